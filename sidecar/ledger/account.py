@@ -1,0 +1,90 @@
+"""The closed account of one request: everything that metrics and the log line are written from, and nothing a client invented."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome, Stage
+
+
+class Phase(StrEnum):
+    """Where a request's time went (design section 3)."""
+
+    QUEUE = "queue"
+    PREFILL = "prefill"
+    FIRST_TOKEN = "first_token"  # noqa: S105  a phase, not a secret
+    UNATTRIBUTED = "unattributed"
+    """Time before the first token that nobody can split (or, non-streamed, the rest that the engine does not report)."""
+    DECODE = "decode"
+    STREAM = "stream"
+
+
+class Source(StrEnum):
+    """Where a phase's number comes from: measured by whom, or not measured at all."""
+
+    ENGINE = "engine"
+    WIRE = "wire"
+    DERIVED = "derived"
+    ESTIMATED = "estimated"
+
+
+class Reason(StrEnum):
+    """How a split was obtained, or why it could not be: `llm_phase_attribution_total{reason}`."""
+
+    IN_BAND = "in_band"
+    LATE_REPORT = "late_report"
+    NO_REPORT = "no_report"
+    REPORT_EXCEEDS_WIRE = "report_exceeds_wire"
+    REPORT_INCOMPLETE = "report_incomplete"
+    SHUTDOWN = "shutdown"
+    TABLE_FULL = "table_full"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One phase's part of a request."""
+
+    phase: Phase
+    seconds: float
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The phases of one request; their seconds add up to `e2e_seconds`."""
+
+    shares: tuple[Share, ...]
+    e2e_seconds: float
+    ttft_seconds: float | None
+    """None for non-streamed requests."""
+    held_seconds: float
+    """Output that the engine had made and something before the sidecar held back; part of `stream`."""
+    reason: Reason
+
+    @property
+    def source(self) -> str:
+        """Where the split of TTFT (or of the whole, non-streamed) comes from: a `Source`, or "none"."""
+        return next((share.source.value for share in self.shares if share.phase is Phase.QUEUE), "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One ended inference request."""
+
+    lane: str
+    model: str
+    """From a closed set."""
+    prompt_bucket: str
+    """From usage where stated, else a calibrated estimate, else "unknown"."""
+    streaming: bool
+    """The response was an event stream (or, before any response, was asked to be one)."""
+    outcome: Outcome
+    marks: Marks
+    ledger: Ledger | None
+    """None unless the outcome is ok."""
+    cancelled_in: Stage | None = None
+    """Set when the outcome is client_cancelled."""
+    trace_id: str | None = None
+    """32 hex digits, only when the client's own trace was sampled: the exemplar."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

@@ -1,0 +1,33 @@
+"""The instants of one request on the sidecar's monotonic clock (design section 2), and what was seen between them."""
+
+from dataclasses import dataclass
+
+from sidecar.timeline.reading import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """All instants in seconds of one monotonic clock; None where the request never came that far."""
+
+    accepted_at: float
+    """First byte of the request head read from the client."""
+    received_at: float | None = None
+    """Last byte of the request body read."""
+    sent_at: float | None = None
+    """Last byte of the request handed to the engine's socket."""
+    headers_at: float | None = None
+    """Response head read from the engine."""
+    first_token_at: float | None = None
+    """First event that carries generated output; None for non-streamed answers."""
+    last_token_at: float | None = None
+    ended_at: float | None = None
+    """The engine's message complete, or the failure."""
+    flushed_at: float | None = None
+    """Last byte accepted by the client's socket."""
+    paused_seconds: float = 0.0
+    """Time for which reading from the engine was paused because of this client, within [first_token_at, last_token_at]."""
+    output_events: int = 0
+    """Events that carried output. An event is not a token."""
+    choices: int = 0
+    """Distinct choice indexes seen."""
+    usage: Usage | None = None
