@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NO_REPORT = "no_report"
     REPORT_EXCEEDS_WIRE = "report_exceeds_wire"
     REPORT_INCOMPLETE = "report_incomplete"
+    NO_TOKEN = "no_token"  # noqa: S105  a stream without output
     SHUTDOWN = "shutdown"
     TABLE_FULL = "table_full"
 

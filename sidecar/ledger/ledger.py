@@ -1,0 +1,100 @@
+"""The ledger: one request's marks and the engine's report on it become phases that add up (design section 3).
+
+Pure arithmetic on durations. It knows no engine and no stream, and it never invents a number: what nobody can say is
+`unattributed`, and a report that contradicts the wire is refused whole, its decode included.
+"""
+
+from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
+from sidecar.ledger.report import EngineReport
+from sidecar.timeline.marks import Marks
+
+
+TOLERANCE_SECONDS = 0.002
+TOLERANCE_RATIO = 0.01
+"""By how much a report may exceed the wire: two clocks, two roundings, one scheduler tick."""
+
+
+def close_ledger(marks: Marks, *, streaming: bool, report: EngineReport | None, late: bool = False) -> Ledger | None:
+    """Split one whole request into phases, or return None where its marks do not reach from body to flush.
+
+    `report`: the engine's word on this very request, None where there is none. `late`: it came after the stream.
+    """
+    if marks.received_at is None or marks.flushed_at is None:
+        return None
+    e2e_seconds = marks.flushed_at - marks.received_at
+    if not streaming:
+        return _whole(e2e_seconds, report, late=late)
+    if marks.first_token_at is None or marks.last_token_at is None:
+        return Ledger((Share(Phase.UNATTRIBUTED, e2e_seconds, Source.WIRE),), e2e_seconds, None, 0.0, Reason.NO_TOKEN)
+    return _streamed(marks, marks.received_at, marks.first_token_at, marks.last_token_at, marks.flushed_at, report, late=late)
+
+
+def _streamed(
+    marks: Marks, received_at: float, first_token_at: float, last_token_at: float, flushed_at: float, report: EngineReport | None, *, late: bool
+) -> Ledger:
+    ttft = first_token_at - received_at
+    delivery = flushed_at - first_token_at
+    on_the_wire = last_token_at - first_token_at - marks.paused_seconds
+    split, reason = _believed(report, ttft, late=late)
+    if split is None or report is None:
+        shares = (
+            Share(Phase.UNATTRIBUTED, ttft, Source.WIRE),
+            Share(Phase.DECODE, on_the_wire, Source.WIRE),
+            Share(Phase.STREAM, delivery - on_the_wire, Source.WIRE),
+        )
+        return Ledger(shares, flushed_at - received_at, ttft, 0.0, reason)
+    queue, prefill = split
+    rest = ttft - queue - prefill
+    if report.decode_seconds is None:
+        held, decode, decode_source, stream_source = 0.0, on_the_wire, Source.WIRE, Source.WIRE
+    else:
+        # The engine was decoding for longer than tokens were passing here: it had made output before we saw the first of it.
+        held = min(max(0.0, report.decode_seconds - delivery), rest)
+        decode = min(report.decode_seconds, delivery)
+        decode_source, stream_source = Source.ENGINE, Source.DERIVED
+    shares = (
+        Share(Phase.QUEUE, queue, Source.ENGINE),
+        Share(Phase.PREFILL, prefill, Source.ENGINE),
+        Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED),
+        Share(Phase.DECODE, decode, decode_source),
+        Share(Phase.STREAM, delivery - decode + held, stream_source),
+    )
+    return Ledger(shares, flushed_at - received_at, ttft, held, reason)
+
+
+def _believed(report: EngineReport | None, ttft: float, *, late: bool) -> tuple[tuple[float, float] | None, Reason]:
+    """Queue and prefill as far as the wire allows, or None and why not."""
+    if report is None:
+        return None, Reason.NO_REPORT
+    if report.queue_seconds is None or report.prefill_seconds is None:
+        return None, Reason.REPORT_INCOMPLETE
+    queue, prefill = report.queue_seconds, report.prefill_seconds
+    excess = queue + prefill - ttft
+    if excess > max(TOLERANCE_SECONDS, TOLERANCE_RATIO * ttft):
+        return None, Reason.REPORT_EXCEEDS_WIRE
+    if excess > 0:
+        prefill = max(0.0, prefill - excess)
+        queue = ttft - prefill
+    return (queue, prefill), Reason.LATE_REPORT if late else Reason.IN_BAND
+
+
+def _whole(e2e_seconds: float, report: EngineReport | None, *, late: bool) -> Ledger:
+    """A non-streamed request: what the engine reports, and the rest unattributed."""
+    if report is None:
+        return _unsplit(e2e_seconds, Reason.NO_REPORT)
+    if report.queue_seconds is None or report.prefill_seconds is None:
+        return _unsplit(e2e_seconds, Reason.REPORT_INCOMPLETE)
+    decode = report.decode_seconds or 0.0
+    split, reason = _believed(report, e2e_seconds - decode, late=late)
+    if split is None:
+        return _unsplit(e2e_seconds, reason)
+    queue, prefill = split
+    shares = [Share(Phase.QUEUE, queue, Source.ENGINE), Share(Phase.PREFILL, prefill, Source.ENGINE)]
+    if report.decode_seconds is not None:
+        shares.append(Share(Phase.DECODE, decode, Source.ENGINE))
+    shares.append(Share(Phase.UNATTRIBUTED, e2e_seconds - queue - prefill - decode, Source.DERIVED))
+    return Ledger(tuple(shares), e2e_seconds, None, 0.0, reason)
+
+
+def _unsplit(e2e_seconds: float, reason: Reason) -> Ledger:
+    return Ledger((Share(Phase.UNATTRIBUTED, e2e_seconds, Source.WIRE),), e2e_seconds, None, 0.0, reason)

@@ -1,0 +1,109 @@
+"""Everything that can go wrong on the road, in one table: the status that the client gets, the word in `x-sidecar-error`, and the outcome.
+
+A failure is either answered (no byte of the engine's response has left yet) or it cuts the response short; which of the
+two is the relay's business. The body is the OpenAI error shape, which the clients of every engine know how to show.
+"""
+
+import json
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sidecar.timeline.outcome import Outcome
+
+
+ERROR_HEADER = b"x-sidecar-error"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one failure is told."""
+
+    status: int
+    reason: str
+    outcome: Outcome
+    message: str
+    retry_after_seconds: int | None = None
+
+
+class Failure(Enum):
+    """What failed, by who failed it: the client (4xx), the engine (502, 504), or we (503)."""
+
+    # The client's request
+    BAD_REQUEST = Answer(400, "bad_request", Outcome.CLIENT_ERROR, "The request is not well-formed HTTP.")
+    BAD_HOST = Answer(400, "bad_host", Outcome.CLIENT_ERROR, "The request needs exactly one valid Host field.")
+    BAD_TARGET = Answer(400, "bad_target", Outcome.CLIENT_ERROR, "The request target must be a path that starts with '/', without a fragment.")
+    BAD_FRAMING = Answer(400, "bad_framing", Outcome.CLIENT_ERROR, "Transfer-Encoding and Content-Length of the request contradict each other, or HTTP/1.0.")
+    PROTECTED_FIELD = Answer(400, "connection_names_end_to_end_field", Outcome.CLIENT_ERROR, "The Connection field names a field that is meant for the engine.")
+    HEAD_TIMEOUT = Answer(408, "request_head_timeout", Outcome.CLIENT_CANCELLED, "The request head did not arrive in time.")
+    UPLOAD_STALLED = Answer(408, "request_body_timeout", Outcome.CLIENT_CANCELLED, "The request body stopped arriving.")
+    BODY_TOO_LARGE = Answer(413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes.")
+    UNKNOWN_EXPECTATION = Answer(417, "unknown_expectation", Outcome.CLIENT_ERROR, "Only 'Expect: 100-continue' is understood.")
+    HEAD_TOO_LARGE = Answer(431, "request_head_too_large", Outcome.CLIENT_ERROR, "The request head is larger than proxy.max_head_bytes, or has more fields than proxy.max_headers.")
+    UNSUPPORTED_METHOD = Answer(501, "method_not_supported", Outcome.CLIENT_ERROR, "CONNECT is not supported.")
+    UNSUPPORTED_CODING = Answer(501, "transfer_coding_not_supported", Outcome.CLIENT_ERROR, "The only transfer coding understood is 'chunked'.")
+    UNSUPPORTED_VERSION = Answer(505, "http_version_not_supported", Outcome.CLIENT_ERROR, "Only HTTP/1.0 and HTTP/1.1 are spoken here.")
+    CLIENT_WRITE_STALLED = Answer(408, "client_write_stalled", Outcome.CLIENT_CANCELLED, "The client stopped reading its response.")
+    # The engine's response
+    ENGINE_REFUSED = Answer(502, "engine_connect_failed", Outcome.ENGINE_UNREACHABLE, "The engine does not accept connections.")
+    ENGINE_CONNECT_TIMEOUT = Answer(504, "engine_connect_timeout", Outcome.ENGINE_UNREACHABLE, "The engine did not accept a connection in time.")
+    ENGINE_CLOSED = Answer(502, "engine_closed_before_response", Outcome.ENGINE_UNREACHABLE, "The engine closed the connection before it answered.")
+    ENGINE_BAD_RESPONSE = Answer(502, "engine_bad_response", Outcome.ENGINE_ERROR, "The engine's answer is not well-formed HTTP.")
+    ENGINE_FIRST_BYTE_TIMEOUT = Answer(504, "engine_first_byte_timeout", Outcome.ENGINE_TIMEOUT, "The engine did not begin to answer in time.")
+    ENGINE_GAP_TIMEOUT = Answer(504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer.")
+    ENGINE_TRUNCATED = Answer(502, "engine_truncated", Outcome.ENGINE_TRUNCATED, "The engine's answer broke off.")
+    # Ours
+    TOO_MANY_IN_FLIGHT = Answer(503, "too_many_in_flight", Outcome.REJECTED, "proxy.max_in_flight requests are in flight already.", retry_after_seconds=1)
+    SHUTTING_DOWN = Answer(503, "shutting_down", Outcome.SIDECAR_ERROR, "The sidecar is shutting down.", retry_after_seconds=1)
+    INTERNAL = Answer(500, "sidecar_error", Outcome.SIDECAR_ERROR, "The sidecar failed.")
+
+    @property
+    def outcome(self) -> Outcome:
+        """The one outcome of a request that ends this way."""
+        return self.value.outcome
+
+    @property
+    def reason(self) -> str:
+        """The word in `x-sidecar-error`, in logs and in counters."""
+        return self.value.reason
+
+
+REASON_PHRASES = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    413: b"Content Too Large",
+    417: b"Expectation Failed",
+    431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error",
+    501: b"Not Implemented",
+    502: b"Bad Gateway",
+    503: b"Service Unavailable",
+    504: b"Gateway Timeout",
+    505: b"HTTP Version Not Supported",
+}
+
+
+def error_response(failure: Failure, *, close: bool, bodyless: bool = False) -> bytes:
+    """The whole response for one failure; constant text, so nothing that a client sent can come back in it.
+
+    `bodyless`: the request was a HEAD; the length is stated all the same (RFC 9110 9.3.2).
+    """
+    answer = failure.value
+    error = {
+        "message": answer.message,
+        "type": "invalid_request_error" if answer.status < 500 else "server_error",
+        "param": None,
+        "code": answer.reason,
+    }
+    body = json.dumps({"error": error}).encode()
+    lines = [
+        b"HTTP/1.1 %d %s" % (answer.status, REASON_PHRASES[answer.status]),
+        b"content-type: application/json",
+        b"content-length: %d" % len(body),
+        b"%s: %s" % (ERROR_HEADER, answer.reason.encode()),
+    ]
+    if answer.retry_after_seconds is not None:
+        lines.append(b"retry-after: %d" % answer.retry_after_seconds)
+    if close:
+        lines.append(b"connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bodyless else body)

@@ -1,0 +1,253 @@
+"""What HTTP demands of a gateway, as pure functions: which requests are refused, which fields stay behind, how a message is framed.
+
+Knows RFC 9110 and RFC 9112 and nothing else: no sockets, no engine, no lanes. llhttp has already refused what is not
+HTTP at all (both framings at once, duplicate lengths, bare LF, folded lines, control characters); what it lets through
+and an edge must decide (reference/reliability.md B2b) is decided here. Fields are pairs of bytes in the order and the
+case in which they came, duplicates included.
+"""
+
+import re
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sidecar.proxy.errors import Failure
+
+
+
+Fields = Sequence[tuple[bytes, bytes]]
+
+
+class Framing(Enum):
+    """How the end of a message's body is known (RFC 9112 6.3)."""
+
+    NONE = "none"
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    UNTIL_CLOSE = "until_close"
+
+
+HOP_BY_HOP = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer"})
+"""RFC 9110 7.6.1. `Trailer` as well, since trailers are not relayed (RFC 9110 6.5.1 lets an intermediary drop them)."""
+
+PROTECTED = frozenset({b"host", b"content-length", b"content-type", b"content-encoding", b"authorization", b"cookie", b"x-api-key"})
+"""Fields for all recipients: naming one in `Connection` is forbidden (RFC 9110 7.6.1) and a known way to make a gateway drop them."""
+
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?\Z")
+"""uri-host [ ":" port ] (RFC 9110 7.2), without userinfo."""
+
+MAX_CONTENT_LENGTH_DIGITS = 18
+
+
+@dataclass(slots=True)
+class RequestHead:
+    """The head of one request as the client sent it, with what follows from it for this hop."""
+
+    method: bytes
+    target: bytes
+    version: str
+    """Either "1.0" or "1.1" once checked."""
+    fields: list[tuple[bytes, bytes]]
+    keep_alive: bool
+    accepted_at: float
+    framing: Framing = Framing.NONE
+    content_length: int = 0
+    expects_continue: bool = False
+    websocket: bool = False
+
+    @property
+    def path(self) -> bytes:
+        """The target without its query."""
+        return self.target.partition(b"?")[0]
+
+
+@dataclass(slots=True)
+class ResponseHead:
+    """The head of one response as the engine sent it."""
+
+    status: int
+    reason: bytes
+    fields: list[tuple[bytes, bytes]]
+    framing: Framing
+    content_length: int = 0
+    reusable: bool = True
+    """The engine's connection may serve another request after this message."""
+
+
+def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """All values of one field, in order. `name` in lower case."""
+    return [value for field, value in fields if field.lower() == name]
+
+
+def tokens_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """The lower-case members of a comma-separated field, over all its lines."""
+    return [token for value in values_of(fields, name) for token in (part.strip().lower() for part in value.split(b",")) if token]
+
+
+def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
+    """Refuse what must be refused, and fill in framing, length, expectation and upgrade of what may pass."""
+    if head.version not in ("1.0", "1.1"):
+        return Failure.UNSUPPORTED_VERSION
+    if head.method == b"CONNECT":
+        return Failure.UNSUPPORTED_METHOD
+    if len(head.fields) > max_headers:
+        return Failure.HEAD_TOO_LARGE
+    return (
+        _check_host(head)
+        or _check_target(head)
+        or _check_framing(head, max_body_bytes)
+        or _check_connection(head)
+        or _check_expect(head)
+    )
+
+
+def _check_host(head: RequestHead) -> Failure | None:
+    # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
+    hosts = values_of(head.fields, b"host")
+    if len(hosts) > 1 or (not hosts and head.version == "1.1"):
+        return Failure.BAD_HOST
+    if hosts and not HOST.match(hosts[0]):
+        return Failure.BAD_HOST
+    return None
+
+
+def _check_target(head: RequestHead) -> Failure | None:
+    target = head.target
+    if b"#" in target:
+        return Failure.BAD_TARGET
+    if target.startswith(b"/"):
+        return None
+    if target == b"*":
+        return None if head.method == b"OPTIONS" else Failure.BAD_TARGET
+    # absolute-form: the authority replaces Host (RFC 9112 3.2.2), the rest is the target; the engine's address is never taken from it.
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        return Failure.BAD_TARGET
+    authority, slash, path = rest.partition(b"/")
+    if b"?" in authority:
+        authority, _, query = rest.partition(b"?")
+        slash, path = b"/", b"?" + query
+    if not authority or not HOST.match(authority):
+        return Failure.BAD_TARGET
+    head.target = (slash + path) or b"/"
+    head.fields = [(b"Host", authority)] + [field for field in head.fields if field[0].lower() != b"host"]
+    return None
+
+
+def _check_framing(head: RequestHead, max_body_bytes: int) -> Failure | None:
+    codings = tokens_of(head.fields, b"transfer-encoding")
+    if codings:
+        # RFC 9112 6.1: faulty in HTTP/1.0; a coding that we do not understand is 501.
+        if head.version == "1.0":
+            return Failure.BAD_FRAMING
+        if codings != [b"chunked"]:
+            return Failure.UNSUPPORTED_CODING
+        head.framing = Framing.CHUNKED
+        return None
+    lengths = values_of(head.fields, b"content-length")
+    if lengths:
+        if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_CONTENT_LENGTH_DIGITS:
+            return Failure.BAD_FRAMING
+        head.content_length = int(lengths[0])
+        if head.content_length > max_body_bytes:
+            return Failure.BODY_TOO_LARGE
+        head.framing = Framing.LENGTH if head.content_length else Framing.NONE
+    return None
+
+
+def _check_connection(head: RequestHead) -> Failure | None:
+    options = tokens_of(head.fields, b"connection")
+    if not PROTECTED.isdisjoint(options):
+        return Failure.PROTECTED_FIELD
+    # Only a GET without a body may become a tunnel; `Upgrade: h2c` is dropped with the other hop-by-hop fields and the request goes on.
+    head.websocket = (
+        b"upgrade" in options
+        and head.method == b"GET"
+        and head.version == "1.1"
+        and head.framing is Framing.NONE
+        and tokens_of(head.fields, b"upgrade") == [b"websocket"]
+    )
+    return None
+
+
+def _check_expect(head: RequestHead) -> Failure | None:
+    expectations = tokens_of(head.fields, b"expect")
+    if not expectations or head.version == "1.0":
+        return None  # RFC 9110 10.1.1: ignored in HTTP/1.0
+    if expectations != [b"100-continue"]:
+        return Failure.UNKNOWN_EXPECTATION
+    head.expects_continue = head.framing is not Framing.NONE
+    return None
+
+
+def end_to_end(fields: Fields) -> list[tuple[bytes, bytes]]:
+    """The fields that cross this hop: all but the hop-by-hop ones and those that `Connection` names (RFC 9110 7.6.1)."""
+    named = HOP_BY_HOP.union(tokens_of(fields, b"connection")) - PROTECTED
+    return [field for field in fields if field[0].lower() not in named]
+
+
+def request_bytes(
+    head: RequestHead, *, engine_authority: bytes, content_length: int | None = None, identity: bool = False, via: bytes | None = None
+) -> bytes:
+    """The head that goes to the engine.
+
+    `content_length`: the new length where bytes were spliced in. `identity`: ask for an uncompressed answer, since the
+    usage chunk has to be found in it. `Expect` stays here: it was answered here. Host is the client's own, so that
+    redirects and absolute URLs that the engine makes lead back to where the client came from.
+    """
+    dropped = {b"expect", b"accept-encoding"} if identity else {b"expect"}
+    fields = [field for field in end_to_end(head.fields) if field[0].lower() not in dropped]
+    if content_length is not None:
+        length = b"%d" % content_length
+        fields = [(name, length if name.lower() == b"content-length" else value) for name, value in fields]
+    if not values_of(fields, b"host"):
+        fields.insert(0, (b"Host", engine_authority))
+    if identity:
+        fields.append((b"Accept-Encoding", b"identity"))
+    if head.framing is Framing.CHUNKED:
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    if head.websocket:
+        fields += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+    if via is not None:
+        fields.append((b"Via", via))
+    return _head_bytes(b"%s %s HTTP/1.1" % (head.method, head.target), fields)
+
+
+def response_bytes(head: ResponseHead, framing: Framing, *, close: bool, keep_alive: bool = False, upgrade: bool = False) -> bytes:
+    """The head that goes to the client: the engine's status, reason and end-to-end fields, framed for this hop."""
+    fields = end_to_end(head.fields)
+    if framing is Framing.CHUNKED:
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    if upgrade:
+        fields += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+    elif close:
+        fields.append((b"Connection", b"close"))
+    elif keep_alive:
+        fields.append((b"Connection", b"keep-alive"))
+    return _head_bytes(b"HTTP/1.1 %d %s" % (head.status, head.reason), fields)
+
+
+def _head_bytes(start_line: bytes, fields: Fields) -> bytes:
+    lines = [start_line]
+    lines += [b"%s: %s" % field for field in fields]
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
+
+
+def read_response_framing(method: bytes, status: int, fields: Fields) -> tuple[Framing, int] | None:
+    """How the body of the answer to `method` ends (RFC 9112 6.3), or None where the engine's framing cannot be trusted.
+
+    A response to HEAD, and any 1xx, 204 or 304, has no body whatever its fields say.
+    """
+    codings = tokens_of(fields, b"transfer-encoding")
+    lengths = values_of(fields, b"content-length")
+    if method == b"HEAD" or status < 200 or status in (204, 304):
+        return Framing.NONE, 0
+    if codings:
+        return (Framing.CHUNKED, 0) if codings == [b"chunked"] and not lengths else None
+    if lengths:
+        if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_CONTENT_LENGTH_DIGITS:
+            return None
+        return Framing.LENGTH, int(lengths[0])
+    return Framing.UNTIL_CLOSE, 0

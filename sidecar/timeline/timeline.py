@@ -1,0 +1,189 @@
+"""The timeline of one request: instants and readings in, marks out. The sans-IO heart.
+
+It is told what happened and when, by whoever moved the bytes, and never asks a clock. It knows no bytes either: a
+dialect has already turned each event into a `Reading`. What counts as output, and which instant is which mark, is
+design section 2; an instant is when our read or write returned.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Stage
+from sidecar.timeline.reading import Reading, Usage
+
+
+MAX_CHOICES = 128
+"""Choice indexes that are told apart; an engine that sends more is not worth the memory. Precedent: OpenAI's `n` ends at 128."""
+
+
+def _nobody(_gap_seconds: float) -> None:
+    """Nobody wants the gaps."""
+
+
+class Timeline:
+    """One request's instants, in the order in which they happen.
+
+    `on_gap` is called with each gap between two output events of one choice, in seconds, as it closes. A mark is set
+    once: telling it again changes nothing, except for `last_token_at`, which moves.
+    """
+
+    __slots__ = (
+        "_last_output_at",
+        "_paused_since",
+        "_paused_unconfirmed_seconds",
+        "accepted_at",
+        "ended_at",
+        "error_seen",
+        "extras",
+        "finished",
+        "first_token_at",
+        "flushed_at",
+        "headers_at",
+        "last_token_at",
+        "on_gap",
+        "output_events",
+        "paused_seconds",
+        "received_at",
+        "sent_at",
+        "usage",
+    )
+
+    def __init__(self, accepted_at: float, on_gap: Callable[[float], None] = _nobody) -> None:
+        self.accepted_at = accepted_at
+        self.on_gap = on_gap
+        self.received_at: float | None = None
+        self.sent_at: float | None = None
+        self.headers_at: float | None = None
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.ended_at: float | None = None
+        self.flushed_at: float | None = None
+        self.paused_seconds = 0.0
+        self.output_events = 0
+        self.usage: Usage | None = None
+        self.extras: dict[str, object] = {}
+        self.finished: set[int] = set()
+        self.error_seen = False
+        self._last_output_at: dict[int, float] = {}
+        self._paused_since: float | None = None
+        self._paused_unconfirmed_seconds = 0.0
+
+    # --- the request -------------------------------------------------------------------------------------------------
+
+    def received(self, at: float) -> None:
+        """The last byte of the request body was read."""
+        if self.received_at is None:
+            self.received_at = at
+
+    def sent(self, at: float) -> None:
+        """The last byte of the request was handed to the engine's socket."""
+        if self.sent_at is None:
+            self.sent_at = at
+
+    # --- the response ------------------------------------------------------------------------------------------------
+
+    def headers(self, at: float) -> None:
+        """The response head was read."""
+        if self.headers_at is None:
+            self.headers_at = at
+
+    def read(self, at: float, readings: Iterable[Reading]) -> None:
+        """Events of a stream arrived together in one read."""
+        for reading in readings:
+            if reading.output:
+                self._output(at, reading.output)
+            self._notice(reading)
+
+    def read_body(self, reading: Reading) -> None:
+        """The whole of a non-streamed answer was read: what it states counts, but it has no first token."""
+        self._notice(reading)
+
+    def _output(self, at: float, choices: tuple[int, ...]) -> None:
+        if self.first_token_at is None:
+            self.first_token_at = at
+        elif self._paused_unconfirmed_seconds or self._paused_since is not None:
+            # A pause counts once it is known to lie before the last token.
+            self.paused_seconds += self._paused_unconfirmed_seconds
+            self._paused_unconfirmed_seconds = 0.0
+            if self._paused_since is not None:
+                self.paused_seconds += at - self._paused_since
+                self._paused_since = at
+        self.last_token_at = at
+        self.output_events += 1
+        for choice in choices:
+            before = self._last_output_at.get(choice)
+            if before is not None:
+                self.on_gap(at - before)
+            elif len(self._last_output_at) >= MAX_CHOICES:
+                continue
+            self._last_output_at[choice] = at
+
+    def _notice(self, reading: Reading) -> None:
+        if reading.finished:
+            self.finished.update(reading.finished[: MAX_CHOICES - len(self.finished)])
+        if reading.usage is not None:
+            self.usage = reading.usage if self.usage is None else _merged(self.usage, reading.usage)
+        if reading.extras:
+            self.extras.update(reading.extras)
+        if reading.error:
+            self.error_seen = True
+
+    # --- the client's pace -------------------------------------------------------------------------------------------
+
+    def paused(self, at: float) -> None:
+        """Reading from the engine was paused because this client does not keep up."""
+        if self._paused_since is None:
+            self._paused_since = at
+
+    def resumed(self, at: float) -> None:
+        """Reading from the engine went on."""
+        if self._paused_since is not None:
+            if self.first_token_at is not None:
+                self._paused_unconfirmed_seconds += at - max(self._paused_since, self.first_token_at)
+            self._paused_since = None
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def ended(self, at: float) -> None:
+        """The engine's message is complete, or failed."""
+        if self.ended_at is None:
+            self.ended_at = at
+
+    def flushed(self, at: float) -> None:
+        """The client's socket accepted the last byte."""
+        if self.flushed_at is None:
+            self.flushed_at = at
+
+    def stage(self) -> Stage:
+        """How far the request has come; the word for a client that leaves now."""
+        if self.received_at is None:
+            return Stage.UPLOAD
+        return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
+
+    def marks(self) -> Marks:
+        """All that is known now."""
+        return Marks(
+            accepted_at=self.accepted_at,
+            received_at=self.received_at,
+            sent_at=self.sent_at,
+            headers_at=self.headers_at,
+            first_token_at=self.first_token_at,
+            last_token_at=self.last_token_at,
+            ended_at=self.ended_at,
+            flushed_at=self.flushed_at,
+            paused_seconds=self.paused_seconds,
+            output_events=self.output_events,
+            choices=len(self._last_output_at),
+            usage=self.usage,
+        )
+
+
+def _merged(earlier: Usage, later: Usage) -> Usage:
+    """The later word counts, where it says something: Anthropic tells the prompt at the start and the output at the end."""
+    stated = {
+        name: value
+        for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+        if (value := getattr(later, name)) is not None
+    }
+    return replace(earlier, **stated)
