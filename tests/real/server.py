@@ -1,0 +1,130 @@
+"""Starts a real vLLM on the tiny model, waits until it answers, and stops all of its processes.
+
+It knows the flags (`reference/running_real_engines.md` says why each is there) and nothing about the sidecar. vLLM's own
+`vllm` command looks for a distribution named `vllm` and fails in the CPU build, so the module is run instead.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.real.environment import Environment, Say, tail
+
+
+MODEL = "tiny"
+SLOTS = 4
+"""`--max-num-seqs`: with a dozen clients this gives real queues."""
+
+
+class EngineStartError(RuntimeError):
+    """vLLM exited or never became healthy; the message ends with the tail of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningEngine:
+    """A vLLM that answers on 127.0.0.1:`port`; `model` is the only name it serves."""
+
+    port: int
+    log: Path
+    model: str = MODEL
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def metrics(self) -> dict[str, float]:
+        """Its own /metrics, summed over labels: `{"vllm:num_requests_running": 0.0, ...}`, buckets left out."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        sums: dict[str, float] = {}
+        for line in lines:
+            if line and not line.startswith("#") and "_bucket{" not in line:
+                series, value = line.rsplit(" ", 1)
+                name = series.split("{", 1)[0]
+                sums[name] = sums.get(name, 0.0) + float(value)
+        return sums
+
+
+def free_port() -> int:
+    """A port that was free a moment ago. Nothing reserves it: a caller that loses the race fails loudly on bind."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running_vllm(
+    environment: Environment, folder: Path, say: Say, *, flags: Sequence[str] = (), patience_seconds: float = 240.0
+) -> Iterator[RunningEngine]:
+    """A vLLM for the length of a `with` block, its log in `folder`. Raises EngineStartError."""
+    engine = RunningEngine(free_port(), folder / "vllm.log")
+    command = [
+        *(str(environment.python), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(environment.model), "--served-model-name", engine.model),
+        *("--host", "127.0.0.1", "--port", str(engine.port)),
+        *("--max-model-len", "4096", "--max-num-seqs", str(SLOTS), "--enforce-eager"),
+        *("--enable-per-request-metrics", "--enable-prompt-tokens-details"),
+        *flags,
+    ]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
+    say(f"starting {engine.url}, log in {engine.log}")
+    with engine.log.open("wb") as log:
+        # A session of its own: the API server forks an engine core, and both must go at the end.
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+    try:
+        _wait_until_healthy(engine, process, patience_seconds, say)
+        yield engine
+    finally:
+        _stop(process)
+
+
+def _wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], patience: float, say: Say) -> None:
+    began = time.monotonic()
+    said = began
+    while True:
+        if process.poll() is not None:
+            raise EngineStartError(f"vLLM exited with {process.returncode} before it answered\n{tail(engine.log)}")
+        with (
+            suppress(urllib.error.URLError, TimeoutError, ConnectionError),
+            urllib.request.urlopen(f"{engine.url}/health", timeout=2),
+        ):
+            say(f"  {engine.url} is healthy after {time.monotonic() - began:.0f} s")
+            return
+        now = time.monotonic()
+        if now - began > patience:
+            raise EngineStartError(f"vLLM was not healthy within {patience:.0f} s\n{tail(engine.log)}")
+        if now - said >= 10:
+            said = now
+            say(f"  waiting for {engine.url}/health ... {now - began:.0f} s")
+        time.sleep(0.25)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the whole process group: politely, then not. The group outlives its leader, so it is killed in any case."""
+    _signal_group(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=15)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait(timeout=15)
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
