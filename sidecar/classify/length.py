@@ -1,0 +1,129 @@
+"""How long a prompt is, as a bucket: from the engine's usage where it says, else from a calibrated estimate, else `unknown`.
+
+Knows bucket edges in tokens, and per model how many tokens past prompts had per byte of text. Refuses to guess: before
+enough prompts were counted by the engine itself, or where the body's text could not be measured, the answer is `unknown`.
+"""
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Sequence
+
+from sidecar.config_values import UNKNOWN
+
+
+READY_SAMPLES = 20
+"""Prompts that usage must have counted before an estimate is given; fewer, and one odd prompt sets the scale."""
+_REMEMBERED_SAMPLES = 128
+"""Per model: recent enough to follow a change of traffic, and odd enough in number to outvote outliers."""
+_REMEMBERED_MODELS = 17
+"""The closed set of model labels (16) and `other`."""
+
+
+def bucket_labels(edges: Sequence[int]) -> tuple[str, ...]:
+    """The label of each bucket from short to long, without `unknown`: `0-512`, `512-4k`, ..., `64k+` (k = 1024 tokens)."""
+    names = [_short(edge) for edge in edges]
+    return (*(f"{low}-{high}" for low, high in zip(["0", *names], names, strict=False)), f"{names[-1]}+")
+
+
+def _short(tokens: int) -> str:
+    for unit, suffix in ((1 << 20, "m"), (1 << 10, "k")):
+        if tokens % unit == 0:
+            return f"{tokens // unit}{suffix}"
+    return str(tokens)
+
+
+class PromptBuckets:
+    """The closed set of `prompt_bucket` label values."""
+
+    def __init__(self, edges: Sequence[int]) -> None:
+        """`edges` are rising token counts, each the inclusive upper edge of its bucket."""
+        self._edges = tuple(edges)
+        self._buckets = bucket_labels(edges)
+        self.labels = (*self._buckets, UNKNOWN)
+
+    def bucket_of(self, tokens: float | None) -> str:
+        """The bucket of a prompt of so many tokens; `unknown` for None and for what is no count."""
+        if tokens is None or not tokens >= 0:
+            return UNKNOWN
+        return self._buckets[bisect.bisect_left(self._edges, tokens)]
+
+
+class PromptLengthEstimator:
+    """Tokens per byte of text, per model, learned from usage; a weighted median, so that outliers do not move it.
+
+    Not thread-safe and without a clock: it belongs to one event loop. `corrections` and `checked` count how often an
+    estimate that would have been given fell into another bucket than usage then said, out of how many.
+    """
+
+    def __init__(self, buckets: PromptBuckets) -> None:
+        self._buckets = buckets
+        self._models: dict[str, _Calibration] = {}
+        self.corrections = 0
+        self.checked = 0
+
+    def ready(self, model: str) -> bool:
+        """Whether enough prompts of this model were counted by the engine for an estimate to be given."""
+        calibration = self._models.get(model)
+        return calibration is not None and calibration.ready
+
+    def tokens(self, model: str, text_bytes: int | None) -> float | None:
+        """The estimated prompt tokens of `text_bytes` bytes of text; None while not ready or without a measure of text."""
+        calibration = self._models.get(model)
+        if calibration is None or not calibration.ready or text_bytes is None or text_bytes < 0:
+            return None
+        return text_bytes * calibration.tokens_per_byte
+
+    def bucket_of(self, model: str, text_bytes: int | None) -> str:
+        """The bucket of the estimate, or `unknown`. An estimate, never to be shown as a count."""
+        return self._buckets.bucket_of(self.tokens(model, text_bytes))
+
+    def learn(self, model: str, text_bytes: int | None, prompt_tokens: int | None) -> bool:
+        """Take in what usage said about a prompt. True if the estimate, where there was one, was in another bucket.
+
+        `model` comes from the closed set of labels. A prompt without text or without a count teaches nothing.
+        """
+        if text_bytes is None or prompt_tokens is None or text_bytes <= 0 or prompt_tokens <= 0:
+            return False
+        estimate = self.bucket_of(model, text_bytes)
+        corrected = estimate not in (UNKNOWN, self._buckets.bucket_of(prompt_tokens))
+        self.checked += estimate != UNKNOWN
+        self.corrections += corrected
+        calibration = self._models.get(model)
+        if calibration is None:
+            if len(self._models) >= _REMEMBERED_MODELS:
+                return corrected
+            calibration = self._models[model] = _Calibration()
+        calibration.add(text_bytes, prompt_tokens)
+        return corrected
+
+
+class _Calibration:
+    """The last prompts of one model: how many tokens per byte of text they had, and how much each has to say."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_SAMPLES)
+        self._median: float | None = None
+
+    def add(self, text_bytes: int, tokens: int) -> None:
+        # A plain median would take its scale from the many short prompts, which are mostly chat template; weighed by
+        # bytes (the least absolute error) one huge prompt would outvote all others. The square root stands between.
+        self._samples.append((tokens / text_bytes, math.sqrt(text_bytes)))
+        self._median = None
+
+    @property
+    def ready(self) -> bool:
+        return len(self._samples) >= READY_SAMPLES
+
+    @property
+    def tokens_per_byte(self) -> float:
+        """The weighted median of the samples' ratios, worked out once after each new sample."""
+        if self._median is None:
+            half = sum(weight for _, weight in self._samples) / 2
+            for ratio, weight in sorted(self._samples):
+                half -= weight
+                self._median = ratio
+                if half <= 0:
+                    break
+        assert self._median is not None
+        return self._median

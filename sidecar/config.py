@@ -1,0 +1,252 @@
+"""What can be configured, and every default with its reason: the typed, frozen shape of a configuration.
+
+Knows each key's type, range and default, and what may not change while the process runs. Refuses to know where values
+come from (`config_file.py` reads files, flags and the environment) and what two keys mean together (`config_checks.py`).
+Keys are the attribute names; durations are seconds, sizes are bytes. The precedents in the reasons are other proxies' own
+defaults (nginx, HAProxy, Envoy, linkerd).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from sidecar.config_values import (
+    OTHER,
+    UNKNOWN,
+    Address,
+    EngineUrl,
+    Exact,
+    ExactTexts,
+    HeaderName,
+    LabelValue,
+    LaneName,
+    ListenAddress,
+    ModelName,
+    OpenHeader,
+    Paths,
+    Patterns,
+    Priority,
+    Seconds,
+    Sha256,
+    Tokens,
+    parse_address,
+    parse_engine_url,
+    rising,
+    several,
+)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class EngineConfig(_Section):
+    """The one inference server behind this sidecar."""
+
+    url: EngineUrl
+    """Required: a sidecar that guessed its engine could measure the wrong one. HTTP only; without a port, 80."""
+    kind: Literal["auto", "vllm", "none"] = "auto"
+    """What the engine is; auto takes the reports it recognises, none takes no report and asks the engine for nothing."""
+    models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
+    """The closed set of `model` labels; empty takes the engine's own /v1/models. What is outside becomes `other`."""
+    connect_timeout_seconds: Seconds = 2.0
+    """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s)."""
+    first_byte_timeout_seconds: Seconds = 600.0
+    """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
+    gap_timeout_seconds: Seconds = 300.0
+    """The longest silence inside a response (Envoy's stream idle is 5 min); never a limit on its whole length."""
+    pool_idle_seconds: Annotated[float, Field(ge=0, le=3)] = 3.0
+    """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
+
+    @property
+    def address(self) -> Address:
+        """Host and port to connect to."""
+        return parse_engine_url(self.url)
+
+
+class ProxyConfig(_Section):
+    """The traffic listener and its limits."""
+
+    listen_address: ListenAddress = "0.0.0.0:8900"
+    """Where clients come in: the Service's target port."""
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1024
+    """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024)."""
+    max_head_bytes: Annotated[int, Field(ge=1024, le=1 << 20)] = 65536
+    """Request line and headers together, above which 431 (Envoy 60 KiB, nginx 4 x 8 KiB)."""
+    max_headers: Annotated[int, Field(ge=8, le=10_000)] = 128
+    """Header fields in a request, above which 431 (Envoy 100, HAProxy 101, aiohttp 128)."""
+    max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = 64 << 20
+    """Request body, above which 413. Streamed, never held: it bounds uploads, not memory; room for several images."""
+    look_in_bytes: Annotated[int, Field(ge=0, le=16 << 20)] = 1 << 20
+    """How much of a body is held to read `model`, `stream` and the like; longer bodies stream on, unread."""
+    head_timeout_seconds: Seconds = 75.0
+    """A request head must be whole within this time, or slow headers hold sockets for ever (nginx 60 s)."""
+    keep_alive_seconds: Seconds = 75.0
+    """An idle client connection is closed after this time (nginx 75 s)."""
+    body_gap_timeout_seconds: Seconds = 60.0
+    """The longest pause inside an upload (nginx 60 s between reads)."""
+    client_write_timeout_seconds: Seconds = 60.0
+    """A client that takes no byte for this long is gone (nginx send_timeout 60 s)."""
+    client_buffer_bytes: Annotated[int, Field(ge=4096, le=16 << 20)] = 65536
+    """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
+    max_event_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 256 << 10
+    """One server-sent event, past which observing it stops and its bytes still flow (Envoy's sse filter: 8 KiB)."""
+    via: Literal["off"] = "off"
+    """No Via header is added, a stated deviation from RFC 9110 7.6.3: answers stay the engine's own, byte for byte."""
+    include_usage: Literal["auto", "never"] = "auto"
+    """auto asks engines proven to accept it for the usage chunk and cuts it out again; never leaves bodies untouched."""
+
+    @property
+    def address(self) -> Address:
+        """Host and port to listen on."""
+        return parse_address(self.listen_address)
+
+
+class WebConfig(_Section):
+    """The admin listener: metrics, health, status page."""
+
+    listen_address: ListenAddress = "0.0.0.0:9901"
+    """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
+
+    @property
+    def address(self) -> Address:
+        """Host and port to listen on."""
+        return parse_address(self.listen_address)
+
+
+class LaneRule(_Section):
+    """One rule: all conditions given must hold; what the request does not say holds no condition."""
+
+    lane: LaneName
+    """The lane of a request for which every condition below holds."""
+    headers: Annotated[Mapping[HeaderName, Patterns], Field(min_length=1, max_length=16)] | None = None
+    """Header name to value or values; one of them must be the header's value, case-sensitively. `*`: present at all."""
+    paths: Paths | None = None
+    """The request's path as the client wrote it, without its query."""
+    models: Patterns | None = None
+    """The body's `model`."""
+    streaming: bool | None = None
+    """The body's `stream`; a body that was read whole and does not say is not streamed."""
+    api_keys: ExactTexts | None = None
+    """Names out of `lanes.api_keys`."""
+    max_tokens_at_least: Tokens | None = None
+    """Lower bound of the body's `max_tokens` (or `max_completion_tokens`, `max_output_tokens`)."""
+    max_tokens_at_most: Tokens | None = None
+    """Upper bound of the same."""
+    service_tiers: ExactTexts | None = None
+    """The body's `service_tier`."""
+    priority_at_least: Priority | None = None
+    """Lower bound of the body's `priority`; in vLLM a lower value is served earlier."""
+    priority_at_most: Priority | None = None
+    """Upper bound of the same."""
+
+
+class LanesConfig(_Section):
+    """How requests are sorted into lanes: a closed set of names, so that nothing a client sends becomes a label."""
+
+    default: LaneName = "default"
+    """The lane of requests that no rule takes."""
+    header: HeaderName | None = None
+    """A header whose value names the lane, before any rule; a value that is no declared lane goes to `other`."""
+    names: Annotated[tuple[LaneName, ...], BeforeValidator(several), Field(max_length=32)] = ()
+    """Further lanes, for the header to name, that no rule mentions."""
+    rules: Annotated[tuple[LaneRule, ...], BeforeValidator(several), Field(max_length=100)] = ()
+    """In order; the first whose conditions all hold decides."""
+    api_keys: Annotated[
+        Mapping[Exact, Annotated[tuple[Sha256, ...], BeforeValidator(several), Field(min_length=1, max_length=16)]],
+        Field(max_length=1000),
+    ] = Field(default_factory=dict)
+    """Name to the key's SHA-256 (or several, while a key is rotated): no secret stands in the config."""
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """Every lane a request can land in: those of the rules in order, the further names, the default, `other`."""
+        named = [rule.lane for rule in self.rules]
+        return tuple(dict.fromkeys([*named, *self.names, self.default, OTHER]))
+
+
+class PromptBucketsConfig(_Section):
+    """Prompt lengths, in tokens, as a label."""
+
+    edges: Annotated[
+        tuple[Tokens, ...], BeforeValidator(several), Field(min_length=1, max_length=15), AfterValidator(rising)
+    ] = (512, 4096, 16384, 65536)
+    """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
+
+
+class LabelsConfig(_Section):
+    """Labels that are the same on every series of this process."""
+
+    quantization: LabelValue = UNKNOWN
+    """The weights' format (fp8, awq, ...); if unsaid, the environment's SIDECAR_QUANTIZATION."""
+    gpu_type: LabelValue = UNKNOWN
+    """The accelerator (H100, L40S, ...); if unsaid, the environment's SIDECAR_GPU_TYPE."""
+
+
+class MetricsConfig(_Section):
+    """What is exposed, and how much of it."""
+
+    inter_token_by_prompt_bucket: bool = False
+    """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
+    series_limit: Annotated[int, Field(ge=1000, le=1_000_000)] = 25_000
+    """A config whose ceiling of series is above is refused: a pod's scrape should stay a small part of a Prometheus."""
+
+
+class ShutdownConfig(_Section):
+    """How long SIGTERM takes."""
+
+    lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    """Not ready but still serving, until every load balancer has noticed."""
+    grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
+    """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
+
+
+class LogConfig(_Section):
+    """What is logged, to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """info has a line per request; warning only those that the server side spoiled."""
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, else JSON lines."""
+    headers: Annotated[tuple[OpenHeader, ...], BeforeValidator(several), Field(max_length=32)] = ()
+    """Request headers whose values may stand in a request's line, cleaned and cut; no other header ever does."""
+
+
+class Config(_Section):
+    """A whole configuration. Build it with `config_file.load`, which also checks what keys mean together."""
+
+    engine: EngineConfig
+    proxy: ProxyConfig = ProxyConfig()
+    web: WebConfig = WebConfig()
+    lanes: LanesConfig = LanesConfig()
+    prompt_buckets: PromptBucketsConfig = PromptBucketsConfig()
+    labels: LabelsConfig = LabelsConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    shutdown: ShutdownConfig = ShutdownConfig()
+    log: LogConfig = LogConfig()
+
+
+NEEDS_RESTART = (
+    "engine.url",
+    "engine.kind",
+    "engine.models",
+    "proxy.listen_address",
+    "web.listen_address",
+    "prompt_buckets.edges",
+    "labels.quantization",
+    "labels.gpu_type",
+    "metrics.inter_token_by_prompt_bucket",
+)
+"""Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen."""
+
+
+def restart_needed(old: Config, new: Config) -> list[str]:
+    """Dotted keys that differ between the two and can only change with a restart, in the order of NEEDS_RESTART."""
+    return [key for key in NEEDS_RESTART if _at(old, key) != _at(new, key)]
+
+
+def _at(config: Config, key: str) -> object:
+    section, name = key.split(".")
+    value: object = getattr(getattr(config, section), name)
+    return value

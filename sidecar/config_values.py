@@ -1,0 +1,177 @@
+"""What a single configured value may be: addresses, lane names, patterns, hashes, and the words that say so to a person.
+
+Knows syntax only. A parser here raises ValueError with what is wrong, phrased to follow the key ("has no port ..."), and never
+repeats the value: some of them are secrets typed into the wrong place.
+"""
+
+import ipaddress
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+
+class Address(NamedTuple):
+    """A host (name or IP, IPv6 without brackets; empty means every interface) and a TCP port (0: any free one)."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a key accepts, in words, for error messages and docs/configuration.md."""
+
+    text: str
+    secret: bool = False
+    """The value must never be shown, not even a wrong one."""
+
+
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")  # RFC 9110 5.6.2 token
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "x-auth-token"}
+)
+
+
+def parse_address(text: str) -> Address:
+    """Read `host:port`, `:port` or `[v6]:port`. Raises ValueError, saying what is wrong."""
+    host, colon, port_text = text.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65535:
+        raise ValueError("has no port from 0 to 65535 after its last colon")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        if not _is_ipv6(host):
+            raise ValueError("has brackets around something that is no IPv6 address")
+    elif host and not _HOST.fullmatch(host):
+        raise ValueError("has a host that is neither a name nor an IP address (IPv6 stands in brackets)")
+    return Address(host, int(port_text))
+
+
+def parse_engine_url(text: str) -> Address:
+    """Read the engine's `http://host:port`. Raises ValueError, saying what is wrong without repeating the URL."""
+    parts = urlsplit(text)
+    if parts.scheme != "http":
+        raise ValueError("does not begin with http:// (TLS to the engine is not supported: it stands in the same pod)")
+    if "@" in parts.netloc:
+        raise ValueError("has a user or password in it; credentials belong to the clients, and they pass unchanged")
+    if parts.path not in ("", "/"):
+        raise ValueError("has a base path, which is not supported: paths go to the engine unchanged")
+    if parts.query or parts.fragment or text.endswith(("?", "#")):
+        raise ValueError("has a query or fragment")
+    named = parts.netloc if re.search(r":[0-9]*$", parts.netloc) else f"{parts.netloc}:80"
+    address = parse_address(named)
+    if not address.host or not address.port:
+        raise ValueError("has no host, or the port 0")
+    return address
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _listen_address(text: str) -> str:
+    parse_address(text)
+    return text
+
+
+def _engine_url(text: str) -> str:
+    parse_engine_url(text)
+    return text
+
+
+def _lane(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", text):
+        raise ValueError("is no lane name")
+    if text == OTHER:
+        raise ValueError('is reserved: "other" is the lane of what clients invent')
+    return text
+
+
+def _label(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", text):
+        raise ValueError("is no label value")
+    return text
+
+
+def _model(text: str) -> str:
+    if not text.isprintable() or not 1 <= len(text) <= 256:
+        raise ValueError("is no model name")
+    if text == OTHER:
+        raise ValueError('is reserved: "other" is the label of models outside the list')
+    return text
+
+
+def _header(text: str) -> str:
+    if not _HEADER.fullmatch(text):
+        raise ValueError("is no header name")
+    return text.lower()
+
+
+def _open_header(text: str) -> str:
+    if text.lower() in _SECRET_HEADERS:
+        raise ValueError("carries secrets and is never logged")
+    return _header(text)
+
+
+def _pattern(text: str) -> str:
+    if not 1 <= len(text.encode("utf-8", "replace")) <= 1024 or "*" in text[:-1]:
+        raise ValueError("is empty, too long, or has a * before its end")
+    return text
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/") or "?" in text or "#" in text:
+        raise ValueError("does not begin with a slash, or has a query or fragment")
+    return _pattern(text)
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        raise ValueError("is no SHA-256")
+    return text.lower()
+
+
+def several(value: object) -> object:
+    """One scalar stands for a list of one; a YAML list becomes an immutable tuple."""
+    if isinstance(value, list):
+        return tuple(value)
+    return (value,) if isinstance(value, str) else value
+
+
+def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
+    if any(low >= high for low, high in itertools.pairwise(edges)):
+        raise ValueError("does not rise from each edge to the next")
+    return edges
+
+
+OTHER = "other"
+"""The lane, and the model label, of everything outside the closed sets."""
+UNKNOWN = "unknown"
+
+ListenAddress = Annotated[str, AfterValidator(_listen_address), Words("an address host:port (or :port, [v6]:port)")]
+EngineUrl = Annotated[str, AfterValidator(_engine_url), Words("a URL http://host:port without a path", secret=True)]
+LaneName = Annotated[
+    str, AfterValidator(_lane), Words('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"')
+]
+LabelValue = Annotated[str, AfterValidator(_label), Words("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
+ModelName = Annotated[str, AfterValidator(_model), Words('1 to 256 printable characters, not "other"')]
+HeaderName = Annotated[str, AfterValidator(_header), Words("a header name")]
+OpenHeader = Annotated[str, AfterValidator(_open_header), Words("a header name that carries no secret")]
+Pattern = Annotated[str, AfterValidator(_pattern), Words("text; a * at its end matches any rest")]
+PathPattern = Annotated[str, AfterValidator(_path), Words("a path from its slash; a * at its end matches any rest")]
+Sha256 = Annotated[str, AfterValidator(_sha256), Words("the 64 hex digits of the key's SHA-256", secret=True)]
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
+Paths = Annotated[tuple[PathPattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
+Exact = Annotated[str, Field(min_length=1, max_length=256), Words("text of 1 to 256 characters")]
+ExactTexts = Annotated[tuple[Exact, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
+Seconds = Annotated[float, Field(gt=0, le=86400)]
+Tokens = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]

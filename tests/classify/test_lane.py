@@ -1,0 +1,168 @@
+"""Requests are sorted by the first rule that holds, and nothing that a client invents becomes a lane."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.classify.body import BLIND, Look
+from sidecar.classify.lane import LaneRules, hash_api_key
+from sidecar.config import LanesConfig
+
+
+CHAT = b"/v1/chat/completions"
+KEY = "sk-CANARY"
+KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
+
+
+def rules(*each: dict[str, object], **lanes: object) -> LaneRules:
+    return LaneRules(LanesConfig.model_validate({"rules": list(each), **lanes}))
+
+
+def test_first_rule_decides() -> None:
+    """Rules are asked in order; the first whose conditions all hold decides, and the default takes the rest."""
+    lanes = rules(
+        {"lane": "code", "models": "coder-*", "streaming": True},
+        {"lane": "batch", "streaming": False},
+        {"lane": "long", "max_tokens_at_least": 4096},
+    )
+
+    assert [
+        lanes.lane_of(CHAT, (), Look(whole=True, model="coder-7b", stream=True, max_tokens=9000), None),
+        lanes.lane_of(CHAT, (), Look(whole=True, model="coder-7b"), None),
+        lanes.lane_of(CHAT, (), Look(whole=True, model="m", stream=True, max_tokens=4096), None),
+        lanes.lane_of(CHAT, (), Look(whole=True, model="m", stream=True, max_tokens=4095), None),
+    ] == [
+        "code",
+        "batch",
+        "long",
+        "default",
+    ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"headers": {"x-team": "*"}},
+        {"models": "*"},
+        {"streaming": True},
+        {"streaming": False},
+        {"api_keys": "k"},
+        {"max_tokens_at_least": 1},
+        {"max_tokens_at_most": 1000},
+        {"service_tiers": "flex"},
+        {"priority_at_least": -1000},
+        {"priority_at_most": 1000},
+    ],
+    ids=str,
+)
+def test_silence_holds_no_condition(condition: dict[str, object]) -> None:
+    """What a request does not say is unknown: no condition holds for it, not even a false or a zero."""
+    lanes = rules({"lane": "taken", **condition}, api_keys={"k": KEY_HASH})
+
+    assert lanes.lane_of(CHAT, (), BLIND, None) == "default"
+
+
+def test_a_whole_body_without_stream_is_not_streamed() -> None:
+    """The APIs' default counts as said once the body was read whole, and only then."""
+    lanes = rules({"lane": "batch", "streaming": False})
+
+    assert lanes.lane_of(CHAT, (), Look(whole=True), None) == "batch"
+    assert lanes.lane_of(CHAT, (), Look(whole=False), None) == "default"
+
+
+def test_all_conditions_of_a_rule_must_hold() -> None:
+    """A rule with every kind of condition takes the request that meets all and leaves the one that misses any."""
+    lanes = rules(
+        {
+            "lane": "all",
+            "headers": {"X-Team": ["search", "ads*"], "x-env": "*"},
+            "paths": "/v1/*",
+            "models": ["a", "b"],
+            "streaming": True,
+            "api_keys": "gateway",
+            "max_tokens_at_least": 10,
+            "max_tokens_at_most": 20,
+            "service_tiers": "flex",
+            "priority_at_least": 1,
+            "priority_at_most": 2,
+        },
+        api_keys={"gateway": ["0" * 64, KEY_HASH]},
+    )
+    headers = [(b"x-TEAM", b" ads-7 "), (b"X-Env", b"")]
+    said = {"model": "b", "stream": True, "max_tokens": 20, "priority": 1, "service_tier": "flex"}
+
+    assert lanes.lane_of(CHAT + b"?x=1", headers, Look(whole=True, **said), KEY_HASH) == "all"  # type: ignore[arg-type]  # a table of keywords
+    for missing in said:
+        less = {key: value for key, value in said.items() if key != missing}
+        assert lanes.lane_of(CHAT, headers, Look(**less), KEY_HASH) == "default", missing  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(b"/v2/chat", headers, Look(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(CHAT, headers[:1], Look(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(CHAT, headers, Look(**said), "f" * 64) == "default"  # type: ignore[arg-type]  # as above
+
+
+def test_the_lane_header_names_declared_lanes_only() -> None:
+    """The header comes before the rules; an invented name, or two names, land in `other`; without it the rules decide."""
+    lanes = rules({"lane": "code", "models": "*"}, header="X-Lane", names="batch")
+    look = Look(whole=True, model="m")
+
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch ")], look, None) == "batch"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"X-LANE", b"batch")], look, None) == "batch"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"x-lane", b"code")], look, None) == "other"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"Batch")], look, None) == "other"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"a\xff")], look, None) == "other"
+    assert lanes.lane_of(CHAT, [], look, None) == "code"
+
+
+@given(
+    path=st.binary(max_size=50),
+    headers=st.lists(st.tuples(st.sampled_from([b"X-Lane", b"authorization", b"x-team", b""]), st.binary(max_size=40))),
+    model=st.one_of(st.none(), st.text(), st.just("\ud800"), st.just("m" * 100_000)),
+    max_tokens=st.one_of(st.none(), st.integers()),
+)
+def test_no_request_leaves_the_closed_set(
+    path: bytes, headers: list[tuple[bytes, bytes]], model: str | None, max_tokens: int | None
+) -> None:
+    """Whatever bytes arrive, the answer is a declared lane and nothing raises."""
+    lanes = rules(
+        {"lane": "a", "headers": {"x-team": "t*"}},
+        {"lane": "b", "models": "m*", "paths": "/*"},
+        {"lane": "c", "max_tokens_at_most": 5},
+        header="x-lane",
+    )
+
+    assert lanes.lane_of(path, headers, Look(model=model, max_tokens=max_tokens), hash_api_key(headers)) in lanes.lanes
+    assert lanes.lanes == ("a", "b", "c", "default", "other")
+
+
+def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
+    """Giant values are compared at their beginning: a prefix matches, an exact text does not."""
+    giant = b"m" * 10_000_000
+    lanes = rules({"lane": "exact", "headers": {"x": "m"}}, {"lane": "prefix", "headers": {"x": "mm*"}})
+
+    assert lanes.lane_of(CHAT, [(b"x", giant)], BLIND, None) == "prefix"
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([(b"Authorization", b"Bearer " + KEY.encode())], KEY_HASH),
+        ([(b"authorization", b"bearer   " + KEY.encode() + b" ")], KEY_HASH),
+        ([(b"X-API-Key", KEY.encode())], KEY_HASH),
+        ([(b"Authorization", b"Bearer " + KEY.encode()), (b"x-api-key", b"second")], KEY_HASH),
+        ([(b"Authorization", b"Basic " + KEY.encode()), (b"x-api-key", KEY.encode())], KEY_HASH),
+        ([(b"Authorization", b"Bearer a"), (b"Authorization", b"Bearer b")], None),
+        ([(b"Authorization", b"Bearer "), (b"Host", b"h")], None),
+        ([], None),
+    ],
+)
+def test_which_key_a_request_carries(headers: list[tuple[bytes, bytes]], expected: str | None) -> None:
+    """The bearer token, else x-api-key, hashed; two different ones are none."""
+    assert expected == hash_api_key(headers)
+
+
+def test_keys_are_hashed_only_where_a_rule_asks() -> None:
+    """A config without key rules says that nobody needs the hash."""
+    assert rules({"lane": "a", "models": "m"}, api_keys={"k": KEY_HASH}).needs_api_key is False
+    assert rules({"lane": "a", "api_keys": "k"}, api_keys={"k": KEY_HASH}).needs_api_key is True

@@ -1,0 +1,127 @@
+"""Prompt lengths become labels of a closed set, and an estimate is given only once past usage has earned it."""
+
+import random
+
+import pytest
+
+from sidecar.classify.length import READY_SAMPLES, PromptBuckets, PromptLengthEstimator
+from sidecar.config import PromptBucketsConfig
+
+
+BUCKETS = PromptBuckets(PromptBucketsConfig().edges)
+
+
+def taught(tokens_per_byte: float, samples: int = READY_SAMPLES) -> PromptLengthEstimator:
+    estimator = PromptLengthEstimator(BUCKETS)
+    for _ in range(samples):
+        estimator.learn("m", 10_000, round(10_000 * tokens_per_byte))
+    return estimator
+
+
+def test_the_default_labels() -> None:
+    """The labels are those of the design, in order, and `unknown` last."""
+    assert BUCKETS.labels == ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ((1000,), ("0-1000", "1000+", "unknown")),
+        ((1536, 1 << 20), ("0-1536", "1536-1m", "1m+", "unknown")),
+    ],
+)
+def test_labels_of_other_edges(edges: tuple[int, ...], expected: tuple[str, ...]) -> None:
+    """k and m stand for 1024s; what is no multiple is written out."""
+    assert expected == PromptBuckets(edges).labels
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (0, "0-512"),
+        (512, "0-512"),
+        (513, "512-4k"),
+        (65536, "16k-64k"),
+        (65537, "64k+"),
+        (10**30, "64k+"),
+        (None, "unknown"),
+        (-1, "unknown"),
+        (float("nan"), "unknown"),
+    ],
+)
+def test_edges_belong_to_the_bucket_below(tokens: float | None, expected: str) -> None:
+    """An edge is the inclusive upper end of its bucket, as `le` is in a histogram."""
+    assert expected == BUCKETS.bucket_of(tokens)
+
+
+def test_no_estimate_before_twenty_samples() -> None:
+    """Nineteen prompts are not enough, twenty are; a model that nobody taught stays unknown."""
+    estimator = taught(0.25, READY_SAMPLES - 1)
+    assert (estimator.ready("m"), estimator.bucket_of("m", 8000)) == (False, "unknown")
+
+    estimator.learn("m", 10_000, 2500)
+    assert (estimator.ready("m"), estimator.bucket_of("m", 8000)) == (True, "512-4k")
+    assert estimator.bucket_of("n", 8000) == "unknown"
+
+
+def test_no_estimate_without_text() -> None:
+    """Where the text could not be measured (images, a body too long) the bucket is unknown, not short."""
+    assert taught(0.25).bucket_of("m", None) == "unknown"
+
+
+def test_outliers_do_not_move_the_estimate() -> None:
+    """A fifth of the samples may be absurd, on either side, without moving the scale."""
+    estimator = taught(0.25, 80)
+    for _ in range(10):
+        estimator.learn("m", 10, 100_000)
+        estimator.learn("m", 30_000, 1)
+
+    assert estimator.tokens("m", 8000) == 2000
+
+
+def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
+    """Nine chats in ten are mostly template, at one token a byte; a long document is still estimated by long ones."""
+    estimator = PromptLengthEstimator(BUCKETS)
+    draw = random.Random(7)
+    for turn in range(300):
+        size = draw.randint(20_000, 60_000) if turn % 10 == 0 else draw.randint(20, 60)
+        estimator.learn("m", size, 30 + size // 4)
+
+    assert estimator.tokens("m", 40_000) == pytest.approx(10_000, rel=0.05)
+
+
+def test_the_scale_follows_the_traffic() -> None:
+    """Old samples are forgotten: after enough prompts of another language the scale is theirs."""
+    estimator = taught(0.25, 500)
+    for _ in range(128):
+        estimator.learn("m", 10_000, 5000)
+
+    assert estimator.tokens("m", 8000) == 4000
+
+
+def test_corrections_are_counted() -> None:
+    """A prompt whose estimate was in another bucket than usage says is counted, out of those that had an estimate."""
+    estimator = taught(0.25)
+    assert (estimator.corrections, estimator.checked) == (0, 0)
+
+    assert estimator.learn("m", 8000, 2000) is False
+    assert estimator.learn("m", 8000, 5000) is True
+    assert (estimator.corrections, estimator.checked) == (1, 2)
+
+
+def test_memory_is_bounded() -> None:
+    """Models beyond the closed set teach nothing."""
+    estimator = PromptLengthEstimator(BUCKETS)
+    for name in range(1000):
+        for _ in range(READY_SAMPLES):
+            estimator.learn(f"m{name}", 100, 25)
+
+    assert [name for name in range(1000) if estimator.ready(f"m{name}")] == list(range(17))
+
+
+def test_usage_that_says_nothing_teaches_nothing() -> None:
+    """No count, no text, zeros: neither a sample nor a correction."""
+    estimator = taught(0.25)
+    for text_bytes, tokens in ((None, 5), (5, None), (0, 5), (5, 0)):
+        assert estimator.learn("m", text_bytes, tokens) is False
+    assert estimator.checked == 0
