@@ -1,0 +1,63 @@
+# The project's commands. `make` alone lists them.
+#
+# Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
+# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) in $XDG_CACHE_HOME/llm-phase-sidecar,
+# so that the next clone finds it there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Any Python from 3.11 on: `make test PYTHON=python3.12`. Used once, to make .venv.
+PYTHON ?= python3
+# Handed to the command behind a target: `make test ARGS="-k sse -x"`, `make demo ARGS=--help`.
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+
+.PHONY: help demo test test-engines promises lint
+
+help: ## what can be done here
+	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
+	@echo
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+	@echo
+	@echo 'More of one:  make test ARGS="-k sse -x"    make demo ARGS=--help    make test PYTHON=python3.12'
+
+demo: .venv/.demo ## simulated engine, sidecar and mixed load, with the phases live in this terminal; Ctrl-C ends it
+	@$(BIN)/sidecar demo $(ARGS)
+
+test: .venv/.dev ## the test suite without real engines: a few minutes
+	$(BIN)/pytest -m 'not engine' $(ARGS)
+
+test-engines: .venv/.dev ## the tests that start a real vLLM on the CPU; the first run downloads 3.5 GB
+	$(BIN)/pytest -m engine $(ARGS)
+
+promises: .venv/.dev ## bounds in milliseconds, measured on this machine
+	$(BIN)/python -m bench.promises $(ARGS)
+
+lint: .venv/.dev ## ruff and mypy, as CI runs them
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Stamps: a second run is instant, and a changed pyproject installs again.
+.venv/.demo: pyproject.toml | .venv/.pip
+	@echo 'installing llm-phase-sidecar into .venv'
+	@$(PIP) install --quiet --editable '.[demo]'
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/.pip
+	@echo 'installing llm-phase-sidecar and its development tools into .venv'
+	@$(PIP) install --quiet --editable '.[demo]' --group dev
+	@touch $@
+
+# Debian 12 brings pip 23; dependency groups (PEP 735) came with 25.1.
+.venv/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, $(PYTHON) is " + sys.version if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --quiet --upgrade 'pip>=25.1'
+	@touch $@

@@ -1,0 +1,32 @@
+"""Programs that tests need and pip cannot install: found, or a skip that cannot be overlooked.
+
+By hand a missing tool skips its tests, loudly, with the command that would install it. Under CI a skip would hide a
+promise that nobody checked any more, so there it fails.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+
+DEBIAN_PACKAGE = {"promtool": "prometheus", "amtool": "prometheus-alertmanager"}
+"""Which Debian 12 package brings a tool; `.ci/run` installs the same ones."""
+
+
+def need_tool(name: str) -> Path:
+    """The path of program `name`. Missing: skips the calling test, or fails it when `CI` is set in the environment."""
+    found = shutil.which(name)
+    if found is None:
+        package = DEBIAN_PACKAGE.get(name, name)
+        missing(f"{name} is not installed (Debian: apt-get install {package})")
+    return Path(found)
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the calling test because `what`, or fail it when `CI` is set."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what}; under CI nothing may be skipped", pytrace=False)
+    pytest.skip(what)
