@@ -1,0 +1,117 @@
+"""`/v1/messages`, Anthropic's API, as Anthropic, vLLM 0.32 and llama.cpp b11434 speak it.
+
+It knows two traps. **Counts are split**: `message_start` states the prompt, `message_delta` the output (and on newer
+servers everything again); whoever reads a stream merges them, the later word first. **`input_tokens` leaves out the
+cached ones**: by Anthropic's contract the prompt is input_tokens + cache_read_input_tokens +
+cache_creation_input_tokens, and vLLM (since PR 40912) and llama.cpp keep to it. vLLM's `message_start` has no cache
+fields and states the whole prompt in input_tokens: the same sum. A sum of 0 is vLLM's word for "not known yet" and is
+no count; `message_start`'s output_tokens is a placeholder and is not read.
+
+It departs from design section 2 in one place: a `signature_delta` or `citations_delta` is no output. The server adds
+them; no model generated them. `ping` is nothing.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import (
+    DONE,
+    DONE_DATA,
+    ERROR,
+    OUTPUT,
+    Extras,
+    count,
+    decode,
+)
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    input_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    output_tokens: Any = None
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    type: Any = None
+    stop_reason: Any = None
+
+
+class _Message(Extras, frozen=True):
+    type: Any = None
+    content: Any = None
+    stop_reason: Any = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Event(Extras, frozen=True):
+    type: Any = None
+    message: _Message | None = None
+    delta: _Delta | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_MESSAGE = msgspec.json.Decoder(_Message)
+_ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
+
+
+class AnthropicMessages:
+    """Messages, streamed and whole."""
+
+    name = "anthropic_messages"
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
+        if data == DONE_DATA:
+            return DONE
+        if event == b"error":
+            return ERROR
+        if not data:
+            return NOTHING
+        said = decode(_EVENT, data)
+        kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
+        if kind == "content_block_delta":
+            return NOTHING if said.delta is not None and said.delta.type in _ADDED_BY_THE_SERVER else OUTPUT
+        if kind == "error" or said.error:
+            return ERROR
+        extras = said.found()
+        if kind == "message_start":
+            usage = said.message.usage if said.message is not None else None
+            return Reading(usage=None if usage is None else _usage(usage, final=False), extras=extras)
+        if kind == "message_delta":
+            stopped = said.delta is not None and bool(said.delta.stop_reason)
+            return Reading(
+                finished=(0,) if stopped else (),
+                usage=None if said.usage is None else _usage(said.usage, final=True),
+                extras=extras,
+            )
+        if kind == "message_stop":
+            return DONE if extras is None else Reading(extras=extras, done=True)
+        return NOTHING if extras is None else Reading(extras=extras)
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole `message` object, or an error object. Raises UnreadableEvent."""
+        message = decode(_MESSAGE, body)
+        return Reading(
+            output=(0,) if message.content else (),
+            finished=(0,) if message.stop_reason else (),
+            usage=None if message.usage is None else _usage(message.usage, final=True),
+            extras=message.found(),
+            error=message.type == "error" or bool(message.error),
+        )
+
+
+def _usage(stated: _Usage, *, final: bool) -> Usage:
+    fresh = count(stated.input_tokens)
+    cached = count(stated.cache_read_input_tokens)
+    created = count(stated.cache_creation_input_tokens)
+    return Usage(
+        prompt_tokens=None if fresh is None else (fresh + (cached or 0) + (created or 0)) or None,
+        cached_tokens=cached,
+        completion_tokens=count(stated.output_tokens) if final else None,
+    )

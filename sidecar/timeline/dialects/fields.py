@@ -1,0 +1,89 @@
+"""What the dialects share: how a JSON object is decoded without trusting it, and the readings that most events come to.
+
+It knows types and refuses to know meanings. Engines differ in the types of fields that nobody looks at (content as a
+list of parts, delta null, logprobs of any shape), so leaf fields are decoded as anything, and only a shape that
+leaves nothing to read (no JSON, no object, choices that are no list) makes an event unreadable.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from sidecar.timeline.reading import NOTHING, Reading, UnreadableEvent
+
+
+T = TypeVar("T")
+
+OUTPUT = Reading(output=(0,))
+FINISH = Reading(finished=(0,))
+OUTPUT_AND_FINISH = Reading(output=(0,), finished=(0,))
+ERROR = Reading(error=True)
+DONE = Reading(done=True)
+DONE_DATA = b"[DONE]"
+_FIRST = [0]
+
+MAX_COUNT = 2**53
+"""Above this a count is no count, and other people's JSON stops being exact."""
+
+
+class Extras(msgspec.Struct, frozen=True):
+    """Top-level fields by which engines say more than the API asks for."""
+
+    metrics: Any = None
+    """vLLM, `--enable-per-request-metrics`."""
+    timings: Any = None
+    """llama.cpp, always on the last chunk."""
+    nvext: Any = None
+    """Dynamo."""
+    meta_info: Any = None
+    """SGLang."""
+    sglext: Any = None
+    """SGLang."""
+    prompt_progress: Any = None
+    """llama.cpp with `return_progress`: sent during prefill, before any token."""
+
+    def found(self) -> dict[str, object] | None:
+        """Those that stand in this event, by name; None if there are none."""
+        if (
+            self.metrics is None
+            and self.timings is None
+            and self.nvext is None
+            and self.meta_info is None
+            and self.sglext is None
+            and self.prompt_progress is None
+        ):
+            return None
+        return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+
+def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
+    """Decode, or raise UnreadableEvent whatever is wrong: no JSON, odd shape, nesting bomb, number or character out of range."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
+        raise UnreadableEvent(str(error)) from error
+
+
+def count(value: object) -> int | None:
+    """A token count as stated; None for what is none (a string, a bool, a float, a negative)."""
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+
+
+def index_of(value: object) -> int:
+    """A choice's index; engines that leave it out send one choice."""
+    return value if type(value) is int else 0
+
+
+def reading_of(output: list[int], finished: list[int]) -> Reading:
+    """The reading of an event that says nothing but this; the usual ones are shared, so that a token costs no object."""
+    if output == _FIRST:
+        if not finished:
+            return OUTPUT
+        if finished == _FIRST:
+            return OUTPUT_AND_FINISH
+    elif not output:
+        if not finished:
+            return NOTHING
+        if finished == _FIRST:
+            return FINISH
+    return Reading(output=tuple(output), finished=tuple(finished))

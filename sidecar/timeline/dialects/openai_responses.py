@@ -1,0 +1,109 @@
+"""`/v1/responses`, OpenAI's API of typed events, as OpenAI and vLLM 0.32 speak it.
+
+It knows that every `*.delta` event is output (text, reasoning, refusal, arguments of calls), that the counts stand in
+the `response` of the last event, and that vLLM puts its `metrics` there too (since 0.31; seen on its wire). The one
+answer of this API is choice 0; its `output_index` numbers items of that answer, not choices. It refuses to call
+`*.done` events output: they repeat what the deltas said. There is no `[DONE]` by the API; servers that add one are heard.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import (
+    DONE,
+    DONE_DATA,
+    ERROR,
+    OUTPUT,
+    Extras,
+    count,
+    decode,
+)
+from sidecar.timeline.dialects.openai_usage import detail
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    input_tokens: Any = None
+    input_tokens_details: Any = None
+    output_tokens: Any = None
+    output_tokens_details: Any = None
+
+
+class _Response(Extras, frozen=True):
+    status: Any = None
+    output: Any = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Event(Extras, frozen=True):
+    type: Any = None
+    response: _Response | None = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_RESPONSE = msgspec.json.Decoder(_Response)
+
+_OVER = ("completed", "incomplete", "failed", "cancelled")
+"""The statuses in which a response ends, which are the last words of the event types in which it does."""
+
+
+class OpenAIResponses:
+    """Responses, streamed and whole."""
+
+    name = "openai_responses"
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
+        if data == DONE_DATA:
+            return DONE
+        if event == b"error":
+            return ERROR
+        if not data:
+            return NOTHING
+        said = decode(_EVENT, data)
+        kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
+        if kind.endswith(".delta"):
+            return OUTPUT
+        if kind == "error" or said.error:
+            return ERROR
+        if said.response is not None and kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
+            return _last(said.response, kind.rpartition(".")[2], said.found())
+        extras = said.found()
+        return NOTHING if extras is None else Reading(extras=extras)
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole `response` object, or an error object. Raises UnreadableEvent."""
+        response = decode(_RESPONSE, body)
+        status = response.status if response.status in _OVER else "failed" if response.error else ""
+        reading = _last(response, status, None)
+        return Reading(
+            output=(0,) if response.output else (),
+            finished=reading.finished,
+            usage=reading.usage,
+            extras=reading.extras,
+            error=reading.error,
+        )
+
+
+def _last(response: _Response, status: str, beside: dict[str, object] | None) -> Reading:
+    """The end of a response: what it cost, and how it went."""
+    extras = {**(beside or {}), **(response.found() or {})}
+    return Reading(
+        finished=(0,) if status in ("completed", "incomplete") else (),
+        usage=None if response.usage is None else _usage(response.usage),
+        extras=extras or None,
+        error=status == "failed" or bool(response.error),
+        done=bool(status),
+    )
+
+
+def _usage(stated: _Usage) -> Usage:
+    return Usage(
+        prompt_tokens=count(stated.input_tokens),
+        cached_tokens=detail(stated.input_tokens_details, "cached_tokens"),
+        completion_tokens=count(stated.output_tokens),
+        reasoning_tokens=detail(stated.output_tokens_details, "reasoning_tokens"),
+    )
