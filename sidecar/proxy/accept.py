@@ -1,0 +1,404 @@
+"""The client's side of the relay: one connection, one request after the other, whatever arrives in whatever pieces.
+
+Knows how to read HTTP requests (llhttp does), which of them are refused at the door, and how a connection is kept, held
+back, lingered on and closed. Requests that arrive while another is being answered (pipelining) wait in order, within a
+bound. What a request means and where it goes is the `Exchange`'s business (`relay.py`).
+"""
+
+import asyncio
+import socket
+import struct
+
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from sidecar.proxy.errors import Failure, error_response
+from sidecar.proxy.headers import RequestHead, check_request
+from sidecar.proxy.relay import Exchange
+from sidecar.proxy.tcp import peer_has_left
+
+
+if TYPE_CHECKING:
+    from sidecar.proxy.traffic import Traffic
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+PIPELINE_BYTES = 65536
+"""Bytes of requests that may wait behind the one being answered; past that the connection is not read."""
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 1 << 20
+"""How long, and for how many bytes, the rest of an unwanted upload is read after the answer, so that a reset does not eat the answer (RFC 9112 9.6)."""
+
+Part = RequestHead | bytes | None
+"""What the parser yields: a head, a piece of body, or None for the end of the message."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """One client connection."""
+
+    def __init__(self, traffic: "Traffic") -> None:
+        self.traffic = traffic
+        self.transport: asyncio.Transport | None = None
+        self.exchange: Exchange | None = None
+        self.reading_paused = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: list[Part] = []
+        self._waiting_bytes = 0
+        self._at = 0.0
+        # the message being parsed
+        self._url = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._head: RequestHead | None = None
+        self._began_at: float | None = None
+        self._head_bytes = 0
+        self._body_seen = False
+        self._refused: Failure | None = None
+        # the connection
+        self._upload_paused = False
+        self._flushing = False
+        self._write_paused = False
+        self._closing = False
+        self._lingering_since: float | None = None
+        self._lingered_bytes = 0
+        self._idle_since = 0.0
+        self._after_upgrade: list[bytes] | None = None
+
+    # --- asyncio -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self.traffic.limits.client_buffer_bytes)
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            # A small kernel buffer: a slow client is felt here soon, and not hidden behind megabytes that were "sent".
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.traffic.limits.client_buffer_bytes)
+        self._idle_since = self.traffic.clock()
+        self.traffic.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self.traffic.disconnected(self)
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.client_left(self.traffic.clock())
+
+    def eof_received(self) -> bool:
+        # A half-closed client cannot be told from one that is gone; every proxy that aborts work for the gone treats both alike.
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.client_left(self.traffic.clock())
+        return False
+
+    def data_received(self, data: bytes) -> None:
+        self._at = at = self.traffic.clock()
+        if self._lingering_since is not None:
+            self._lingered_bytes += len(data)
+            if self._lingered_bytes > LINGER_BYTES:
+                self.abort()
+            return
+        if self._closing:
+            return
+        if self.exchange is not None and self.exchange.tunnel:
+            self.exchange.client_tunnel(data)
+        elif self._after_upgrade is not None:
+            self._hold_after_upgrade(data)
+        else:
+            self._parse(data, at)
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        if self.exchange is not None:
+            self.exchange.client_blocked()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        exchange = self.exchange
+        if exchange is None:
+            if self._closing:
+                self._close()
+            return
+        exchange.client_unblocked()
+        if self._flushing:
+            self._flushing = False
+            exchange.client_flushed(self.traffic.clock())
+
+    # --- parsing -----------------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes, at: float) -> None:
+        if self._head is None:
+            self._head_bytes += len(data)
+        elif not self._body_seen:
+            self._head_bytes += len(data)
+        self._body_seen = False
+        rest = b""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+            self._upgrade_asked(rest)
+        except httptools.HttpParserError:
+            self._refuse(self._refused or Failure.BAD_REQUEST)
+            return
+        if self._refused is not None:
+            self._refuse(self._refused)
+        elif self._head is None and self._began_at is not None and self._head_bytes > self.traffic.limits.max_head_bytes:
+            self._refuse(Failure.HEAD_TOO_LARGE)
+        elif self._head is not None and self._head_bytes > 2 * self.traffic.limits.max_head_bytes:
+            self._refuse(Failure.HEAD_TOO_LARGE)  # endless chunk extensions or trailers
+
+    def _upgrade_asked(self, rest: bytes) -> None:
+        exchange = self.exchange
+        if exchange is not None and exchange.head.websocket and not self._waiting:
+            self._after_upgrade = []
+            self._hold_after_upgrade(rest)
+        elif rest:
+            # An upgrade that nobody here honours (h2c): the request went on without it, and what follows is HTTP.
+            self._parse(rest, self._at)
+
+    def _hold_after_upgrade(self, data: bytes) -> None:
+        """Bytes behind a websocket request: for the tunnel if the engine agrees, the next request if it does not."""
+        if self._after_upgrade is not None and data:
+            self._after_upgrade.append(data)
+            self._waiting_bytes += len(data)
+            self._update_reading()
+
+    def early_tunnel_bytes(self) -> bytes:
+        """The client's bytes that came before the engine's 101, once."""
+        early = b"".join(self._after_upgrade or ())
+        self._after_upgrade = None
+        self._waiting_bytes = 0
+        self._update_reading()
+        return early
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._fields = []
+        self._head = None
+        self._began_at = self._at
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:  # else a trailer: dropped, never merged into the head
+            self._fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._fields)
+        self._head = head = RequestHead(
+            method=parser.get_method(),
+            target=self._url,
+            version=parser.get_http_version(),
+            fields=self._fields,
+            keep_alive=parser.should_keep_alive(),
+            accepted_at=self._at if self._began_at is None else self._began_at,
+        )
+        self._head_bytes = 0
+        limits = self.traffic.limits
+        if self._refused is None:
+            self._refused = (
+                Failure.HEAD_TOO_LARGE
+                if size > limits.max_head_bytes
+                else check_request(head, max_headers=limits.max_headers, max_body_bytes=limits.max_body_bytes)
+            )
+        if self._refused is None:
+            self._deliver(head)
+
+    def on_body(self, data: bytes) -> None:
+        self._body_seen = True
+        self._head_bytes = 0
+        if self._refused is None:
+            self._deliver(data)
+
+    def on_message_complete(self) -> None:
+        self._head = None
+        self._began_at = None
+        self._head_bytes = 0
+        self._idle_since = self._at
+        if self._refused is None:
+            self._deliver(None)
+
+    # --- requests, in order ------------------------------------------------------------------------------------------
+
+    def _deliver(self, part: Part) -> None:
+        if self._waiting or (self.exchange is not None and self.exchange.upload_complete):
+            self._waiting.append(part)
+            self._waiting_bytes += len(part) if isinstance(part, bytes) else 1024
+            self._update_reading()
+        else:
+            self._take(part, self._at)
+
+    def _take(self, part: Part, at: float) -> None:
+        if isinstance(part, RequestHead):
+            self._begin(part, at)
+        elif self.exchange is not None:
+            if part is None:
+                self.exchange.client_end(at)
+            else:
+                self.exchange.client_body(part, at)
+
+    def _begin(self, head: RequestHead, at: float) -> None:
+        watch = self.traffic.enter(head, at)
+        if head.expects_continue and watch is not None:
+            self.write(CONTINUE)
+        if watch is None:
+            self.answer(Failure.TOO_MANY_IN_FLIGHT, bodyless=head.method == b"HEAD", upload_complete=False)
+            return
+        self.exchange = Exchange(self.traffic, self, head, watch, at)
+        self.exchange.begin()
+
+    def exchange_over(self, *, keep_alive: bool) -> None:
+        """The response is out whole. Take the next request that waits, or wait for one."""
+        self.exchange = None
+        if not keep_alive or self.transport is None:
+            self.close_when_flushed()
+            return
+        self.transport.set_write_buffer_limits(high=self.traffic.limits.client_buffer_bytes)
+        self._idle_since = self.traffic.clock()
+        if self._after_upgrade is not None and (rest := self.early_tunnel_bytes()):
+            self._parse(rest, self._idle_since)
+        at = self.traffic.clock()
+        while self._waiting and not self._closing and not (self.exchange is not None and self.exchange.upload_complete):
+            part = self._waiting.pop(0)
+            self._waiting_bytes -= len(part) if isinstance(part, bytes) else 1024
+            self._take(part, at)
+        self._update_reading()
+
+    # --- holding back ------------------------------------------------------------------------------------------------
+
+    def pause_upload(self) -> None:
+        """The engine does not take the upload as fast as it comes."""
+        self._upload_paused = True
+        self._update_reading()
+
+    def resume_upload(self) -> None:
+        """It does again."""
+        self._upload_paused = False
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        pause = (self._upload_paused or self._waiting_bytes > PIPELINE_BYTES) and not self._closing
+        if pause == self.reading_paused or self.transport is None or self.transport.is_closing():
+            return
+        self.reading_paused = pause
+        if pause:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    # --- writing and closing -----------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the client's socket."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that the client's socket has not taken yet."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    def flush(self) -> bool:
+        """Whether the client's socket has taken everything; if not, `Exchange.client_flushed` follows when it has."""
+        if self.transport is None or self.transport.is_closing() or self.transport.get_write_buffer_size() == 0:
+            return True
+        self._flushing = True
+        self.transport.set_write_buffer_limits(high=0)  # resume_writing now means: empty
+        return False
+
+    def answer(self, failure: Failure, *, bodyless: bool, upload_complete: bool) -> None:
+        """Answer in the engine's place. The connection goes on only if the request had been read whole and the engine is not to blame."""
+        self.exchange = None
+        self.write(error_response(failure, close=True, bodyless=bodyless))
+        if upload_complete:
+            self.close_when_flushed()
+        else:
+            self.linger()
+
+    def _refuse(self, failure: Failure) -> None:
+        """What came is no request that may pass. Nothing after it on this connection can be trusted."""
+        self._refused = failure
+        exchange = self.exchange
+        if exchange is not None:
+            if exchange.upload_complete:
+                return  # a pipelined request is at fault: the one before it is answered first
+            exchange.fail(failure, self._at)
+            return
+        self.traffic.refused(failure)
+        self.answer(failure, bodyless=False, upload_complete=False)
+
+    def cut_short(self, *, reset: bool) -> None:
+        """The response cannot be completed: make that visible. Without a framing of its own only a reset can say so (RFC 9112 8)."""
+        self.exchange = None
+        if not reset:
+            self.close_when_flushed()
+            return
+        if self.transport is not None:
+            sock = self.transport.get_extra_info("socket")
+            if sock is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
+    def linger(self) -> None:
+        """Say that nothing more is coming, and read the rest of the upload for a moment before closing."""
+        self.exchange = None
+        self._closing = True
+        self._lingering_since = self.traffic.clock()
+        self._upload_paused = False
+        self._waiting, self._waiting_bytes = [], 0
+        self._update_reading()
+        if self.transport is not None and self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def close_when_flushed(self) -> None:
+        """Close once the client's socket has taken everything."""
+        self.exchange = None
+        self._closing = True
+        self._close()
+
+    def _close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close now, whatever is still unsent."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # --- limits in time ----------------------------------------------------------------------------------------------
+
+    def sweep(self, at: float) -> None:
+        """Close or fail what has taken too long. Called a few times a second."""
+        limits = self.traffic.limits
+        exchange = self.exchange
+        if self._lingering_since is not None:
+            if at - self._lingering_since > LINGER_SECONDS:
+                self.abort()
+        elif exchange is not None:
+            if self.reading_paused and self._peer_has_left():
+                self.exchange = None
+                exchange.client_left(at)
+                self.abort()
+            elif (failure := exchange.overdue(at)) is not None:
+                exchange.fail(failure, at)
+                if failure is Failure.CLIENT_WRITE_STALLED:
+                    self.abort()
+        elif self._closing:
+            if at - self._idle_since > limits.client_write_timeout_seconds:
+                self.abort()
+        elif self._began_at is not None:
+            if at - self._began_at > limits.head_timeout_seconds:
+                self._at = at
+                self._refuse(Failure.HEAD_TIMEOUT)
+        elif at - self._idle_since > limits.keep_alive_seconds:
+            self.abort()
+
+    def _peer_has_left(self) -> bool:
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        return sock is not None and peer_has_left(sock)
+
+    @property
+    def idle(self) -> bool:
+        """No request is in flight or half read."""
+        return self.exchange is None and self._began_at is None and not self._closing

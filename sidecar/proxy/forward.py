@@ -1,0 +1,352 @@
+"""The engine's side of the relay: connections to the one engine, and the pool that keeps the idle ones.
+
+Knows how to reach the engine and how to read an HTTP response; hands what it reads to the `Exchange` that currently
+owns the connection (`relay.py`) and never looks inside. A connection serves again only if its last message ended
+exactly where its framing said, with nothing behind it and nothing of the upload missing. Nothing is ever retried here.
+"""
+
+import asyncio
+import socket
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import httptools
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of
+
+
+FRAMING_BYTES = 65536
+"""Bytes without any body between them (chunk extensions, trailers, a head) past which a response is no longer believed."""
+
+SHORTEST_IDLE_SECONDS = 0.01
+LEARNED_FOR_SECONDS = 300.0
+"""An engine's restart closes connections early too; that must not cost reuse for ever."""
+
+
+class Consumer(Protocol):
+    """Whoever owns an engine connection for the time of one exchange."""
+
+    def engine_head(self, head: ResponseHead) -> None: ...
+    def engine_body(self, data: bytes) -> None: ...
+    def engine_end(self) -> None: ...
+    def engine_tunnel(self, rest: bytes) -> None: ...
+    def engine_read_done(self, at: float) -> None: ...
+    def engine_failed(self, failure: Failure, at: float) -> None: ...
+    def engine_blocked(self) -> None: ...
+    def engine_unblocked(self) -> None: ...
+
+
+class EngineConnection(asyncio.Protocol):
+    """One connection to the engine, and the parser of its responses."""
+
+    def __init__(self, pool: "EnginePool") -> None:
+        self.pool = pool
+        self.transport: asyncio.Transport | None = None
+        self.consumer: Consumer | None = None
+        self.idle_since = 0.0
+        self.blocked = False
+        self._method = b""
+        self._websocket = False
+        self._parser: httptools.HttpResponseParser | None = None
+        self._reason = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._max_headers = 0
+        self._head: ResponseHead | None = None
+        self._complete = False
+        self._excess = False
+        self._bytes_without_body = 0
+        self._failure: Failure | None = None
+        self._tunnel = False
+
+    # --- one exchange ------------------------------------------------------------------------------------------------
+
+    def serve(self, consumer: Consumer, method: bytes, *, websocket: bool = False) -> None:
+        """Take the connection for one exchange; `method` decides whether the answer has a body, `websocket` whether it may be a 101."""
+        self.consumer = consumer
+        self._method = method
+        self._websocket = websocket
+        self._parser = httptools.HttpResponseParser(self)
+        self._begin_message()
+        self._complete = self._excess = False
+        self._failure = None
+        self._bytes_without_body = 0
+
+    def release(self, *, upload_complete: bool) -> None:
+        """The exchange is over: into the pool if both messages ended exactly, else closed."""
+        exact = self._complete and not self._excess and not self._tunnel and upload_complete
+        reusable = exact and self._head is not None and self._head.reusable and not self.blocked
+        self.consumer = None
+        self._parser = None
+        if reusable and self.transport is not None and not self.transport.is_closing():
+            self.pool.put(self)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once, so that the engine stops working for this request."""
+        self.consumer = None
+        if self.transport is not None:
+            self.transport.abort()
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the engine's socket."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def pause_reading(self) -> None:
+        """Stop reading: the client does not keep up."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    # --- asyncio -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        # No user-space buffer towards the engine: what its socket does not take stops the upload, and an empty buffer is `sent_at`.
+        self.transport.set_write_buffer_limits(high=0)
+        self.pool.opened(self)
+
+    def pause_writing(self) -> None:
+        self.blocked = True
+        if self.consumer is not None:
+            self.consumer.engine_blocked()
+
+    def resume_writing(self) -> None:
+        self.blocked = False
+        if self.consumer is not None:
+            self.consumer.engine_unblocked()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.pool.closed(self)
+        consumer, self.consumer = self.consumer, None
+        if consumer is None:
+            return
+        at = self.pool.clock()
+        if self._tunnel:
+            consumer.engine_failed(Failure.ENGINE_TRUNCATED, at)
+        elif self._head is None:
+            consumer.engine_failed(Failure.ENGINE_CLOSED, at)
+        elif self._head.framing is Framing.UNTIL_CLOSE and exc is None:
+            # The end of the connection is the end of the message; a reset is not.
+            self._complete = True
+            consumer.engine_end()
+            consumer.engine_read_done(at)
+        else:
+            consumer.engine_failed(Failure.ENGINE_TRUNCATED, at)
+
+    def data_received(self, data: bytes) -> None:
+        at = self.pool.clock()
+        consumer = self.consumer
+        if consumer is None or self._parser is None:
+            # An idle connection has nothing to say; whatever this is, it would be read as the next client's answer.
+            self.pool.discard(self)
+            self.abort()
+            return
+        if self._tunnel:
+            consumer.engine_tunnel(data)
+            consumer.engine_read_done(at)
+            return
+        self._bytes_without_body += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded(consumer, data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._unparseable()
+        if self._bytes_without_body > FRAMING_BYTES and not self._complete:
+            self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
+        if self._failure is not None:
+            self.consumer = None
+            consumer.engine_read_done(at)
+            consumer.engine_failed(self._failure, at)
+            self.abort()
+            return
+        consumer.engine_read_done(at)
+
+    def _unparseable(self) -> None:
+        if self._complete:
+            self._excess = True  # garbage behind a complete message: that message stands, the connection does not
+        elif self._head is None or self._head.status < 200:
+            self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
+        else:
+            self._failure = self._failure or Failure.ENGINE_TRUNCATED
+
+    def _upgraded(self, consumer: Consumer, rest: bytes) -> None:
+        if self._head is not None and self._head.status == 101 and not self._failure:
+            self._tunnel = True
+            consumer.engine_tunnel(rest)
+        else:
+            self._unparseable()
+
+    # --- llhttp ------------------------------------------------------------------------------------------------------
+
+    def _begin_message(self) -> None:
+        self._reason = b""
+        self._fields = []
+        self._head = None
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            self._excess = True
+        elif self._head is not None and self._head.status < 200:
+            self._begin_message()  # the final response behind a 1xx (RFC 9110 15.2)
+
+    def on_status(self, reason: bytes) -> None:
+        if not self._complete:
+            self._reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers come this way too, after the body has begun: they are dropped, never merged into the head.
+        if self._head is None and not self._complete:
+            self._fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._complete or self._failure is not None or self._parser is None or self.consumer is None:
+            return
+        status = self._parser.get_status_code()
+        framing = read_response_framing(self._method, status, self._fields)
+        unasked = status == 101 and not self._websocket
+        if framing is None or unasked or len(self._fields) > self.pool.max_headers:
+            self._failure = Failure.ENGINE_BAD_RESPONSE
+            return
+        options = tokens_of(self._fields, b"connection")
+        http_10 = self._parser.get_http_version() == "1.0"
+        reusable = b"close" not in options and framing[0] is not Framing.UNTIL_CLOSE and (not http_10 or b"keep-alive" in options)
+        self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
+        self.consumer.engine_head(self._head)
+        if status < 200:
+            return
+        self._bytes_without_body = 0
+        if framing[0] is Framing.NONE:
+            # llhttp cannot know that this answers a HEAD and would wait for a body that never comes.
+            self._message_complete()
+
+    def on_body(self, data: bytes) -> None:
+        if self._complete:
+            self._excess = True
+            return
+        self._bytes_without_body = 0
+        if self.consumer is not None and self._failure is None:
+            self.consumer.engine_body(data)
+
+    def on_message_complete(self) -> None:
+        if not self._complete and self._head is not None and self._head.status >= 200:
+            self._message_complete()
+
+    def _message_complete(self) -> None:
+        self._complete = True
+        if self.consumer is not None and self._failure is None:
+            self.consumer.engine_end()
+
+
+class EnginePool:
+    """Connections to one engine: idle ones are reused newest first and thrown away after `idle_seconds`.
+
+    The limit learns: when the engine closes a connection that idled for less, half of that becomes the limit for a
+    while, because a POST that races with such a close cannot be retried (RFC 9110 9.2.2).
+    """
+
+    def __init__(self, host: str, port: int, *, clock: Callable[[], float], idle_seconds: float, max_headers: int, receive_buffer_bytes: int) -> None:
+        self.host = host
+        self.port = port
+        self.clock = clock
+        self.configured_idle_seconds = idle_seconds
+        self.idle_seconds = idle_seconds
+        self._learned_at = 0.0
+        self.max_headers = max_headers
+        self.receive_buffer_bytes = receive_buffer_bytes
+        self._idle: list[EngineConnection] = []
+        self._open: set[EngineConnection] = set()
+
+    def __repr__(self) -> str:
+        return f"<EnginePool {len(self._open)} open, {len(self._idle)} idle>"
+
+    def take(self) -> EngineConnection | None:
+        """An idle connection that is young enough, or None: then `connect`."""
+        at = self.clock()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.transport is not None and not connection.transport.is_closing() and at - connection.idle_since <= self.idle_seconds:
+                return connection
+            connection.abort()
+        return None
+
+    async def connect(self) -> EngineConnection:
+        """Open a connection. Raises OSError; the caller sets the time limit."""
+        loop = asyncio.get_running_loop()
+        sock = await self._connected_socket(loop)
+        try:
+            _, connection = await loop.create_connection(lambda: EngineConnection(self), sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return connection
+
+    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+        failure: OSError | None = None
+        for family, kind, proto, _, address in await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
+            try:
+                # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+                await loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise failure or OSError(f"no address for {self.host}")
+
+    def put(self, connection: EngineConnection) -> None:
+        """Keep a connection whose last message ended exactly."""
+        connection.idle_since = self.clock()
+        self._idle.append(connection)
+
+    def discard(self, connection: EngineConnection) -> None:
+        """Forget an idle connection."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def opened(self, connection: EngineConnection) -> None:
+        self._open.add(connection)
+
+    def closed(self, connection: EngineConnection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+            idled_seconds = self.clock() - connection.idle_since
+            if idled_seconds < self.idle_seconds:
+                self.idle_seconds = max(SHORTEST_IDLE_SECONDS, idled_seconds / 2)
+                self._learned_at = self.clock()
+
+    def sweep(self, at: float) -> None:
+        """Close what has idled too long; forget a learned limit that has not been confirmed for a while."""
+        if at - self._learned_at > LEARNED_FOR_SECONDS:
+            self.idle_seconds = self.configured_idle_seconds
+        for connection in [idle for idle in self._idle if at - idle.idle_since > self.idle_seconds]:
+            self._idle.remove(connection)
+            connection.abort()
+
+    def close(self) -> None:
+        """Close every connection, busy or idle."""
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+
+    @property
+    def open_connections(self) -> int:
+        """Connections open now, busy and idle."""
+        return len(self._open)

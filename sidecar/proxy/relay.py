@@ -1,0 +1,399 @@
+"""One exchange: a client's request carried to the engine, the engine's response carried back, and both told to a watch.
+
+All of it is callbacks on the event loop; nothing here waits, except for a connection to open. The order in a read is
+always the same: parse, write, then observe, so that measuring stands beside the bytes and not in their way. (The one
+exception is a stream from which the usage chunk is cut: there the cut must see an event before it is written.)
+
+An exchange ends exactly once, in `_over`, whatever happens in whatever order: the response went out whole, the client
+left, the engine failed, a limit was hit, or the sidecar is shutting down.
+"""
+
+import asyncio
+
+from typing import TYPE_CHECKING
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, request_bytes, response_bytes
+from sidecar.proxy.watching import Watch
+from sidecar.timeline.outcome import Outcome, outcome_of_status
+
+
+if TYPE_CHECKING:
+    from sidecar.proxy.accept import ClientConnection
+    from sidecar.proxy.traffic import Traffic
+
+LAST_CHUNK = b"0\r\n\r\n"
+OVERHEAD_SAMPLE = 64
+"""One read in this many is timed, so that timing costs nothing (design section 6)."""
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of RFC 9112 7.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Exchange:
+    """One request and its response."""
+
+    def __init__(self, traffic: "Traffic", client: "ClientConnection", head: RequestHead, watch: Watch, at: float) -> None:
+        self.traffic = traffic
+        self.client = client
+        self.head = head
+        self.watch = watch
+        self.tunnel = False
+        # upload
+        self.upload_complete = False
+        self._upload_bytes = 0
+        self._upload_at = at
+        self._look_in: list[bytes] | None = [] if watch.wants_body else None
+        self._look_in_bytes = 0
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._spliced: bytes | None = None
+        # engine
+        self._engine: EngineConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._connect_began_at: float | None = None
+        self._forwarding = False
+        self._sent_at: float | None = None
+        self._engine_read_at = at
+        # response
+        self._response: ResponseHead | None = None
+        self._framing = Framing.NONE
+        self._keep_alive = False
+        self._out: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self._response_complete = False
+        self._client_blocked = False
+        self._stalled_bytes = 0
+        self._stalled_at = at
+        self._reads = 0
+        self._ended = False
+
+    # --- upload: client to engine ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The head has been accepted. Without a body to look at, it goes on at once."""
+        if self._look_in is None:
+            self._forward()
+
+    def client_body(self, data: bytes, at: float) -> None:
+        """A piece of the request body."""
+        self._upload_at = at
+        self._upload_bytes += len(data)
+        if self._upload_bytes > self.traffic.limits.max_body_bytes:
+            self.fail(Failure.BODY_TOO_LARGE, at)
+        elif self._look_in is not None:
+            self._look_in.append(data)
+            self._look_in_bytes += len(data)
+            if self._look_in_bytes > self.traffic.limits.look_in_bytes:
+                self._classify(whole=False)
+        else:
+            self._send_body(data)
+
+    def client_end(self, at: float) -> None:
+        """The request is complete."""
+        self.watch.received(at)
+        self.upload_complete = True
+        if self._look_in is not None:
+            self._classify(whole=True)
+        elif self._engine is not None:
+            self._finish_upload()
+
+    def _classify(self, *, whole: bool) -> None:
+        """Show the body to the watch, then send on what was held, spliced or as it came."""
+        held, self._look_in = b"".join(self._look_in or ()), None
+        self._spliced = self.watch.classify(held, whole=whole)
+        body = held if self._spliced is None else self._spliced
+        if body:
+            self._unsent.append(body)
+            self._unsent_bytes += len(body)
+        self._forward()
+
+    def _forward(self) -> None:
+        """Find a connection to the engine: an idle one now, or a new one soon."""
+        self._forwarding = True
+        idle = self.traffic.pool.take()
+        if idle is not None:
+            self._use(idle)
+            return
+        self._connect_began_at = self.traffic.clock()
+        self._connecting = self.traffic.spawn(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(self.traffic.limits.connect_timeout_seconds):
+                engine = await self.traffic.pool.connect()
+        except TimeoutError:
+            self._connecting = None
+            self.fail(Failure.ENGINE_CONNECT_TIMEOUT, self.traffic.clock())
+        except OSError:
+            self._connecting = None
+            self.fail(Failure.ENGINE_REFUSED, self.traffic.clock())
+        else:
+            self._connecting = None
+            if self._ended:
+                engine.abort()
+                return
+            if self._connect_began_at is not None:
+                self.watch.connected(self.traffic.clock() - self._connect_began_at)
+            self._use(engine)
+
+    def _use(self, engine: EngineConnection) -> None:
+        """The engine's connection is there: head and whatever of the body has come."""
+        self._engine = engine
+        engine.serve(self, self.head.method, websocket=self.head.websocket)
+        length = len(self._spliced) if self._spliced is not None and self.head.framing is Framing.LENGTH else None
+        out = [
+            request_bytes(
+                self.head,
+                engine_authority=self.traffic.engine_authority,
+                content_length=length,
+                identity=self._spliced is not None,
+                via=self.traffic.via,
+            )
+        ]
+        out += map(self._framed, self._unsent)
+        if self.upload_complete and self.head.framing is Framing.CHUNKED:
+            out.append(LAST_CHUNK)
+        self._unsent, self._unsent_bytes = [], 0
+        self.client.resume_upload()
+        engine.write(b"".join(out))
+        if self.upload_complete:
+            self._upload_written()
+
+    def _framed(self, data: bytes) -> bytes:
+        return chunk(data) if self.head.framing is Framing.CHUNKED else data
+
+    def _send_body(self, data: bytes) -> None:
+        if self._response_complete:
+            return  # the engine has answered and left; the rest of the upload is read and thrown away
+        if self._engine is not None:
+            self._engine.write(self._framed(data))
+            return
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > self.traffic.limits.client_buffer_bytes:
+            self.client.pause_upload()
+
+    def _finish_upload(self) -> None:
+        if self._engine is not None and self.head.framing is Framing.CHUNKED:
+            self._engine.write(LAST_CHUNK)
+        self._upload_written()
+
+    def _upload_written(self) -> None:
+        if self._engine is not None and not self._engine.blocked:
+            self._sent(self.traffic.clock())
+
+    def _sent(self, at: float) -> None:
+        if self._sent_at is None:
+            self._sent_at = self._engine_read_at = at
+            self.watch.sent(at)
+
+    def engine_blocked(self) -> None:
+        """The engine's socket is full: stop reading the upload."""
+        self._engine_read_at = self.traffic.clock()
+        self.client.pause_upload()
+
+    def engine_unblocked(self) -> None:
+        """The engine's socket took everything."""
+        if self.upload_complete:
+            self._sent(self.traffic.clock())
+        else:
+            self._upload_at = self.traffic.clock()
+        self.client.resume_upload()
+
+    # --- response: engine to client ----------------------------------------------------------------------------------
+
+    def engine_head(self, head: ResponseHead) -> None:
+        """A response head: interim ones are passed on as they are, the final one is framed for the client."""
+        if head.status < 200 and head.status != 101:
+            # RFC 9110 15.2: a proxy forwards 1xx, but not to HTTP/1.0; 100 answers an expectation that stayed with us.
+            if head.status != 100 and self.head.version == "1.1":
+                self._out.append(response_bytes(head, Framing.NONE, close=False))
+            return
+        self._response = head
+        self._framing = head.framing
+        if head.framing is Framing.CHUNKED and self.head.version == "1.0":
+            self._framing = Framing.UNTIL_CLOSE
+        self.tunnel = head.status == 101
+        self._keep_alive = (
+            self.head.keep_alive and self.upload_complete and self._framing is not Framing.UNTIL_CLOSE and not self.traffic.draining
+        )
+        self._out.append(
+            response_bytes(
+                head,
+                self._framing,
+                close=not self._keep_alive,
+                keep_alive=self.head.version == "1.0",
+                upgrade=self.tunnel,
+            )
+        )
+
+    def engine_body(self, data: bytes) -> None:
+        """A piece of the response body, unframed."""
+        self._pieces.append(data)
+
+    def engine_end(self) -> None:
+        """The response is complete."""
+        self._response_complete = True
+
+    def engine_tunnel(self, rest: bytes) -> None:
+        """Bytes behind a 101."""
+        if rest:
+            self._pieces.append(rest)
+
+    def engine_read_done(self, at: float) -> None:
+        """All of one read has been parsed: write it in one piece, then let the watch see it."""
+        if self._ended:
+            return
+        self._engine_read_at = at
+        out, self._out = self._out, []
+        pieces, self._pieces = self._pieces, []
+        if out and self._response is not None:
+            self.watch.head(at, self._response)
+        if self.watch.cuts:
+            pieces = [kept for kept in (self.watch.cut(at, piece) for piece in pieces) if kept]
+            if self._response_complete and (rest := self.watch.cut_rest()):
+                pieces.append(rest)
+        if self._framing is Framing.CHUNKED:
+            out += map(chunk, pieces)
+            if self._response_complete:
+                out.append(LAST_CHUNK)
+        else:
+            out += pieces
+        if out:
+            self.client.write(b"".join(out))
+            self._time_overhead(at)
+        if pieces and not self.watch.cuts and not self.tunnel:
+            self.watch.feed(at, b"".join(pieces))
+        if self.tunnel:
+            if early := self.client.early_tunnel_bytes():
+                self.client_tunnel(early)
+        elif self._response_complete:
+            self._answered(at)
+
+    def _time_overhead(self, at: float) -> None:
+        self._reads += 1
+        if self._reads % OVERHEAD_SAMPLE == 1:
+            self.traffic.overhead(self.traffic.clock() - at)
+
+    def _answered(self, at: float) -> None:
+        """The engine is done with this request: give its connection back, and wait for the client to have it all."""
+        self.watch.ended(at)
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.release(upload_complete=self._sent_at is not None)
+        if self.client.flush():
+            self.client_flushed(self.traffic.clock())
+        else:
+            self._watch_for_progress(at)
+
+    def client_flushed(self, at: float) -> None:
+        """The client's socket took the last byte."""
+        if self._ended or not self._response_complete or self._response is None:
+            return
+        self.watch.flushed(at)
+        self._over(at, outcome_of_status(self._response.status), None)
+        if self.upload_complete:
+            self.client.exchange_over(keep_alive=self._keep_alive)
+        else:
+            self.client.linger()
+
+    # --- the client's pace -------------------------------------------------------------------------------------------
+
+    def client_blocked(self) -> None:
+        """The client does not keep up: stop reading from the engine. Nobody else's stream is touched."""
+        at = self.traffic.clock()
+        self._client_blocked = True
+        self._watch_for_progress(at)
+        if self._engine is not None:
+            self._engine.pause_reading()
+            self.watch.paused(at)
+
+    def client_unblocked(self) -> None:
+        """The client has caught up."""
+        at = self.traffic.clock()
+        self._client_blocked = False
+        self.watch.resumed(at)
+        if self._engine is not None:
+            self._engine_read_at = at
+            self._engine.resume_reading()
+
+    def _watch_for_progress(self, at: float) -> None:
+        self._stalled_bytes, self._stalled_at = self.client.unsent_bytes, at
+
+    def client_tunnel(self, data: bytes) -> None:
+        """Bytes of the client behind a 101."""
+        if self._engine is not None:
+            self._engine.write(data)
+
+    # --- the ends ----------------------------------------------------------------------------------------------------
+
+    def client_left(self, at: float) -> None:
+        """The client closed or reset its connection: the engine must stop working for it, now."""
+        if self._ended:
+            return
+        if self.tunnel:
+            self._over(at, Outcome.OK, None)
+        elif self.watch.done and self.client.unsent_bytes == 0 and self._response is not None:
+            # It has the stream's own end mark; it did not wait for the end of the framing.
+            self.watch.ended(at)
+            self.watch.flushed(at)
+            self._over(at, outcome_of_status(self._response.status), None)
+        else:
+            self.watch.ended(at)
+            self._over(at, Outcome.CLIENT_CANCELLED, None)
+
+    def engine_failed(self, failure: Failure, at: float) -> None:
+        """The engine's connection is gone, or what came over it was no HTTP."""
+        self._engine = None
+        if self.tunnel:
+            if not self._ended:
+                self._over(at, Outcome.OK, None)
+                self.client.close_when_flushed()
+            return
+        self.fail(failure, at)
+
+    def fail(self, failure: Failure, at: float) -> None:
+        """End the exchange because of `failure`: answer it if nothing was said yet, else cut the response short."""
+        if self._ended:
+            return
+        self.watch.ended(at)
+        answered = self._response is not None
+        self._over(at, failure.outcome, failure)
+        if not answered:
+            self.client.answer(failure, bodyless=self.head.method == b"HEAD", upload_complete=self.upload_complete)
+        else:
+            self.client.cut_short(reset=self._framing is Framing.UNTIL_CLOSE)
+
+    def _over(self, at: float, outcome: Outcome, failure: Failure | None) -> None:
+        self._ended = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.abort()
+        self.watch.close(at, outcome, failure, self._response.status if self._response is not None else None)
+        self.traffic.leave()
+
+    def overdue(self, at: float) -> Failure | None:
+        """Which time limit has passed, if any. Asked a few times a second, so that no event has to move a timer."""
+        limits = self.traffic.limits
+        if self._ended or self.tunnel:
+            return None
+        if self._client_blocked or self._response_complete:
+            if self.client.unsent_bytes < self._stalled_bytes:
+                self._watch_for_progress(at)
+            return Failure.CLIENT_WRITE_STALLED if at - self._stalled_at > limits.client_write_timeout_seconds else None
+        if self._engine is not None and self._engine.blocked:
+            return Failure.ENGINE_FIRST_BYTE_TIMEOUT if at - self._engine_read_at > limits.first_byte_timeout_seconds else None
+        if not self.upload_complete and at - self._upload_at > limits.body_gap_timeout_seconds and not self.client.reading_paused:
+            return Failure.UPLOAD_STALLED
+        if self._response is not None:
+            return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > limits.gap_timeout_seconds else None
+        if self._sent_at is not None and at - self._sent_at > limits.first_byte_timeout_seconds:
+            return Failure.ENGINE_FIRST_BYTE_TIMEOUT
+        return None

@@ -1,0 +1,48 @@
+"""What the kernel knows about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h): whether the peer has left, and who held the stream back."""
+
+import socket
+import struct
+
+from dataclasses import dataclass
+
+
+TCP_CLOSE = 7
+TCP_CLOSE_WAIT = 8
+_BUSY_OFFSET = 168
+"""tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited: three u64 of microseconds, since Linux 4.9."""
+_TIMES = struct.Struct("=QQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class SendTimes:
+    """For how long a connection had data to send, and what held it back; seconds since the connection began."""
+
+    busy_seconds: float
+    receive_window_limited_seconds: float
+    """The peer's receive buffer was full: the next hop (often an ingress) did not read."""
+    send_buffer_limited_seconds: float
+
+
+def send_times(sock: socket.socket) -> SendTimes | None:
+    """The kernel's account of this connection, or None where it keeps none."""
+    if not hasattr(socket, "TCP_INFO"):
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    except OSError:
+        return None
+    if len(info) < _BUSY_OFFSET + _TIMES.size:
+        return None
+    busy, window, buffer = _TIMES.unpack_from(info, _BUSY_OFFSET)
+    return SendTimes(busy / 1e6, window / 1e6, buffer / 1e6)
+
+
+def peer_has_left(sock: socket.socket) -> bool:
+    """Whether the peer has closed a connection that is not being read just now."""
+    if not hasattr(socket, "TCP_INFO"):
+        return False
+    try:
+        state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    except OSError:
+        return True
+    return bool(state) and state[0] in (TCP_CLOSE, TCP_CLOSE_WAIT)
