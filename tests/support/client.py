@@ -181,6 +181,22 @@ def _read_head(answer: Answer, head: bytes, at: float) -> None:
         answer.headers.append((name, value.strip()))
 
 
+def parse_answer(raw: bytes) -> Answer:
+    """One recorded answer, framing taken off; its instants mean nothing. Raises ValueError if it is not exactly one whole answer."""
+    answer = Answer(sent_at=0.0, raw=raw)
+    head, separator, rest = raw.partition(b"\r\n\r\n")
+    if not separator:
+        raise ValueError(f"no whole head in {raw[:80]!r}")
+    _read_head(answer, head + separator, 0.0)
+    framing = _Framing(answer, bodiless=False)
+    answer.pieces = [(0.0, piece) for piece in framing.feed(rest)]
+    if not framing.done or framing.rest:
+        raise ValueError(f"not exactly one answer: {framing.rest[:80]!r} left over")
+    answer.body = b"".join(piece for _, piece in answer.pieces)
+    answer.complete = True
+    return answer
+
+
 def post(path: str, body: Mapping[str, object] | bytes, headers: Sequence[tuple[str, str]] = ()) -> bytes:
     """The bytes of a JSON POST with a Content-Length. No header that the caller did not ask for, but Host and Content-Type."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()

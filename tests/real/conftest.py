@@ -1,0 +1,65 @@
+"""Every test in this folder needs a real engine: marker, patience, and one vLLM for the whole session.
+
+Building and starting are told on the terminal, past pytest's capture: two minutes of silence look like a hang.
+"""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.environment import BuildError, Environment, Say, vllm_environment
+from tests.real.server import RunningEngine, running_vllm
+from tests.support.tools import missing
+
+
+FOLDER = Path(__file__).parent
+PATIENCE_SECONDS = 900
+"""Of the first test, which also waits for the build."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker(pytest.mark.engine)
+            item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def say(request: pytest.FixtureRequest) -> Say:
+    """Print a line on the real terminal."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{line}", end="", flush=True)  # noqa: T201  progress for a person
+
+    return say
+
+
+@pytest.fixture(scope="session")
+def vllm_built(say: Say) -> Environment:
+    try:
+        return vllm_environment(say)
+    except BuildError as error:
+        missing(f"no vLLM can be installed here: {error}")
+
+
+@pytest.fixture(scope="session")
+def vllm(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    """A warm vLLM with four slots that reports its timings in band."""
+    with running_vllm(vllm_built, tmp_path_factory.mktemp("vllm"), say) as engine:
+        _warm_up(engine)
+        yield engine
+
+
+def _warm_up(engine: RunningEngine) -> None:
+    # A fresh vLLM takes ten seconds over its first token; no test wants to measure that.
+    body = {"model": engine.model, "prompt": "la to mi re nu ka", "max_tokens": 8, "ignore_eos": True}
+    question = urllib.request.Request(
+        f"{engine.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(question, timeout=120) as answer:
+        answer.read()
