@@ -1,0 +1,302 @@
+"""Continuous batching in virtual time: one replica's front end, FCFS queue, steps of mixed prompt chunks and decodes, KV pool.
+
+Pure: time is an argument, nothing is random, nothing waits. It knows the true phases of every request, because it makes them.
+It refuses to know HTTP, text and clocks (`engine.py` plays it in real time) and where arrivals come from (`workload.py`).
+
+A step is planned when the one before ends, as vLLM V1 plans it: running requests first and in order, each the tokens it
+lacks as far as the budget goes (one for a decode); if blocks run out the youngest running request is preempted, its KV dropped,
+to be recomputed from the head of the queue; then waiting requests in order, while there are budget, slots and blocks. When a
+request has no tokens left to compute, the step's end is the instant of its next token.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from sidecar.demo.kv import KvPool
+from sidecar.demo.physics import Costs, Knobs, Limits
+from sidecar.demo.request import SimulatedRequest
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a replica has done since it began; vLLM's counters are these."""
+
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    prefix_queries: int = 0
+    prefix_hits: int = 0
+    preemptions: int = 0
+    finished: int = 0
+    aborted: int = 0
+
+
+class Simulation:
+    """One replica. Every call names its instant, never before an earlier one; what happens up to then happens first."""
+
+    def __init__(self, limits: Limits, costs: Costs) -> None:
+        self.limits = limits
+        self.costs = costs
+        self.knobs = Knobs()
+        self.totals = Totals()
+        self.pool = KvPool(limits.kv_blocks)
+        self.now = 0.0
+        self.running: list[SimulatedRequest] = []
+        self.waiting: deque[SimulatedRequest] = deque()
+        self._front_end: deque[SimulatedRequest] = deque()
+        self._front_end_free_at = 0.0
+        self._last_submitted_at = 0.0
+        self._step: list[tuple[SimulatedRequest, int]] = []
+        self._step_ends_at = inf
+        self._hung_at: float | None = None
+        self._progress: list[tuple[SimulatedRequest, int]] = []
+
+    def arrive(
+        self, at: float, prompt_tokens: int, output_tokens: int, hashes: Sequence[bytes] = ()
+    ) -> SimulatedRequest:
+        """A request enters the front end. Raises ValueError if it is empty or longer than max_model_len."""
+        if min(prompt_tokens, output_tokens) < 1 or prompt_tokens + output_tokens > self.limits.max_model_len:
+            raise ValueError(f"1 to {self.limits.max_model_len} tokens, at least one each of prompt and output")
+        if len(hashes) > prompt_tokens // self.limits.block_size:
+            raise ValueError("only full blocks of the prompt have hashes")
+        self._happen(at)
+        work = self.costs.front_end(prompt_tokens) * self.knobs.front_end_factor
+        self._front_end_free_at = max(at, self._front_end_free_at) + work
+        submitted_at = max(self._front_end_free_at + self.knobs.front_end_extra_seconds, self._last_submitted_at)
+        self._last_submitted_at = submitted_at
+        request = SimulatedRequest(prompt_tokens, output_tokens, hashes, at, submitted_at, self.costs.delivery_seconds)
+        self._front_end.append(request)
+        self._happen(at)
+        return request
+
+    def abort(self, at: float, request: SimulatedRequest) -> None:
+        """Its client has left: slot and blocks are free at once; a step in flight takes as long as it was planned to."""
+        self._happen(at)
+        if request.finished or request.aborted_at is not None:
+            return
+        request.aborted_at = at
+        self.totals.aborted += 1
+        if request in self.running:
+            self.running.remove(request)
+            self._drop_blocks(request)
+        elif request in self.waiting:
+            self.waiting.remove(request)
+        self._happen(at)
+
+    def adjust(self, at: float, **changes: Any) -> None:
+        """Turn knobs (fields of `Knobs`). A step in flight keeps its length, but for a hang, which stops it."""
+        self._happen(at)
+        knobs = replace(self.knobs, **changes)
+        blocks = self.limits.kv_blocks if knobs.kv_blocks is None else knobs.kv_blocks
+        if blocks < self.limits.blocks_for(self.limits.max_model_len):
+            raise ValueError("a pool that cannot hold one request of max_model_len would never finish it")
+        if knobs.hung and self._hung_at is None:
+            self._hung_at = at
+        elif not knobs.hung and self._hung_at is not None:
+            self._step_ends_at += at - self._hung_at
+            self._hung_at = None
+        self.knobs = knobs
+        self.pool.resize(blocks)
+        while self.pool.available < 0:
+            self._preempt_youngest()
+        self._happen(at)
+
+    def advance(self, until: float) -> list[tuple[SimulatedRequest, int]]:
+        """Live up to and including `until`: (request, number of new tokens), in order, for all tokens not yet returned."""
+        self._happen(until)
+        progress, self._progress = self._progress, []
+        return progress
+
+    def next_event_at(self) -> float | None:
+        """When something happens next if nobody interferes; None: never."""
+        at = min(
+            self._front_end[0].submitted_at if self._front_end else inf, inf if self.knobs.hung else self._step_ends_at
+        )
+        return None if at == inf else at
+
+    def run(self, arrivals: Iterable[tuple[float, int, int]]) -> list[SimulatedRequest]:
+        """Live through all arrivals (at, prompt tokens, output tokens), in order of time, to the last token."""
+        requests = []
+        for at, prompt_tokens, output_tokens in arrivals:
+            requests.append(self.arrive(at, prompt_tokens, output_tokens))
+            self._progress.clear()
+        self.advance(inf)
+        return requests
+
+    def _happen(self, until: float) -> None:
+        if until < self.now:
+            raise ValueError("time does not run backwards")
+        while True:
+            submitted_at = self._front_end[0].submitted_at if self._front_end else inf
+            if self._step_ends_at == inf and not self.knobs.hung:
+                self._begin(min(until, submitted_at))
+            at = min(submitted_at, inf if self.knobs.hung else self._step_ends_at)
+            if at > until or at == inf:
+                break
+            self.now = at
+            if submitted_at == at:
+                request = self._front_end.popleft()
+                if request.aborted_at is None:
+                    self.waiting.append(request)
+            else:
+                self._end_step()
+        if until != inf:
+            self.now = until
+
+    def _begin(self, limit: float) -> None:
+        while self._stretch(limit):
+            pass
+        self._plan()
+        if not self._step:
+            return
+        seconds = 0.0
+        decodes = context = 0
+        for request, tokens in self._step:
+            if request.decoding:
+                decodes += 1
+                context += request.computed
+            else:
+                seconds += self.costs.chunk(tokens, request.computed)
+        seconds = seconds * self.knobs.prefill_factor + self.costs.decode(decodes, context) * self.knobs.decode_factor
+        self._step_ends_at = self.now + seconds
+
+    def _plan(self) -> None:
+        self._step = []
+        budget = self.limits.max_num_batched_tokens
+        preemptions = self.totals.preemptions
+        at = 0
+        while at < len(self.running) and budget:
+            request = self.running[at]
+            tokens = min(request.lacking, budget)
+            # The youngest is this very request or one behind it: nothing already in the step is ever preempted.
+            while not self._hold(request, request.computed + tokens):
+                self._preempt_youngest()
+                if at == len(self.running):
+                    break
+            else:
+                self._step.append((request, tokens))
+                budget -= tokens
+                at += 1
+        if preemptions == self.totals.preemptions:
+            self._admit(budget)
+
+    def _admit(self, budget: int) -> None:
+        while self.waiting and budget and len(self.running) < self._slots():
+            request = self.waiting[0]
+            size = self.limits.block_size
+            # At least one token is always computed: a wholly cached prompt still needs its last position's output.
+            usable = request.hashes[: (request.lacking - 1) // size] if self.limits.prefix_caching else ()
+            cached = self.pool.match(usable)
+            tokens = min(request.lacking - cached * size, budget)
+            if tokens < request.lacking - cached * size and not self.limits.chunked_prefill:
+                break
+            request.shared = list(usable[:cached])
+            self.pool.claim(request.shared)
+            # Not only the first chunk must fit (vLLM: scheduler_reserve_full_isl): else long prompts preempt each other for ever.
+            fits = self.limits.blocks_for(request.lacking) - cached <= self.pool.available
+            if not fits or not self._hold(request, cached * size + tokens):
+                self._drop_blocks(request)
+                break
+            self.waiting.popleft()
+            self.running.append(request)
+            request.published = cached
+            request.computed = cached * size
+            if request.scheduled_at is None:
+                request.scheduled_at = self.now
+                request.cached_tokens = cached * size
+                self.totals.prefix_queries += request.prompt_tokens
+                self.totals.prefix_hits += cached * size
+            self._step.append((request, tokens))
+            budget -= tokens
+
+    def _slots(self) -> int:
+        return self.limits.max_num_seqs if self.knobs.slots is None else min(self.knobs.slots, self.limits.max_num_seqs)
+
+    def _end_step(self) -> None:
+        step, self._step, self._step_ends_at = self._step, [], inf
+        for request, tokens in step:
+            # Aborted or (the pool shrank) preempted while the step ran.
+            if not request.admitted:
+                continue
+            request.computed += tokens
+            self._publish(request)
+            if not request.lacking:
+                self._emit(request, (self.now,))
+
+    def _stretch(self, limit: float) -> bool:
+        """Several decode-only steps at once, where nothing can happen between them: the same instants, at a fraction of the work.
+
+        False when there is nothing to gain, or when a finish or the limit has been reached without a step taken.
+        """
+        running = self.running
+        if not running or (self.waiting and len(running) < self._slots()):
+            return False
+        steps = min(request.output_tokens - len(request.token_instants) for request in running)
+        blocks = len(running) * (steps // self.limits.block_size + 1)
+        if steps < 2 or blocks > self.pool.available or len(running) > self.limits.max_num_batched_tokens:
+            return False
+        if not all(request.decoding for request in running):
+            return False
+        context = sum(request.computed for request in running)
+        seconds = self.costs.decode(len(running), context) * self.knobs.decode_factor
+        growth = self.costs.per_kv_token_seconds * len(running) * self.knobs.decode_factor
+        at = self.now
+        instants: list[float] = []
+        for _ in range(steps):
+            at += seconds
+            seconds += growth
+            if at >= limit:  # what is submitted at the very end of a step belongs to the next: let that one be planned
+                break
+            instants.append(at)
+        if not instants:
+            return False
+        self.now = instants[-1]
+        for request in tuple(running):
+            request.computed += len(instants)
+            self._hold(request, request.computed)
+            self._emit(request, instants)
+        return True
+
+    def _emit(self, request: SimulatedRequest, instants: Sequence[float]) -> None:
+        if not request.token_instants:
+            self.totals.prompt_tokens += request.prompt_tokens
+        request.token_instants.extend(instants)
+        self.totals.generation_tokens += len(instants)
+        self._progress.append((request, len(instants)))
+        if request.finished:
+            self.totals.finished += 1
+            self.running.remove(request)
+            self._drop_blocks(request)
+
+    def _hold(self, request: SimulatedRequest, tokens: int) -> bool:
+        more = self.limits.blocks_for(tokens) - len(request.shared) - request.private
+        if more > 0 and not self.pool.reserve(more):
+            return False
+        request.private += max(more, 0)
+        return True
+
+    def _publish(self, request: SimulatedRequest) -> None:
+        if not self.limits.prefix_caching:
+            return
+        whole = min(request.computed // self.limits.block_size, len(request.hashes))
+        for block in request.hashes[request.published : whole]:
+            if self.pool.publish(block):
+                request.private -= 1
+                request.shared.append(block)
+        request.published = max(request.published, whole)
+
+    def _drop_blocks(self, request: SimulatedRequest) -> None:
+        self.pool.release(request.shared, request.private)
+        request.shared = []
+        request.private = 0
+        request.published = 0
+
+    def _preempt_youngest(self) -> None:
+        request = self.running.pop()
+        self._drop_blocks(request)
+        request.computed = 0
+        request.preemptions += 1
+        self.totals.preemptions += 1
+        self.waiting.appendleft(request)

@@ -1,0 +1,56 @@
+"""The presets show what they say they show, on arrivals that their rate was not found on."""
+
+from itertools import islice
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from sidecar.demo.operating_point import describe, mean_queue_seconds, rate_for_mean_queue
+from sidecar.demo.presets import LLAMA_70B, PRESETS
+from sidecar.demo.request import SimulatedRequest
+from sidecar.demo.simulation import Simulation
+
+
+def lives_at_the_printed_rate() -> list[SimulatedRequest]:
+    lives = []
+    for seed in (101, 102, 103, 104):
+        arrivals = islice(LLAMA_70B.reference_load.arrivals(rate_for_mean_queue(LLAMA_70B), Random(seed)), 4000)
+        simulation = Simulation(LLAMA_70B.limits, LLAMA_70B.costs)
+        lives += simulation.run((arrival.at, arrival.prompt_tokens, arrival.output_tokens) for arrival in arrivals)
+    return lives
+
+
+def test_at_the_printed_rate_the_70b_preset_shows_the_phases_it_promises() -> None:
+    """Queue 90, prefill 220 at 1,500 tokens, 700 at 4k, 2,500 at 8k, decode 900, front end and delivery 40 ms; within 30 %."""
+    lives = lives_at_the_printed_rate()
+    chats = [life.phases for life in lives if life.prompt_tokens == 1500]
+
+    def prefill(prompt_tokens: int) -> float:
+        return fmean(life.phases.prefill_seconds for life in lives if life.prompt_tokens == prompt_tokens)
+
+    assert fmean(life.phases.queue_seconds for life in lives) == pytest.approx(0.090, rel=0.3)
+    assert prefill(1500) == pytest.approx(0.220, rel=0.3)
+    assert prefill(4096) == pytest.approx(0.700, rel=0.3)
+    assert prefill(8192) == pytest.approx(2.500, rel=0.3)
+    assert fmean(phases.decode_seconds for phases in chats) == pytest.approx(0.900, rel=0.3)
+    assert fmean(phases.front_end_seconds + phases.delivery_seconds for phases in chats) == pytest.approx(
+        0.040, rel=0.3
+    )
+
+
+@pytest.mark.parametrize("name", ["70b", "13b", "small"])
+def test_a_presets_rate_is_where_its_mean_queue_is_90_ms(name: str) -> None:
+    """A tenth below it the queue is shorter, a tenth above it is longer: the rate is an answer, not a constant."""
+    preset = PRESETS[name]
+    rate = rate_for_mean_queue(preset)
+
+    below, above = (mean_queue_seconds(preset, preset.reference_load, rate * factor, 3000) for factor in (0.9, 1.1))
+
+    assert below < 0.09 < above
+
+
+def test_a_preset_describes_itself_with_its_rate() -> None:
+    rate = rate_for_mean_queue(LLAMA_70B)
+
+    assert f"90 ms at {rate:.2f} requests a second" in describe(LLAMA_70B)
