@@ -1,0 +1,168 @@
+"""What keys mean together: the contradictions that no single value shows.
+
+Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what is
+wrong with the others. Pure: the ceiling of series comes as a function.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeGuard
+
+from sidecar.config_values import OTHER, Address, parse_address, parse_engine_url
+from sidecar.config_words import Path
+from sidecar.suggest import did_you_mean
+
+
+Known = Callable[[Path], object]
+"""The value at a path (its default where unsaid), or WRONG where it, or something in it, is wrong in itself."""
+WRONG: Final = object()
+SeriesCeiling = Callable[[int, int, int, bool], int]
+"""From lanes, prompt buckets and models (fallbacks counted) and whether inter-token is split by bucket, to series."""
+Finding = tuple[Path, str]
+
+_ANY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104  compared with, not bound
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def contradictions(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Finding]:
+    """Every contradiction, as the path of the key to change and what is wrong with it."""
+    yield from _listeners(known)
+    yield from _limits(known)
+    yield from _lanes(known)
+    yield from _rules(known)
+    yield from _keys(known)
+    yield from _models(known)
+    yield from _series(known, series_ceiling)
+
+
+def _listeners(known: Known) -> Iterator[Finding]:
+    listeners: dict[str, Address] = {}
+    for section in ("proxy", "web"):
+        text = known((section, "listen_address"))
+        if isinstance(text, str):
+            listeners[section] = parse_address(text)
+    if len(listeners) == 2 and _overlap(listeners["proxy"], listeners["web"]):
+        traffic = known(("proxy", "listen_address"))
+        text = f"overlaps proxy.listen_address ({traffic}): traffic and the admin side need a port each"
+        yield ("web", "listen_address"), text
+    url = known(("engine", "url"))
+    if isinstance(url, str):
+        engine = parse_engine_url(url)
+        for section, address in listeners.items():
+            if engine.host in _LOOPBACK and _overlap(engine, address):
+                yield ("engine", "url"), f"points at {section}.listen_address: the sidecar would call itself"
+
+
+def _overlap(one: Address, other: Address) -> bool:
+    if one.port != other.port or one.port == 0:
+        return False
+    same = one.host == other.host or (one.host in _LOOPBACK and other.host in _LOOPBACK)
+    return same or one.host in _ANY_INTERFACE or other.host in _ANY_INTERFACE
+
+
+def _limits(known: Known) -> Iterator[Finding]:
+    lame_duck, grace = known(("shutdown", "lame_duck_seconds")), known(("shutdown", "grace_seconds"))
+    if _number(lame_duck) and _number(grace) and lame_duck >= grace and lame_duck > 0:
+        text = f"must be below shutdown.grace_seconds ({grace}): the grace includes the lame duck"
+        yield ("shutdown", "lame_duck_seconds"), text
+    look, body = known(("proxy", "look_in_bytes")), known(("proxy", "max_body_bytes"))
+    if _number(look) and _number(body) and look > body:
+        yield ("proxy", "look_in_bytes"), f"must be at most proxy.max_body_bytes ({body})"
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _lanes(known: Known) -> Iterator[Finding]:
+    if _several(known(("lanes", "names"))) and known(("lanes", "header")) is None:
+        yield ("lanes", "names"), "has no use without lanes.header: no request could reach these lanes"
+
+
+def _rules(known: Known) -> Iterator[Finding]:
+    declared = known(("lanes", "api_keys"))
+    seen: list[tuple[int, dict[str, object]]] = []
+    for index, rule in enumerate(_several(known(("lanes", "rules")))):
+        here: Path = ("lanes", "rules", index)
+        if not isinstance(rule, dict):
+            continue
+        if isinstance(declared, Mapping):
+            yield from _undeclared_keys(here, rule, declared)
+        for name in ("max_tokens", "priority"):
+            low, high = rule.get(f"{name}_at_least"), rule.get(f"{name}_at_most")
+            if _number(low) and _number(high) and low > high:
+                yield (*here, f"{name}_at_least"), f"is above {name}_at_most ({high}): the rule can never hold"
+        yield from _headers_twice(here, rule)
+        conditions = {key: value for key, value in rule.items() if key != "lane" and value is not None}
+        shadow = next((at for at, earlier in seen if all(conditions.get(k) == v for k, v in earlier.items())), None)
+        if shadow is not None:
+            yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"
+        else:
+            seen.append((index, conditions))
+
+
+def _undeclared_keys(here: Path, rule: Mapping[str, object], declared: Mapping[str, object]) -> Iterator[Finding]:
+    for at, name in enumerate(_several(rule.get("api_keys"))):
+        if isinstance(name, str) and name not in declared:
+            allowed = ", ".join(sorted(declared)) or "none"
+            text = (
+                f"names a key that lanes.api_keys does not declare{did_you_mean(name, declared)}; declared: {allowed}"
+            )
+            yield (*here, "api_keys", at), text
+
+
+def _headers_twice(here: Path, rule: Mapping[str, object]) -> Iterator[Finding]:
+    headers = rule.get("headers")
+    seen: set[str] = set()
+    for name in headers if isinstance(headers, dict) else ():
+        if name.lower() in seen:
+            yield (*here, "headers", name), "stands twice: header names have no case"
+        seen.add(name.lower())
+
+
+def _keys(known: Known) -> Iterator[Finding]:
+    owners: dict[str, str] = {}
+    declared = known(("lanes", "api_keys"))
+    for name, hashes in declared.items() if isinstance(declared, Mapping) else ():
+        for digest in _several(hashes):
+            if isinstance(digest, str) and owners.setdefault(digest.lower(), name) != name:
+                yield ("lanes", "api_keys", name), f"is the same key as {owners[digest.lower()]}"
+
+
+def _models(known: Known) -> Iterator[Finding]:
+    seen: set[object] = set()
+    for index, name in enumerate(_several(known(("engine", "models")))):
+        if name in seen:
+            yield ("engine", "models", index), "stands twice"
+        seen.add(name)
+
+
+def _series(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Finding]:
+    rules, limit = known(("lanes", "rules")), known(("metrics", "series_limit"))
+    names, default = known(("lanes", "names")), known(("lanes", "default"))
+    edges, models = known(("prompt_buckets", "edges")), known(("engine", "models"))
+    split = known(("metrics", "inter_token_by_prompt_bucket"))
+    if WRONG in (rules, names, default, edges, models) or not isinstance(limit, int):
+        return
+    lanes = {rule.get("lane") for rule in _several(rules) if isinstance(rule, dict)} | {
+        *_several(names),
+        default,
+        OTHER,
+    }
+    sizes = (len(lanes), len(_several(edges)) + 2, counted_models(len(_several(models))))
+    ceiling = series_ceiling(*sizes, split is True)
+    if ceiling > limit:
+        counted = f"{sizes[0]} lanes, {sizes[1]} prompt buckets and {sizes[2]} models (fallbacks included)"
+        text = f"is {limit}, but {counted} can reach {ceiling} series; take fewer of them, or a higher limit"
+        yield ("metrics", "series_limit"), text
+
+
+def counted_models(listed: int) -> int:
+    """How many `model` label values a config is counted with, `other` included: an unsaid list is counted as one model."""
+    return max(1, listed) + 1
+
+
+def _several(value: object) -> list[object]:
+    """A list as it is, one scalar as a list of one, nothing as none."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [] if value is None or value is WRONG else [value]

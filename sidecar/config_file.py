@@ -1,0 +1,202 @@
+"""From a YAML file, flags and the environment to a Config, or to every error at once, each with its place.
+
+Knows the order of precedence: flags, then the file, then the environment (labels only), then the defaults. Refuses to guess:
+an unknown key, a duplicate or a contradiction is an error, and a config with one error is not used at all.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from sidecar.config import Config
+from sidecar.config_checks import WRONG, SeriesCeiling, contradictions
+from sidecar.config_words import KEY_MARK, Path, dotted, expected, is_secret, model_at
+from sidecar.config_yaml import Document, Place, read
+from sidecar.suggest import did_you_mean
+
+
+ENVIRONMENT = {
+    "SIDECAR_QUANTIZATION": ("labels", "quantization"),
+    "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
+}
+"""Variables that stand in for a key which neither a flag nor the file says."""
+_LARGEST_FILE_BYTES = 4 << 20
+
+
+class ConfigErrors(Exception):  # noqa: N818  it is many of them
+    """Everything that is wrong with a config, one line each: place, dotted key, what is wrong, what is allowed."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+def load(
+    file: str | None = None,
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    series_ceiling: SeriesCeiling | None = None,
+) -> Config:
+    """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
+    document = Document()
+    if file is not None:
+        try:
+            with FilePath(file).open("rb") as opened:
+                text = opened.read(_LARGEST_FILE_BYTES + 1)
+        except OSError as error:
+            raise ConfigErrors([f"{file}: cannot be read: {error.strerror}"]) from error
+        if len(text) > _LARGEST_FILE_BYTES:
+            raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
+        document = read(text)
+    draft = _Draft(file, document, flags or {}, environment or {})
+    config, errors = draft.errors(series_ceiling or _catalogue_ceiling)
+    if config is None:
+        raise ConfigErrors(errors)
+    return config
+
+
+def _catalogue_ceiling(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
+    # Imported here, so that reading a config does not need the metrics before there is one to count.
+    from sidecar.metrics.catalogue import series_ceiling  # noqa: PLC0415  see above
+
+    return series_ceiling(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
+
+
+class _Draft:
+    """A config that is not yet known to be right: the merged values, and where each came from."""
+
+    def __init__(
+        self, file: str | None, document: Document, flags: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
+        self._file = file
+        self._document = document
+        # A section whose keys are all commented out reads as null and means its defaults.
+        self._tree: dict[str, Any] = {key: value for key, value in document.tree.items() if value is not None}
+        self._tree.setdefault("engine", {})  # so that what is missing is engine.url, not a section
+        self._origins: dict[Path, str] = {}
+        for key, value in flags.items():
+            self._set(tuple(key.split(".")), value, f"--{key.replace('_', '-')}")
+        for variable, path in ENVIRONMENT.items():
+            if environment.get(variable) and path[1] not in self._tree.get(path[0], {}):
+                self._set(path, environment[variable], f"${variable}")
+
+    def _set(self, path: Path, value: str, origin: str) -> None:
+        section = self._tree.setdefault(str(path[0]), {})
+        if isinstance(section, dict):
+            section[path[1]] = value
+            self._origins[path] = origin
+
+    def errors(self, series_ceiling: SeriesCeiling) -> tuple[Config | None, list[str]]:
+        """The config, or None and every error, in the order of the file and then of the other places."""
+        found: list[tuple[Place | str, Path, str]] = [
+            (complaint.place, complaint.path, complaint.text) for complaint in self._document.complaints
+        ]
+        unreadable = bool(found) and not self._document.tree
+        config: Config | None = None
+        wrong: list[Path] = [complaint.path for complaint in self._document.complaints]
+        if not unreadable:
+            try:
+                config = Config.model_validate(self._tree)
+            except ValidationError as error:
+                for each in error.errors(include_url=False):
+                    path = each["loc"]
+                    wrong.append(path)
+                    if any(path == complaint.path for complaint in self._document.complaints):
+                        continue
+                    place = self._place(path, at_key=each["type"] == "extra_forbidden" or KEY_MARK in path)
+                    found.append((place, path, _say(path, each["type"], each["msg"], each["input"])))
+            known = _Values(self._tree, wrong)
+            found += [(self._place(path), path, text) for path, text in contradictions(known, series_ceiling)]
+        lines = [self._line(*each) for each in sorted(found, key=lambda each: _order(each[0]))]
+        return (None if lines else config), lines
+
+    def _place(self, path: Path, *, at_key: bool = False) -> Place | str:
+        path = tuple(step for step in path if step != KEY_MARK)
+        if at_key and path in self._document.keys:
+            return self._document.keys[path]
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._origins:
+                return self._origins[path[:length]]
+            if path[:length] in self._document.values:
+                return self._document.values[path[:length]]
+        if self._file is None:
+            return "--" + dotted(path).replace("_", "-")
+        return Place(1, 1)
+
+    def _line(self, place: Place | str, path: Path, text: str) -> str:
+        where = place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}"
+        key = dotted(path)
+        key = key if key.isprintable() else json.dumps(key)
+        return f"{where}: {key}: {text}" if key else f"{where}: {text}"
+
+
+def _order(place: Place | str) -> tuple[int, int, int, str]:
+    return (1, 0, 0, place) if isinstance(place, str) else (0, *place, "")
+
+
+class _Values:
+    """The values that are right in themselves: `config_checks.Known`."""
+
+    def __init__(self, tree: Mapping[str, Any], wrong: list[Path]) -> None:
+        self._tree = tree
+        self._wrong = wrong
+
+    def __call__(self, path: Path) -> object:
+        # A list of rules is handed out although one of them is wrong, with that one left empty, and key names although
+        # a hash is wrong: the others are still judged.
+        if path == ("lanes", "rules"):
+            return self._rules()
+        if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
+            return names
+        if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
+            return WRONG
+        section, key = path
+        said = self._raw(str(section), str(key))
+        if said is not None:
+            return said
+        model = model_at((section,))
+        assert model is not None
+        field = model.model_fields[str(key)]
+        return None if field.is_required() else field.get_default(call_default_factory=True)
+
+    def _raw(self, section: str, key: str) -> object:
+        said = self._tree.get(section, {})
+        return said.get(key) if isinstance(said, dict) else None
+
+    def _rules(self) -> object:
+        here: Path = ("lanes", "rules")
+        if any(here[: len(wrong)] == wrong for wrong in self._wrong):
+            return WRONG
+        rules = self._raw("lanes", "rules")
+        wrong = {path[2] for path in self._wrong if path[:2] == here and len(path) > 2}
+        return [None if index in wrong else rule for index, rule in enumerate(rules if isinstance(rules, list) else [])]
+
+
+def _say(path: Path, kind: str, message: str, value: object) -> str:
+    """One of pydantic's errors, in our words: what is wrong and what is allowed."""
+    if kind == "extra_forbidden":
+        section = model_at(path[:-1])
+        allowed = list(section.model_fields) if section is not None else []
+        return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
+    if kind == "missing":
+        return f"is required, and missing: must be {expected(path)}"
+    secret = is_secret(path)
+    quote = " (put it in quotes)" if kind == "string_type" and isinstance(value, int | float) else ""
+    if kind == "value_error":
+        reason = message.removeprefix("Value error, ")
+        return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path)}"
+    return f"must be {expected(path)}" + ("" if secret else f", not {_shown(value)}{quote}")
+
+
+def _shown(value: object) -> str:
+    """A value as the file would have it, on one line and short; containers by their kind, as anything may be in them."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

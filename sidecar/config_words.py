@@ -1,0 +1,140 @@
+"""What a key accepts, in words: the text of every config error, and the type column of docs/configuration.md.
+
+Reads the typed models of `config.py` and says what stands there, so that messages, docs and checks cannot differ. Knows
+nothing of files or values.
+"""
+
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from sidecar.config import Config
+from sidecar.config_values import Words
+
+
+Path = tuple[str | int, ...]
+"""Keys and list indexes from the root of a config to a value."""
+
+KEY_MARK = "[key]"
+"""What pydantic puts last in the path of an error about a mapping's key."""
+
+
+def dotted(path: Path) -> str:
+    """A path as a person writes it: `lanes.rules[0].lane`."""
+    text = ""
+    for step in path:
+        if step == KEY_MARK:
+            continue
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+def model_at(path: Path) -> type[BaseModel] | None:
+    """The section that stands at a path, or None where something else or nothing does."""
+    found, _ = _type_at(path)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def expected(path: Path) -> str:
+    """What the value at a path must be: "a number above 0 and at most 86400", "one of: auto, never"."""
+    return _words(*_type_at(path))
+
+
+def is_secret(path: Path) -> bool:
+    """Whether the value at a path, or one inside it, must never be shown."""
+    return _has_secret(*_type_at(path))
+
+
+def _has_secret(kind: Any, notes: list[object]) -> bool:
+    if any(isinstance(note, Words) and note.secret for note in notes):
+        return True
+    # A wrong type may hold the secret itself (`api_keys: sk-...`), so a container is as secret as what it holds.
+    if get_origin(kind) in (tuple, Mapping):
+        return any(_has_secret(*_unwrap(argument, [])) for argument in get_args(kind) if argument is not ...)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return any(_has_secret(*_field(field)) for field in kind.model_fields.values())
+    return False
+
+
+def _field(field: FieldInfo) -> tuple[Any, list[object]]:
+    return _unwrap(field.annotation, list(field.metadata))
+
+
+def _type_at(path: Path) -> tuple[Any, list[object]]:
+    """The bare type at a path, with its constraints; (None, []) where the model has nothing."""
+    kind: Any = Config
+    notes: list[object] = []
+    for step in path:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(str(step))
+            kind, notes = (None, []) if field is None else _field(field)
+        elif get_origin(kind) is tuple:
+            kind, notes = _unwrap(get_args(kind)[0], [])
+        elif get_origin(kind) is Mapping:
+            name, value = get_args(kind)
+            # The key's own error comes as (..., key, "[key]"): the mark then steps from the value's type to the key's.
+            kind, notes = _unwrap(name if path[-1] == KEY_MARK and path[-2] == step else value, [])
+        elif step != KEY_MARK:
+            return None, []
+    return kind, notes
+
+
+def _unwrap(kind: Any, notes: list[object]) -> tuple[Any, list[object]]:
+    """Take Annotated and `| None` off a type, collecting what they say."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            for note in more:
+                notes.extend(note.metadata if isinstance(note, FieldInfo) else [note])
+        elif get_origin(kind) in (Union, types.UnionType):
+            kind = next(argument for argument in get_args(kind) if argument is not types.NoneType)
+        else:
+            return kind, notes
+
+
+def _words(kind: Any, notes: list[object]) -> str:
+    for note in notes:
+        if isinstance(note, Words):
+            return note.text
+    origin = get_origin(kind)
+    if origin is Literal:
+        return "one of: " + ", ".join(get_args(kind))
+    if origin is tuple:
+        item = _words(*_unwrap(get_args(kind)[0], []))
+        return f"a list{_sizes(notes)}, each {item}"
+    if origin is Mapping:
+        name, value = (_words(*_unwrap(argument, [])) for argument in get_args(kind))
+        return f"a mapping{_sizes(notes)} from {name} to {value}"
+    if kind is bool:
+        return "true or false"
+    if kind in (int, float):
+        return ("a whole number" if kind is int else "a number") + _range(notes)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "a mapping with keys out of: " + ", ".join(kind.model_fields)
+    return "text"
+
+
+def _range(notes: list[object]) -> str:
+    low = high = ""
+    for note in notes:
+        if isinstance(note, annotated_types.Ge):
+            low = f"at least {note.ge}"
+        elif isinstance(note, annotated_types.Gt):
+            low = f"above {note.gt}"
+        elif isinstance(note, annotated_types.Le):
+            high = f"at most {note.le}"
+    return (" " + " and ".join(filter(None, (low, high)))) if low or high else ""
+
+
+def _sizes(notes: list[object]) -> str:
+    low, high = 0, None
+    for note in notes:
+        if isinstance(note, annotated_types.MinLen):
+            low = note.min_length
+        elif isinstance(note, annotated_types.MaxLen):
+            high = note.max_length
+    return "" if high is None else f" of {low} to {high}"
