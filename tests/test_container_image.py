@@ -1,0 +1,80 @@
+"""What can be held against the Dockerfile where no Docker engine runs: its text, instruction by instruction.
+
+It does not build the image; the wheel stage's commands are plain pip and can be tried in any venv.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+CHECKOUT = Path(__file__).parents[1]
+BUILD_TOOLS = re.compile(r"\b(apt|apt-get|gcc|g\+\+|clang|make|cmake|build-essential|python3?-dev|git|curl|wget)\b")
+
+
+@dataclass
+class Stage:
+    image: str
+    instructions: list[tuple[str, str]] = field(default_factory=list)
+
+    def all(self, keyword: str) -> list[str]:
+        return [argument for name, argument in self.instructions if name == keyword]
+
+
+def stages() -> list[Stage]:
+    lines = [line for line in (CHECKOUT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
+    text = "\n".join(lines).replace("\\\n", " ")
+    found: list[Stage] = []
+    for line in text.splitlines():
+        keyword, _, argument = line.partition(" ")
+        if keyword == "FROM":
+            found.append(Stage(argument.split()[0]))
+        elif keyword:
+            found[-1].instructions.append((keyword, " ".join(argument.split())))
+    return found
+
+
+def test_the_image_that_runs_is_slim_and_has_no_build_tools() -> None:
+    *_, last = stages()
+
+    assert len(stages()) == 2
+    assert last.image.endswith("-slim")
+    assert [command for command in last.all("RUN") if BUILD_TOOLS.search(command)] == []
+    assert all("--no-index" in command and "uninstall --yes pip" in command for command in last.all("RUN"))
+
+
+def test_the_image_that_runs_holds_wheels_of_the_first_stage_and_no_source() -> None:
+    *_, last = stages()
+
+    assert last.all("COPY") + last.all("ADD") == []
+
+
+def test_it_runs_as_a_numeric_user_that_is_not_root() -> None:
+    """Kubernetes' runAsNonRoot refuses an image whose user is a name, because a name could be root's."""
+    *_, last = stages()
+    *_, user = last.all("USER")
+    uid, gid = user.split(":")
+
+    assert int(uid) > 0
+    assert int(gid) > 0
+    assert "RUN" not in [name for name, _ in last.instructions[last.instructions.index(("USER", user)) :]]
+
+
+def test_the_sidecar_is_process_one_and_gets_the_signals() -> None:
+    """A shell in between would swallow SIGTERM, and streams would be killed instead of drained."""
+    *_, last = stages()
+
+    assert [json.loads(argument) for argument in last.all("ENTRYPOINT")] == [["sidecar", "serve"]]
+    assert last.all("EXPOSE") == ["8900 9901"]
+
+
+def test_the_build_context_is_an_allow_list_that_holds_just_what_is_copied() -> None:
+    ignore = [
+        line for line in (CHECKOUT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")
+    ]
+    copied = {source for stage in stages() for argument in stage.all("COPY") for source in argument.split()[:-1]}
+
+    assert ignore[0] == "*"
+    assert copied == {line[1:] for line in ignore if line.startswith("!")}
+    assert all((CHECKOUT / source).exists() for source in copied)
