@@ -1,0 +1,335 @@
+"""The catalogue: every metric that this process can expose, declared once (design section 6).
+
+Each HELP states population, unit and source, because a number whose population is unknown is worse than none. Labels
+are closed sets; the only ones told at run time are lanes (config), prompt buckets (config) and models (engine or
+config). Knows no values. docs/metrics.md is generated from here, and a test holds it to that.
+"""
+
+from dataclasses import replace
+
+from sidecar.ledger.account import Reason, Source
+from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
+from sidecar.metrics.vocabulary import (
+    ATTRIBUTIONS_TOGETHER,
+    DROP_REASONS,
+    EVENTS_PER_READ,
+    FAILURE_REASONS,
+    LANE,
+    LATENCY_SECONDS,
+    LOOP_LAG_SECONDS,
+    MODEL,
+    OUTCOME,
+    OVERFLOWING,
+    PHASE,
+    PHASES_TOGETHER,
+    PROMPT_BUCKET,
+    SOURCE,
+    STAGE,
+    STATE,
+    STREAMING,
+    TOKENS,
+    USAGE_RESULTS,
+    WHOLE_REQUEST_SECONDS,
+)
+from sidecar.metrics.vocabulary import (
+    INTER_TOKEN_SECONDS as INTER_TOKEN_BUCKETS,
+)
+from sidecar.metrics.vocabulary import (
+    OVERHEAD_SECONDS as OVERHEAD_BUCKETS,
+)
+
+
+# --- requests ------------------------------------------------------------------------------------------------------------
+
+_WHO = (MODEL, LANE)
+_WHO_AND_LENGTH = (*_WHO, PROMPT_BUCKET)
+
+REQUEST_PHASE_SECONDS = Histogram(
+    "llm_request_phase_seconds",
+    "Seconds that an inference request with outcome ok spent in one phase; the phases of a request add up to its"
+    " llm_request_seconds. source says who measured: the engine for this very request, the wire here, or a difference."
+    " A phase that nobody could tell is absent, and its time is in unattributed.",
+    (*_WHO_AND_LENGTH, STREAMING, PHASE, SOURCE),
+    together=PHASES_TOGETHER,
+    buckets=LATENCY_SECONDS,
+    typical=0.13,
+)
+TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
+    "llm_time_to_first_token_seconds",
+    "Seconds from the last byte of the request body to the first event with output, of every streamed inference request"
+    " that got one, whatever its outcome. Measured here.",
+    _WHO_AND_LENGTH,
+    buckets=LATENCY_SECONDS,
+    typical=0.35,
+)
+INTER_TOKEN_SECONDS = Histogram(
+    "llm_inter_token_seconds",
+    "Seconds between two consecutive output events of one choice, every gap of every streamed inference request, as it"
+    " happens. An event may carry several tokens. Measured here.",
+    _WHO,
+    buckets=INTER_TOKEN_BUCKETS,
+    typical=0.5,
+)
+TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
+    "llm_time_per_output_token_seconds",
+    "Seconds per output token after the first, of streamed inference requests with outcome ok, one choice and at least"
+    " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1).",
+    _WHO,
+    buckets=INTER_TOKEN_BUCKETS,
+    typical=0.5,
+)
+REQUEST_SECONDS = Histogram(
+    "llm_request_seconds",
+    "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of"
+    " inference requests with outcome ok. The denominator of the additive phase means. Measured here.",
+    (*_WHO_AND_LENGTH, STREAMING),
+    buckets=WHOLE_REQUEST_SECONDS,
+    typical=0.2,
+)
+REQUEST_UPLOAD_SECONDS = Histogram(
+    "llm_request_upload_seconds",
+    "Seconds from the first byte of the request head to the last byte of its body, of every inference request that"
+    " arrived whole. The client's time, and no phase. Measured here.",
+    (LANE,),
+    buckets=LATENCY_SECONDS,
+    typical=0.6,
+)
+ENGINE_CONNECT_SECONDS = Histogram(
+    "llm_engine_connect_seconds",
+    "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured here.",
+    (LANE,),
+    buckets=LATENCY_SECONDS,
+    typical=0.6,
+)
+PROMPT_TOKENS = Histogram(
+    "llm_prompt_tokens",
+    "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. Its sum"
+    " is the token counter.",
+    _WHO,
+    buckets=TOKENS,
+    typical=0.5,
+)
+OUTPUT_TOKENS = Histogram(
+    "llm_output_tokens",
+    "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. Its sum"
+    " is the token counter.",
+    _WHO,
+    buckets=TOKENS,
+    typical=0.5,
+)
+CACHED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_cached_prompt_tokens_total",
+    "Prompt tokens that came from the engine's prefix cache, by its usage, of inference requests with outcome ok.",
+    _WHO,
+)
+REQUESTS_TOTAL = Counter(
+    "llm_requests_total",
+    "Inference requests that ended, each in exactly one outcome. The bucket is the usage's prompt length where stated,"
+    " else a calibrated estimate, else unknown.",
+    (*_WHO_AND_LENGTH, OUTCOME),
+)
+REQUESTS_IN_FLIGHT = Gauge(
+    "llm_requests_in_flight",
+    "Inference requests inside the sidecar now: waiting until their first output (a non-streamed one until its end),"
+    " then streaming.",
+    (*_WHO, STATE),
+)
+OLDEST_REQUEST_SECONDS = Gauge(
+    "llm_oldest_request_seconds",
+    "Age, since the first byte of its head, of the oldest inference request now in this state; 0 where there is none.",
+    (*_WHO, STATE),
+)
+CLIENT_CANCELS_TOTAL = Counter(
+    "llm_client_cancels_total",
+    "Inference requests whose client left before the end, by how far they had come. Neither successes nor errors.",
+    (*_WHO, STAGE),
+)
+STREAM_PAUSED_SECONDS_TOTAL = Counter(
+    "llm_stream_paused_seconds_total",
+    "Seconds for which reading from the engine was paused because a client did not keep up, between first and last"
+    " token, summed over streamed inference requests when they end.",
+    (LANE,),
+)
+STREAM_EVENTS_PER_READ = Histogram(
+    "llm_stream_events_per_read",
+    "Output events that arrived in one read, of streamed inference requests. Many at once: something before the sidecar"
+    " merges or buffers.",
+    (LANE,),
+    buckets=EVENTS_PER_READ,
+    typical=0.6,
+)
+PHASE_ATTRIBUTION_TOTAL = Counter(
+    "llm_phase_attribution_total",
+    "Inference requests with outcome ok by how the time before the first token was split, or why it could not be"
+    " (source none).",
+    (LANE, Label("source", (*tuple(Source), "none")), Label("reason", tuple(Reason))),
+    together=ATTRIBUTIONS_TOGETHER,
+)
+PASSTHROUGH_REQUESTS_TOTAL = Counter(
+    "llm_passthrough_requests_total",
+    "Requests that are no inference (health, models, tokenize, ...), which have no lane and no objective.",
+    (OUTCOME,),
+)
+
+# --- the engine ----------------------------------------------------------------------------------------------------------
+
+ENGINE_UP = Gauge("llm_engine_up", "1 if the engine answered its last health check, else 0; absent before the first.")
+ENGINE_REQUESTS_WAITING = Gauge(
+    "llm_engine_requests_waiting", "Requests in the engine's queue, by its own metrics, summed over ranks."
+)
+ENGINE_REQUESTS_RUNNING = Gauge(
+    "llm_engine_requests_running", "Requests that the engine is executing, by its own metrics, summed over ranks."
+)
+ENGINE_KV_CACHE_USAGE_RATIO = Gauge(
+    "llm_engine_kv_cache_usage_ratio", "Share of the engine's KV cache in use, 0 to 1, of its fullest rank."
+)
+ENGINE_PREFIX_CACHE_QUERIES_TOTAL = Counter(
+    "llm_engine_prefix_cache_queries_total",
+    "Growth, since this process began, of the engine's own count of prefix cache queries (vLLM: in tokens).",
+)
+ENGINE_PREFIX_CACHE_HITS_TOTAL = Counter(
+    "llm_engine_prefix_cache_hits_total",
+    "Growth, since this process began, of the engine's own count of prefix cache hits (vLLM: in tokens).",
+)
+ENGINE_PREEMPTIONS_TOTAL = Counter(
+    "llm_engine_preemptions_total",
+    "Growth, since this process began, of the engine's own count of preempted requests.",
+)
+ENGINE_RESTARTS_TOTAL = Counter(
+    "llm_engine_restarts_total", "Restarts of the engine that the sidecar saw: its counters or start time fell back."
+)
+ENGINE_INFO = Info(
+    "llm_engine_info",
+    "What the engine says that it is.",
+    (
+        Label(
+            "engine", ("vllm", "sglang", "tgi", "tensorrt_llm", "triton", "dynamo", "llama_cpp", "ollama", "lmdeploy")
+        ),
+        Label("version", told_by="the engine, at most 8 versions in a process's life", most=8),
+    ),
+    typical=0.02,
+)
+ENGINE_SCRAPES_TOTAL = Counter(
+    "llm_engine_scrapes_total",
+    "Readings of the engine's own metrics.",
+    (Label("result", ("ok", "unreachable", "timeout", "bad_status", "too_large", "unreadable")),),
+)
+ENGINE_TRAFFIC_SEEN_RATIO = Gauge(
+    "llm_engine_traffic_seen_ratio",
+    "Requests seen here over requests that the engine counted in the same time. Below 1: somebody bypasses the sidecar.",
+)
+ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
+    "llm_engine_report_agreement_ratio",
+    "Sum of a phase here over the growth of the engine's own histogram sum in the same time. 1 is agreement.",
+    (Label("phase", ("queue", "prefill", "decode")),),
+)
+
+# --- the sidecar itself --------------------------------------------------------------------------------------------------
+
+SIDECAR_BUILD_INFO = Info(
+    "llm_sidecar_build_info",
+    "The sidecar's own version, and the Python that runs it.",
+    (
+        Label("version", told_by="the sidecar", fallback="unknown", most=1),
+        Label("python_version", told_by="the interpreter", fallback="unknown", most=1),
+    ),
+    constant=False,
+    typical=0.25,
+)
+EVENT_LOOP_LAG_SECONDS = Histogram(
+    "llm_sidecar_event_loop_lag_seconds",
+    "Seconds by which a periodic timer of the event loop fired late: how long bytes may have waited here.",
+    constant=False,
+    buckets=LOOP_LAG_SECONDS,
+)
+OVERHEAD_SECONDS = Histogram(
+    "llm_sidecar_overhead_seconds",
+    "Seconds from the return of the read to the return of the write of the same response bytes, of 1 read in 64.",
+    constant=False,
+    buckets=OVERHEAD_BUCKETS,
+)
+CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
+    "llm_sidecar_config_last_reload_successful",
+    "1 if the last load of the config succeeded, 0 if it was refused and the config before it is in force.",
+    constant=False,
+)
+CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
+    "llm_sidecar_config_last_reload_success_timestamp_seconds",
+    "Unix time, in seconds, of the last load of the config that succeeded.",
+    constant=False,
+)
+READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.", constant=False)
+DRAINING = Gauge("llm_sidecar_draining", "1 once shutting down has begun, else 0.", constant=False)
+DROPPED_TOTAL = Counter(
+    "llm_sidecar_dropped_total",
+    "Things that were not measured or not written down, by reason. Traffic was not touched.",
+    (Label("reason", DROP_REASONS),),
+    constant=False,
+)
+FAILURES_TOTAL = Counter(
+    "llm_sidecar_failures_total",
+    "Requests, inference or not, that the sidecar answered itself or cut short, by the word in x-sidecar-error.",
+    (Label("reason", FAILURE_REASONS),),
+    constant=False,
+)
+LABEL_OVERFLOW_TOTAL = Counter(
+    "llm_sidecar_label_overflow_total",
+    "Label values outside their closed set, counted under the fallback instead; series: the limit of series was reached.",
+    (Label("label", OVERFLOWING),),
+    constant=False,
+)
+USAGE_INJECTION_TOTAL = Counter(
+    "llm_sidecar_usage_injection_total",
+    "Inference requests by whether include_usage was spliced into them, or why not.",
+    (Label("result", USAGE_RESULTS),),
+    constant=False,
+)
+OPEN_CONNECTIONS = Gauge(
+    "llm_sidecar_open_connections",
+    "Connections open now, to clients and to the engine (idle ones included).",
+    (Label("side", ("client", "engine")),),
+    constant=False,
+)
+OPEN_LEDGERS = Gauge(
+    "llm_sidecar_open_ledgers",
+    "Requests that ended and whose phases still wait for the engine's report.",
+    constant=False,
+)
+SERIES = Gauge(
+    "llm_sidecar_series", "Series that this process holds, process_ and python_ ones left out.", constant=False
+)
+SCRAPES_TOTAL = Counter(
+    "llm_sidecar_scrapes_total",
+    "Scrapes of this page that were begun before this one, by how they ended.",
+    (Label("result", ("ok", "abandoned", "refused")),),
+    constant=False,
+)
+
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""In the order of this file, which is the order of the page."""
+
+
+def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ...]:
+    """The catalogue of one process: the two inter-token histograms carry the prompt bucket where the config asks for it."""
+    if not inter_token_by_prompt_bucket:
+        return CATALOGUE
+    split = (INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS)
+    return tuple(
+        replace(metric, labels=_WHO_AND_LENGTH, typical=0.35) if metric in split else metric for metric in CATALOGUE
+    )
+
+
+def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
+    """The series that a process can reach at most, process_* and python_* left out.
+
+    All three count their fallbacks: `other`, `unknown`, `other`. One model that the engine serves is models=2.
+    """
+    sizes = Sizes(lanes, prompt_buckets, models)
+    return sum(metric.series(sizes) for metric in catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket))
+
+
+def series_typical(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
+    """An estimate of the series that a usual pod has: nothing lands in `other`, and a few lengths and sources are seen."""
+    sizes = Sizes(lanes, prompt_buckets, models)
+    metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
+    return round(sum(metric.series(sizes) * metric.typical for metric in metrics))

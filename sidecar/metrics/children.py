@@ -1,0 +1,108 @@
+"""Children: one labelled series (or one histogram's series) each, as cheap to write as Python allows.
+
+They hold numbers and nothing else. `rendered` is the page's cache of a child's lines, and every write forgets it; the
+page (`exposition.py`) fills it in. Everything happens on one thread, so a child is never seen half written.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+_INFINITY = float("inf")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Exemplar(NamedTuple):
+    """One observation that a trace exists of."""
+
+    trace_id: str
+    value: float
+    at_unix: float | None
+
+
+class CounterChild:
+    """Rises. `value` may be read."""
+
+    __slots__ = ("_refused", "labels", "rendered", "template", "value")
+
+    def __init__(self, labels: tuple[str, ...], refused: Callable[[], None]) -> None:
+        self.labels = labels
+        self.value: float = 0
+        self.rendered: bytes | None = None
+        self.template: bytes | None = None
+        self._refused = refused
+
+    def inc(self, n: float = 1) -> None:
+        """Add n >= 0. What is negative or no number is refused and counted: a counter must not fall."""
+        if not 0 <= n < _INFINITY:
+            self._refused()
+            return
+        self.value += n
+        self.rendered = None
+
+
+class GaugeChild:
+    """A value now, or None: unknown, and then not exported."""
+
+    __slots__ = ("labels", "rendered", "template", "value")
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.value: float | None = None
+        self.rendered: bytes | None = None
+        self.template: bytes | None = None
+
+    def set(self, value: float | None) -> None:
+        """Say what it is now; None takes it off the page."""
+        if value != self.value:
+            self.value = value
+            self.rendered = None
+
+    def inc(self, n: float = 1) -> None:
+        """Add n, which may be negative, to the value, or to 0 where there is none."""
+        self.value = (self.value or 0) + n
+        self.rendered = None
+
+
+class HistogramChild:
+    """Observations, as counts between edges (not cumulative; the last counts what lies above every edge) and a sum."""
+
+    __slots__ = ("_refused", "bounds", "counts", "exemplars", "labels", "rendered", "sum", "template")
+
+    def __init__(self, labels: tuple[str, ...], refused: Callable[[], None], bounds: tuple[float, ...]) -> None:
+        self.labels = labels
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+        self.exemplars: dict[int, Exemplar] | None = None
+        self.rendered: bytes | None = None
+        self.template: bytes | None = None
+        self._refused = refused
+
+    def observe(self, value: float, exemplar_trace_id: str | None = None, at_unix: float | None = None) -> None:
+        """Count one value >= 0. One NaN would spoil the sum for the process's life: it is refused and counted.
+
+        `exemplar_trace_id`: 32 lower-case hex digits; anything else is no exemplar. `at_unix`: seconds, of the exemplar.
+        """
+        if not 0.0 <= value < _INFINITY:
+            self._refused()
+            return
+        # An edge includes its own value (le): the first edge that is not below it.
+        index = bisect_left(self.bounds, value)
+        self.counts[index] += 1
+        self.sum += value
+        self.rendered = None
+        if exemplar_trace_id is not None and _TRACE_ID.fullmatch(exemplar_trace_id):
+            if self.exemplars is None:
+                self.exemplars = {}
+            self.exemplars[index] = Exemplar(exemplar_trace_id, value, at_unix)
+
+    @property
+    def count(self) -> int:
+        """How many were observed."""
+        return sum(self.counts)
+
+
+Child = CounterChild | GaugeChild | HistogramChild

@@ -1,0 +1,77 @@
+"""Who is inside now: llm_requests_in_flight and llm_oldest_request_seconds, computed at scrape time.
+
+Entering, moving on and leaving are one dictionary step each; ages are looked at only when somebody scrapes. Leaving
+twice, or without having entered, changes nothing: the gauges cannot drift, whatever order a fault makes of the calls.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from sidecar.metrics.catalogue import OLDEST_REQUEST_SECONDS, REQUESTS_IN_FLIGHT
+from sidecar.metrics.registry import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The requests of one model and lane, by state: key to the instant of entry."""
+
+    waiting: dict[Hashable, float] = field(default_factory=dict)
+    streaming: dict[Hashable, float] = field(default_factory=dict)
+
+
+class InFlight:
+    """Inference requests between their first byte and their end. Keys are whatever tells requests apart."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._in_flight = metrics.gauge(REQUESTS_IN_FLIGHT)
+        self._oldest = metrics.gauge(OLDEST_REQUEST_SECONDS)
+        self._groups: dict[tuple[str, str], _Group] = {}
+        self._group_of: dict[Hashable, _Group] = {}
+        metrics.before_scrape(self.look)
+
+    def __len__(self) -> int:
+        """How many are inside."""
+        return len(self._group_of)
+
+    def enter(self, key: Hashable, model: str, lane: str, at: float) -> None:
+        """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the other model or lane."""
+        self.leave(key)
+        # Through the closed sets, or what a client sends would name a group.
+        shown = self._in_flight.child(model, lane, "waiting").labels
+        group = self._groups.setdefault((shown[0], shown[1]), _Group())
+        group.waiting[key] = at
+        self._group_of[key] = group
+
+    def streaming(self, key: Hashable) -> None:
+        """Its first output arrived."""
+        group = self._group_of.get(key)
+        if group is not None and key in group.waiting:
+            group.streaming[key] = group.waiting.pop(key)
+
+    def leave(self, key: Hashable) -> None:
+        """It ended, however."""
+        group = self._group_of.pop(key, None)
+        if group is not None:
+            group.waiting.pop(key, None)
+            group.streaming.pop(key, None)
+
+    def known(self, model: str, lane: str) -> None:
+        """Have the gauges of this model and lane on the page, at 0, before their first request."""
+        shown = self._in_flight.child(model, lane, "waiting").labels
+        self._groups.setdefault((shown[0], shown[1]), _Group())
+
+    def by_lane(self) -> dict[str, tuple[int, int]]:
+        """Lane to (waiting, streaming)."""
+        totals: dict[str, tuple[int, int]] = {}
+        for (_, lane), group in self._groups.items():
+            waiting, streaming = totals.get(lane, (0, 0))
+            totals[lane] = (waiting + len(group.waiting), streaming + len(group.streaming))
+        return totals
+
+    def look(self, at: float) -> None:
+        """Set both gauges as of this instant."""
+        for (model, lane), group in self._groups.items():
+            for state, entered in (("waiting", group.waiting), ("streaming", group.streaming)):
+                self._in_flight.child(model, lane, state).set(len(entered))
+                age = max(0.0, at - min(entered.values())) if entered else 0
+                self._oldest.child(model, lane, state).set(age)

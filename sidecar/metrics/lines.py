@@ -1,0 +1,84 @@
+"""One child's lines, and one family's head: how numbers are written in Prometheus text 0.0.4 and OpenMetrics 1.0.
+
+Both formats write samples alike (edges as `1.0`, counters with `_total`), so one rendering serves both; they differ in
+heads and in exemplars. Everything but the numbers is a template that a child keeps, because that is nine tenths of
+the work. Knows nothing of scrapes.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+
+from sidecar.metrics.children import Child, Exemplar, HistogramChild
+from sidecar.metrics.declaration import Kind, Metric
+
+
+_OPENMETRICS_UNITS = ("seconds", "ratio")
+
+
+def head(metric: Metric, *, openmetrics: bool) -> bytes:
+    """HELP and TYPE of one family. OpenMetrics names a counter without `_total`, an info without `_info`, and knows units."""
+    name, kind = metric.name, metric.kind.value
+    if openmetrics:
+        ending = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(metric.kind, "")
+        name = name.removesuffix(ending)
+    elif metric.kind is Kind.INFO:
+        kind = "gauge"
+    unit = next((f"# UNIT {name} {unit}\n" for unit in _OPENMETRICS_UNITS if name.endswith(f"_{unit}")), "")
+    help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n{unit if openmetrics else ''}".encode()
+
+
+def rendered(metric: Metric, constants: Mapping[str, str], child: Child) -> bytes:
+    """All lines of one child, from its cache if nothing was written since. Empty for a gauge that nobody has set."""
+    if child.rendered is not None:
+        return child.rendered
+    if child.template is None:
+        child.template = _template(metric, constants, child)
+    if isinstance(child, HistogramChild):
+        counts = tuple(accumulate(child.counts))
+        child.rendered = child.template % (*counts, counts[-1], number(child.sum))
+    else:
+        child.rendered = b"" if child.value is None else child.template % number(child.value)
+    return child.rendered
+
+
+def with_exemplars(lines: bytes, exemplars: Mapping[int, Exemplar]) -> bytes:
+    """A histogram's lines with its exemplars, as OpenMetrics writes them behind a bucket."""
+    each = lines.split(b"\n")
+    for index, (trace_id, value, at_unix) in exemplars.items():
+        stamp = b"" if at_unix is None else b" %.3f" % at_unix
+        each[index] += b' # {trace_id="%b"} %b%b' % (trace_id.encode("ascii", "replace"), number(value), stamp)
+    return b"\n".join(each)
+
+
+def number(value: float) -> bytes:
+    """A value as both formats write it."""
+    if value != value:  # noqa: PLR0124  NaN
+        return b"NaN"
+    if value in (float("inf"), float("-inf")):
+        return b"+Inf" if value > 0 else b"-Inf"
+    return repr(value + 0).encode()  # + 0: True is 1
+
+
+def _template(metric: Metric, constants: Mapping[str, str], child: Child) -> bytes:
+    own = zip((label.name for label in metric.labels), child.labels, strict=True)
+    pairs = [_pair(name, value) for name, value in (*(constants.items() if metric.constant else ()), *own)]
+    if not isinstance(child, HistogramChild):
+        return f"{metric.name}{_braces(pairs)} %b\n".encode("utf-8", "replace")
+    buckets = "".join(
+        f"{metric.name}_bucket{_braces([*pairs, _pair('le', edge)])} %d\n"
+        for edge in (*(repr(float(bound)) for bound in child.bounds), "+Inf")
+    )
+    return (f"{buckets}{metric.name}_count{_braces(pairs)} %d\n{metric.name}_sum{_braces(pairs)} %b\n").encode(
+        "utf-8", "replace"
+    )
+
+
+def _pair(name: str, value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+    return f'{name}="{escaped}"'
+
+
+def _braces(pairs: Iterable[str]) -> str:
+    inside = ",".join(pairs)
+    return f"{{{inside}}}" if inside else ""

@@ -1,0 +1,186 @@
+"""What a request owes to the metrics, and when: the only place that turns an account into numbers.
+
+Holds to the populations that each HELP states. Knows no request while it runs, except through the observers that it
+hands out bound, for what happens once per event. Nothing here may reach traffic: a mistake in recording is counted as
+`observer_error` and goes no further.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import product
+
+from sidecar.ledger.account import Account
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, USAGE_RESULTS
+from sidecar.timeline.outcome import Outcome, Stage
+
+
+class Recorder:
+    """Writes accounts and counts what was not measured. Make one per registry.
+
+    On making it, every counter that a rule may read is put on the page at 0, so that `rate()` sees the first event.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._phases = metrics.histogram(c.REQUEST_PHASE_SECONDS)
+        self._ttft = metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS)
+        self._gaps = metrics.histogram(c.INTER_TOKEN_SECONDS)
+        self._tpot = metrics.histogram(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
+        self._whole = metrics.histogram(c.REQUEST_SECONDS)
+        self._upload = metrics.histogram(c.REQUEST_UPLOAD_SECONDS)
+        self._connect = metrics.histogram(c.ENGINE_CONNECT_SECONDS)
+        self._prompt = metrics.histogram(c.PROMPT_TOKENS)
+        self._output = metrics.histogram(c.OUTPUT_TOKENS)
+        self._cached = metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
+        self._requests = metrics.counter(c.REQUESTS_TOTAL)
+        self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
+        self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
+        self._per_read = metrics.histogram(c.STREAM_EVENTS_PER_READ)
+        self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
+        self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
+        self._dropped = metrics.counter(c.DROPPED_TOTAL)
+        self._failures = metrics.counter(c.FAILURES_TOTAL)
+        self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
+        self.overhead = metrics.histogram(c.OVERHEAD_SECONDS).child().observe
+        """Seconds between reading and having written the same bytes."""
+        self._by_bucket = len(metrics.histogram(c.INTER_TOKEN_SECONDS).metric.labels) == 3
+        self._begin_at_zero()
+
+    # --- what is told while a request runs -------------------------------------------------------------------------------
+
+    def gap_observer(self, model: str, lane: str, prompt_bucket: str) -> Callable[[float], None]:
+        """What to call with each gap between output events, in seconds: a bound child, about 0.1 us a call."""
+        return self._gaps.child(*self._tokens_labels(model, lane, prompt_bucket)).observe
+
+    def read_observer(self, lane: str) -> Callable[[float], None]:
+        """What to call with the number of output events of each read that had any."""
+        return self._per_read.child(lane).observe
+
+    def connected(self, lane: str, seconds: float) -> None:
+        """A new connection to the engine was opened for a request of this lane."""
+        self._connect.child(lane).observe(seconds)
+
+    def injection(self, result: str) -> None:
+        """What became of asking for the usage chunk, in a word of USAGE_RESULTS."""
+        self._injection.child(result).inc()
+
+    def passthrough(self, outcome: Outcome) -> None:
+        """A request that is no inference ended."""
+        self._passthrough.child(outcome).inc()
+
+    def failed(self, reason: str) -> None:
+        """The sidecar answered a request itself, or cut it short, for this `x-sidecar-error` reason."""
+        self._failures.child(reason).inc()
+
+    def dropped(self, reason: str, n: int = 1) -> None:
+        """Something was not measured or not written down, for a reason of DROP_REASONS."""
+        self._dropped.child(reason).inc(n)
+
+    # --- the end ---------------------------------------------------------------------------------------------------------
+
+    def close(self, account: Account, at_unix: float | None = None) -> None:
+        """Write all that an ended request owes. `at_unix`: seconds, for exemplars. Never raises."""
+        self.ended(account, at_unix)
+        self.settled(account, at_unix)
+
+    def ended(self, account: Account, at_unix: float | None = None) -> None:
+        """Write what is known when the stream ends, for a request whose engine's report may come later. Never raises."""
+        try:
+            self._ended(account, at_unix)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self.dropped("observer_error")
+
+    def settled(self, account: Account, at_unix: float | None = None) -> None:
+        """Write phases, their sum and how they were obtained, once the ledger is closed. Never raises."""
+        try:
+            self._settled(account, at_unix)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self.dropped("observer_error")
+
+    def _ended(self, account: Account, at_unix: float | None) -> None:
+        marks, model, lane, bucket = account.marks, account.model, account.lane, account.prompt_bucket
+        self._requests.child(model, lane, bucket, account.outcome).inc()
+        if account.outcome is Outcome.CLIENT_CANCELLED and account.cancelled_in is not None:
+            self._cancels.child(model, lane, account.cancelled_in).inc()
+        if marks.received_at is not None:
+            self._upload.child(lane).observe(marks.received_at - marks.accepted_at)
+        if account.streaming:
+            self._paused.child(lane).inc(marks.paused_seconds)
+            # An engine may answer while the upload still runs; then there is no time to first token to speak of.
+            if (
+                marks.received_at is not None
+                and marks.first_token_at is not None
+                and marks.first_token_at >= marks.received_at
+            ):
+                ttft = marks.first_token_at - marks.received_at
+                self._ttft.child(model, lane, bucket).observe(ttft, account.trace_id, at_unix)
+        if account.outcome is Outcome.OK:
+            self._tokens(account)
+
+    def _tokens(self, account: Account) -> None:
+        marks, usage = account.marks, account.marks.usage
+        if usage is None:
+            return
+        who = (account.model, account.lane)
+        if usage.prompt_tokens is not None:
+            self._prompt.child(*who).observe(usage.prompt_tokens)
+        if usage.cached_tokens is not None:
+            self._cached.child(*who).inc(usage.cached_tokens)
+        tokens = usage.completion_tokens
+        if tokens is None:
+            return
+        self._output.child(*who).observe(tokens)
+        one_stream = account.streaming and marks.choices == 1 and marks.first_token_at is not None
+        if one_stream and marks.first_token_at is not None and marks.last_token_at is not None and tokens >= 2:
+            pace = (marks.last_token_at - marks.first_token_at) / (tokens - 1)
+            self._tpot.child(*self._tokens_labels(*who, account.prompt_bucket)).observe(pace)
+
+    def _settled(self, account: Account, at_unix: float | None) -> None:
+        ledger = account.ledger
+        if ledger is None or account.outcome is not Outcome.OK:
+            return
+        labels = (account.model, account.lane, account.prompt_bucket, "true" if account.streaming else "false")
+        self._whole.child(*labels).observe(ledger.e2e_seconds, account.trace_id, at_unix)
+        for share in ledger.shares:
+            # Two instants subtracted twice may differ in the last bit; below a nanosecond that is no contradiction.
+            seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
+            self._phases.child(*labels, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
+        self._attribution.child(account.lane, ledger.source, ledger.reason).inc()
+
+    # --- at 0 from the start ---------------------------------------------------------------------------------------------
+
+    def admit_models(self, names: Iterable[str]) -> None:
+        """The engine told its models: let them in, as far as there is room, with their counters at 0."""
+        if self._metrics.models.admit(names):
+            self._begin_at_zero()
+
+    def admit_lanes(self, names: Iterable[str]) -> None:
+        """A reload declared lanes: let the new ones in, with their counters at 0. Lanes that are gone stay."""
+        if self._metrics.lanes.admit(names):
+            self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        models, lanes = self._metrics.models.shown(), self._metrics.lanes.shown()
+        for who in product(models, lanes):
+            self._cached.child(*who)
+            for stage in Stage:
+                self._cancels.child(*who, stage)
+            for bucket, outcome in product(self._metrics.prompt_buckets.shown(), Outcome):
+                self._requests.child(*who, bucket, outcome)
+        for lane in lanes:
+            self._paused.child(lane)
+            for source, reason in self._attribution.metric.together:
+                self._attribution.child(lane, source, reason)
+        for outcome in Outcome:
+            self._passthrough.child(outcome)
+        for family, words in (
+            (self._dropped, DROP_REASONS),
+            (self._failures, FAILURE_REASONS),
+            (self._injection, USAGE_RESULTS),
+        ):
+            for word in words:
+                family.child(word)
+
+    def _tokens_labels(self, model: str, lane: str, prompt_bucket: str) -> tuple[str, ...]:
+        return (model, lane, prompt_bucket) if self._by_bucket else (model, lane)

@@ -1,0 +1,176 @@
+"""The registry: all numbers of one process, each in the child that its closed labels name.
+
+Hot paths bind a child once and call `inc`, `set` or `observe` on it: about 0.1 us, where prometheus_client takes 0.7 us
+behind two locks. Knows the limit of series and holds it. Refuses labels from outside their closed sets: such a value is
+counted under the set's fallback, and in llm_sidecar_label_overflow_total. There is no global registry.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Generic, TypeVar
+
+from sidecar.metrics.catalogue import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES, catalogue
+from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
+from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
+from sidecar.metrics.labels import ClosedSet, cleaned
+from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
+
+
+C = TypeVar("C", bound=Child)
+SERIES_LIMIT = 25_000
+"""A pod's scrape should stay a small part of a Prometheus (design section 5)."""
+
+
+class Family(Generic[C]):
+    """All children of one metric."""
+
+    def __init__(
+        self, metric: Metric, sets: tuple[ClosedSet, ...], registry: "Metrics", make: Callable[[tuple[str, ...]], C]
+    ) -> None:
+        self.metric = metric
+        self.children: dict[tuple[str, ...], C] = {}
+        self._sets = sets
+        self._registry = registry
+        self._make = make
+
+    def child(self, *values: str) -> C:
+        """The child with these label values, in the order of the declaration; made on first use.
+
+        A value outside its closed set becomes the set's fallback, and is counted. Raises ValueError for a wrong number
+        of values: that is a mistake in the code, never in what a client sent.
+        """
+        found = self.children.get(values)
+        return found if found is not None else self._closed(values)
+
+    def _closed(self, values: tuple[str, ...]) -> C:
+        if len(values) != len(self._sets):
+            raise ValueError(f"{self.metric.name} has {len(self._sets)} labels, not {len(values)}")
+        key = tuple(self._inside(closed, value) for closed, value in zip(self._sets, values, strict=True))
+        found = self.children.get(key)
+        return found if found is not None else self._new(key)
+
+    def _inside(self, closed: ClosedSet, value: str) -> str:
+        shown = closed.get(value)
+        if shown is None:
+            self._registry.overflowed(closed.name)
+            return closed.fallback
+        return shown
+
+    def _new(self, key: tuple[str, ...]) -> C:
+        size = self.metric.series_per_child
+        if not self._reserved(key):
+            if not self._registry.room_for(size):
+                self._registry.overflowed("series")
+                return self._collapsed(key)
+            self._registry.spent += size
+        self._registry.series += size
+        child = self.children[key] = self._make(key)
+        return child
+
+    def _reserved(self, key: tuple[str, ...]) -> bool:
+        """Children whose told labels are all fallbacks have their place kept, so that there always is somewhere to count."""
+        labels = self.metric.labels
+        together = self.metric.together
+        return all(value == label.fallback for label, value in zip(labels, key, strict=True) if not label.values) and (
+            not together or key[-len(together[0]) :] in together
+        )
+
+    def _collapsed(self, key: tuple[str, ...]) -> C:
+        """Where a child goes for which there is no room: its told labels become their fallbacks."""
+        labels = zip(self.metric.labels, key, strict=True)
+        rest = tuple(value if label.values else label.fallback for label, value in labels)
+        if rest in self.children or self._reserved(rest):
+            return self.child(*rest)
+        return self._make(rest)  # on no page; only a combination that the catalogue calls impossible comes here
+
+
+class Metrics:
+    """The registry of one process.
+
+    `lanes`, `prompt_buckets` and `models` without their fallbacks (which may stand in them). `constants`: labels with
+    the same value on every series about requests and the engine, fixed here for the process's life.
+    """
+
+    def __init__(
+        self,
+        *,
+        lanes: Iterable[str],
+        prompt_buckets: Iterable[str],
+        models: Iterable[str] = (),
+        constants: Mapping[str, str] | None = None,
+        inter_token_by_prompt_bucket: bool = False,
+        series_limit: int = SERIES_LIMIT,
+    ) -> None:
+        self.lanes = ClosedSet(LANE, lanes)
+        self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
+        self.models = ClosedSet(MODEL, models)
+        self.constants = {name: cleaned(value) for name, value in (constants or {}).items()}
+        self.series = 0
+        self.spent = 0
+        self._before_scrape: list[Callable[[float], None]] = []
+        metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
+        self._limit = series_limit - sum(metric.series(Sizes(1, 1, 1)) for metric in metrics)
+        self._counters: dict[str, Family[CounterChild]] = {}
+        self._gauges: dict[str, Family[GaugeChild]] = {}
+        self._histograms: dict[str, Family[HistogramChild]] = {}
+        self.families: list[Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]] = []
+        for metric in metrics:
+            self.families.append(self._family(metric))
+
+    def counter(self, metric: Counter) -> Family[CounterChild]:
+        """The family of one counter of the catalogue."""
+        return self._counters[metric.name]
+
+    def gauge(self, metric: Gauge) -> Family[GaugeChild]:
+        """The family of one gauge of the catalogue."""
+        return self._gauges[metric.name]
+
+    def histogram(self, metric: Histogram) -> Family[HistogramChild]:
+        """The family of one histogram of the catalogue."""
+        return self._histograms[metric.name]
+
+    def info(self, metric: Info, *values: str) -> None:
+        """State one info; a value that the set of its label does not know yet is let in, as long as there is room."""
+        family = self._gauges[metric.name]
+        for closed, value in zip(family._sets, values, strict=True):  # noqa: SLF001  the family is ours
+            closed.admit([value])
+        family.child(*values).set(1)
+
+    def overflowed(self, label: str) -> None:
+        """A value of this label was outside its closed set (`series`: a child was one too many)."""
+        self._counters[LABEL_OVERFLOW_TOTAL.name].child(label).inc()
+
+    def room_for(self, series: int) -> bool:
+        """Whether so many more series fit under the limit, places that are kept left out."""
+        return self.spent + series <= self._limit
+
+    def before_scrape(self, look: Callable[[float], None]) -> None:
+        """Have `look(at)` called before each scrape, to set gauges that are computed then. It must be quick."""
+        self._before_scrape.append(look)
+
+    def refresh(self, at: float) -> None:
+        """A scrape begins at this instant of the monotonic clock."""
+        for look in self._before_scrape:
+            look(at)
+        self._gauges[SERIES.name].child().set(self.series)
+
+    def _family(self, metric: Metric) -> Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]:
+        sets = tuple(self._set_of(label) for label in metric.labels)
+        if isinstance(metric, Counter):
+            self._counters[metric.name] = counters = Family(
+                metric, sets, self, partial(CounterChild, refused=self._refused)
+            )
+            return counters
+        if isinstance(metric, Histogram):
+            make = partial(HistogramChild, refused=self._refused, bounds=metric.buckets)
+            self._histograms[metric.name] = histograms = Family(metric, sets, self, make)
+            return histograms
+        self._gauges[metric.name] = gauges = Family(metric, sets, self, GaugeChild)
+        return gauges
+
+    def _set_of(self, label: Label) -> ClosedSet:
+        shared = {MODEL.name: self.models, LANE.name: self.lanes, PROMPT_BUCKET.name: self.prompt_buckets}
+        return shared.get(label.name) or ClosedSet(label)
+
+    def _refused(self) -> None:
+        self._counters[DROPPED_TOTAL.name].child("not_a_duration").inc()

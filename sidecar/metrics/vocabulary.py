@@ -1,0 +1,109 @@
+"""The words and the edges that metrics are declared with: labels with their closed sets, and bucket layouts.
+
+Knows every value that a label can have where the code decides it. Refuses to know what a client could invent: lanes,
+prompt buckets and models are told by the config or the engine, and everything else becomes their fallback.
+"""
+
+from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.metrics.declaration import Label
+from sidecar.timeline.outcome import Outcome, Stage
+
+
+# --- buckets: the same layout in every pod and version, or `sum by (le)` lies --------------------------------------------
+
+_UP_TO_300 = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
+LATENCY_SECONDS = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
+WHOLE_REQUEST_SECONDS = (*LATENCY_SECONDS, 600.0, 1200.0)
+_GAPS = (0.0001, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075)
+INTER_TOKEN_SECONDS = (*_GAPS, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""The first bucket isolates events that came in one read: something upstream merges or buffers."""
+TOKENS = (1.0, 8.0, 32.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131072.0)
+EVENTS_PER_READ = (1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0)
+OVERHEAD_SECONDS = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
+LOOP_LAG_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+# --- labels and their closed sets ----------------------------------------------------------------------------------------
+
+MODEL = Label("model", told_by="`engine.models`, else the engine's own list, at most 16 in a process's life", most=16)
+LANE = Label("lane", told_by="the lanes of the config", most=134)
+PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback="unknown", most=16)
+STREAMING = Label("streaming", ("true", "false"))
+PHASE = Label("phase", tuple(Phase))
+SOURCE = Label("source", tuple(Source))
+OUTCOME = Label("outcome", tuple(Outcome))
+STAGE = Label("stage", tuple(Stage))
+STATE = Label("state", ("waiting", "streaming"))
+
+PHASES_TOGETHER = (
+    *(("true", phase, "engine") for phase in ("queue", "prefill", "decode")),
+    *(("true", phase, "derived") for phase in ("first_token", "stream")),
+    *(("true", phase, "wire") for phase in ("unattributed", "decode", "stream")),
+    *(("false", phase, "engine") for phase in ("queue", "prefill", "decode")),
+    *(("false", "unattributed", source) for source in ("derived", "wire")),
+)
+"""What the ledger can say: a test feeds it arbitrary reports and finds nothing else. The blind product would be 48."""
+
+ATTRIBUTIONS_TOGETHER = tuple(
+    ("engine", reason) if reason in (Reason.IN_BAND, Reason.LATE_REPORT) else ("none", reason) for reason in Reason
+)
+
+DROP_REASONS = (
+    "observer_error",
+    "event_too_long",
+    "unreadable_event",
+    "encoded_response",
+    "unknown_stream",
+    "not_a_duration",
+    "report_unreadable",
+    "report_unmatched",
+    "log_limited",
+)
+"""Why something was not measured, or not written down. Traffic is not concerned."""
+
+FAILURE_REASONS = (
+    "bad_request",
+    "bad_host",
+    "bad_target",
+    "bad_framing",
+    "connection_names_end_to_end_field",
+    "request_head_timeout",
+    "request_body_timeout",
+    "request_body_too_large",
+    "unknown_expectation",
+    "request_head_too_large",
+    "method_not_supported",
+    "transfer_coding_not_supported",
+    "http_version_not_supported",
+    "client_write_stalled",
+    "engine_connect_failed",
+    "engine_connect_timeout",
+    "engine_closed_before_response",
+    "engine_bad_response",
+    "engine_first_byte_timeout",
+    "engine_gap_timeout",
+    "engine_truncated",
+    "too_many_in_flight",
+    "shutting_down",
+    "sidecar_error",
+)
+"""The words of `x-sidecar-error`; a test holds them to the relay's own table."""
+
+USAGE_RESULTS = (
+    "spliced",
+    "already_wanted",
+    "declined",
+    "unclear",
+    "beyond_bound",
+    "not_streamed",
+    "api_has_none",
+    "encoded_request",
+    "engine_not_proven",
+    "off",
+)
+"""What became of asking for the usage chunk, one per inference request."""
+
+OVERFLOWING = (
+    *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
+    *("reason", "result", "side", "engine", "version", "python_version", "label", "series"),
+)
+"""Every label of the catalogue, and `series`: the limit of series was reached."""
