@@ -1,10 +1,19 @@
 """What may be read from a request's body before it goes on: a bounded, partial look at its top-level JSON keys.
 
-(The engineer of this room writes `look()` here.)
+It knows the few keys that classify a request, of whichever API; it refuses to judge: what is missing, of an odd type or
+cut off is None, and the engine will say what it thinks of it. Where a key stands twice the last one counts, as in
+Python's json, which is what the engines read with. Nothing here raises, whatever the bytes; nothing that a client wrote
+is kept longer than needed, and prompts are measured but never decoded.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from sidecar.classify.top_level import elements, members
 
 
 class Asked(StrEnum):
@@ -36,6 +45,174 @@ class Look:
     usage_asked: Asked = Asked.UNCLEAR
     text_bytes: int | None = None
     """Bytes of the body that may be prompt text: the base for the prompt-length estimate. None if embedded media make it meaningless."""
+    prompt_tokens: int | None = None
+    """The prompt's exact length where it was given as token ids; then `text_bytes` is None."""
 
 
 BLIND = Look()
+
+MAX_STRING = 1024
+"""Characters of a model or user name that are still taken for one."""
+
+_ABSENT = msgspec.Raw(b"")
+
+
+class _Body(msgspec.Struct, frozen=True):
+    model: Any = None
+    stream: Any = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    user: Any = None
+    priority: Any = None
+    service_tier: Any = None
+    n: Any = None
+    stream_options: Any = None
+    messages: msgspec.Raw = _ABSENT
+    prompt: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
+    system: msgspec.Raw = _ABSENT
+    instructions: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+    functions: msgspec.Raw = _ABSENT
+    suffix: msgspec.Raw = _ABSENT
+    documents: msgspec.Raw = _ABSENT
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
+_SCALARS = frozenset(
+    (
+        "model",
+        "stream",
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "user",
+        "priority",
+        "service_tier",
+    )
+)
+_MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name written in \uXXXX escapes
+
+# Parts that bring pixels or sound instead of text, inline or by address; inside a JSON string their quotes would be escaped.
+_MEDIA = re.compile(
+    rb'"type"\s*:\s*"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
+)
+_INLINE_MEDIA = b";base64,"
+_TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
+_LISTS = re.compile(rb"\s*\[\s*\[")
+
+
+def look(body: bytes, *, whole: bool) -> Look:
+    """Look at a request body; `whole` says that these are all its bytes, not only its beginning up to the look-in bound. Never raises.
+
+    Of a beginning, only the members that end within it are read, and what depends on the rest (choices, usage_asked,
+    text_bytes) stays unclear. A whole body that is no JSON object is read as far as it looks like one.
+    """
+    if not whole:
+        return _beginning(body)
+    try:
+        said = _DECODER.decode(body)
+    except _UNREADABLE:
+        return _beginning(body)
+    prompt = bytes(said.prompt)
+    prompts, prompt_tokens = _prompts(prompt)
+    return Look(
+        whole=True,
+        model=_name(said.model),
+        stream=_flag(said.stream),
+        max_tokens=_max_tokens(said.max_completion_tokens, said.max_tokens, said.max_output_tokens),
+        user=_name(said.user),
+        priority=_integer(said.priority),
+        service_tier=_name(said.service_tier),
+        choices=_choices(said.n, prompts),
+        usage_asked=_asked(said.stream_options),
+        text_bytes=None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said),
+        prompt_tokens=prompt_tokens,
+    )
+
+
+def _beginning(body: bytes) -> Look:
+    """What stands in the first bytes of an object, as far as they go."""
+    found: dict[str, object] = {}
+    for member in members(body):
+        if member.name in _SCALARS:
+            found[member.name] = _decoded(body[member.start : member.end])
+    return Look(
+        model=_name(found.get("model")),
+        stream=_flag(found.get("stream")),
+        max_tokens=_max_tokens(
+            found.get("max_completion_tokens"), found.get("max_tokens"), found.get("max_output_tokens")
+        ),
+        user=_name(found.get("user")),
+        priority=_integer(found.get("priority")),
+        service_tier=_name(found.get("service_tier")),
+    )
+
+
+def _decoded(raw: bytes) -> object:
+    if len(raw) > _MAX_SCALAR_BYTES:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except _UNREADABLE:
+        return None
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= MAX_STRING else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _max_tokens(*stated: object) -> int | None:
+    return next((value for value in stated if type(value) is int and value >= 0), None)
+
+
+def _asked(stream_options: object) -> Asked:
+    if stream_options is None:
+        return Asked.UNSAID
+    if not isinstance(stream_options, dict):
+        return Asked.UNCLEAR
+    if "include_usage" not in stream_options:
+        return Asked.UNSAID
+    wanted = stream_options["include_usage"]
+    if not isinstance(wanted, bool):
+        return Asked.UNCLEAR
+    return Asked.WANTED if wanted else Asked.DECLINED
+
+
+def _prompts(prompt: bytes) -> tuple[int | None, int | None]:
+    """How many prompts a `prompt` field holds, and its length in tokens where it is one list of token ids."""
+    if not prompt.lstrip(b" \t\n\r").startswith(b"["):
+        return 1, None
+    if _TOKEN_IDS.match(prompt):
+        return 1, prompt.count(b",") + 1
+    return elements(prompt) or None, None
+
+
+def _choices(n: object, prompts: int | None) -> int | None:
+    if n is None:
+        return prompts
+    if type(n) is not int or n < 1 or prompts is None:
+        return None
+    return n * prompts
+
+
+def _text_bytes(said: _Body) -> int | None:
+    total = 0
+    for name in _TEXT:
+        raw = bytes(getattr(said, name))
+        if _INLINE_MEDIA in raw or _MEDIA.search(raw):
+            return None
+        total += len(raw)
+    return total

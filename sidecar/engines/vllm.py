@@ -1,0 +1,38 @@
+"""What vLLM says in the answer itself about the time it took (V1 engine, 0.25 and newer; read in 0.33, seen on 0.32's wire).
+
+It knows the `metrics` object that `--enable-per-request-metrics` adds: on the usage chunk of a stream (so
+`include_usage` must be asked for, or forced by `--enable-force-include-usage`), in the body of a non-streamed answer,
+and in the last event of `/v1/responses` (0.31). Not for several choices or prompts, not on `/v1/messages`, not with
+`--disable-log-stats`. All values are milliseconds on the engine core's monotonic clock. The trap is in a name:
+`time_to_first_token_ms` runs from *scheduled* to first token, so it is the prefill and no TTFT. A preempted request keeps
+its first scheduling instant: its second wait lies in prefill or decode, not in queue.
+It refuses to repair: a field that is no finite, non-negative number is not stated.
+"""
+
+import math
+from collections.abc import Mapping
+
+from sidecar.ledger.report import EngineReport
+
+
+def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
+    """The report in a reading's extras; None where vLLM reported nothing that can be used."""
+    metrics = None if extras is None else extras.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return None
+    report = EngineReport(
+        queue_seconds=_seconds(metrics.get("queue_time_ms")),
+        prefill_seconds=_seconds(metrics.get("time_to_first_token_ms")),
+        decode_seconds=_seconds(metrics.get("generation_time_ms")),
+    )
+    return None if report == EngineReport() else report
+
+
+def _seconds(milliseconds: object) -> float | None:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return None
+    try:
+        seconds = float(milliseconds) / 1000.0
+    except OverflowError:  # an int beyond what a float can hold
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -1,0 +1,57 @@
+"""A stream's bytes in, its readings out: the parser and a dialect, together and once.
+
+It knows how to go on when an event cannot be read: such an event says nothing and is counted. It refuses to know time
+and traffic; whoever moves the bytes asks for the readings and gives them an instant. Who cuts bytes out of the stream
+(`sidecar/engines/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
+"""
+
+from sidecar.timeline.reading import NOTHING, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
+
+
+class EventReader:
+    """One stream's reader. Never raises on any bytes."""
+
+    __slots__ = ("_dialect", "_parser", "unreadable")
+
+    def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._dialect = dialect
+        self._parser = SseParser(max_event_bytes)
+        self.unreadable = 0
+        """Events that their dialect could not read."""
+
+    @property
+    def oversized(self) -> int:
+        """Events over the cap, not observed."""
+        return self._parser.oversized
+
+    @property
+    def fed(self) -> int:
+        """Bytes seen so far."""
+        return self._parser.fed
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each event of the last `feed` lies, as stream offsets (see `SseParser.spans`)."""
+        return self._parser.spans
+
+    @property
+    def unfinished_at(self) -> int | None:
+        """Stream offset of an event that has begun and not ended (see `SseParser.unfinished_at`)."""
+        return self._parser.unfinished_at
+
+    @property
+    def unfinished(self) -> bool:
+        """At the end of the stream: it was cut short within an event."""
+        return self._parser.unfinished
+
+    def feed(self, data: bytes) -> list[Reading]:
+        """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`."""
+        return [self._read(event, said) for event, said in self._parser.feed(data)]
+
+    def _read(self, event: bytes, said: bytes) -> Reading:
+        try:
+            return self._dialect.read_event(event, said)
+        except UnreadableEvent:
+            self.unreadable += 1
+            return NOTHING
