@@ -189,8 +189,8 @@ class MetricsConfig(_Section):
 
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
-    series_limit: Annotated[int, Field(ge=1000, le=1_000_000)] = 25_000
-    """A config whose ceiling of series is above is refused: a pod's scrape should stay a small part of a Prometheus."""
+    series_limit: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
+    """A config that can reach more series is refused. The ceiling counts every combination; a usual pod has a tenth of it."""
 
 
 class ShutdownConfig(_Section):

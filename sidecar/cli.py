@@ -1,0 +1,169 @@
+"""The command line: what `sidecar serve`, `check` and `demo` accept, what they print, and the exit codes.
+
+Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a config that is refused. Knows flags and words only; each command's
+work is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from sidecar import __version__
+from sidecar.config import Config
+from sidecar.config_checks import counted_models
+from sidecar.config_file import ConfigErrors, load
+from sidecar.config_values import UNKNOWN
+
+
+OK, FAILED, MISUSED = 0, 1, 2
+
+_ABOUT = """\
+Stand in front of one LLM inference server, pass every request through unchanged, and say where its time went:
+queue, prefill, first token, decode, stream; per lane and prompt length, as Prometheus metrics.
+"""
+_EXAMPLES = """\
+examples:
+  sidecar demo
+      See it work: a simulated engine, this sidecar and a mixed load, in one terminal.
+  sidecar serve --engine.url=http://127.0.0.1:8000
+      Stand in front of a vLLM on port 8000. Send clients to port 8900; point Prometheus at port 9901.
+  sidecar check --config.file=sidecar.yml
+      Say all that is wrong with a config, or what it means: lanes, rules, buckets, number of series.
+
+exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config.
+Every key of the config file, with its default and reason: docs/configuration.md
+"""
+_SERVE = """\
+Run until SIGTERM or SIGINT, which drain: streams end within shutdown.grace_seconds, then the exit code is 0.
+SIGHUP, or POST /-/reload from loopback, reads the config again; a bad one is refused and the old one stays in force.
+"""
+_CHECK = """\
+Read the config as `serve` would, start nothing, and print every error with its file, line and column; or, if there is
+none, the lanes, the rules in the order they are asked, the prompt buckets, the listeners and the number of series.
+"""
+_FLAGS = (
+    ("engine.url", "URL", "the engine, http://host:port"),
+    ("proxy.listen-address", "ADDRESS", "where clients connect (default 0.0.0.0:8900)"),
+    ("web.listen-address", "ADDRESS", "metrics, health and the status page (default 0.0.0.0:9901)"),
+    ("log.level", "LEVEL", "debug, info, warning or error (default info)"),
+    ("log.format", "FORMAT", "json, console or auto (default auto: console on a terminal)"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never raises for anything a user can type."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["demo"]:
+        # The demo reads its own flags, so that they are explained where they are used.
+        from sidecar.demo.demo import main as demo  # noqa: PLC0415  no command but this needs it
+
+        return demo(arguments[1:])
+    try:
+        known = _parser().parse_args(arguments)
+    except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    if known.command is None:
+        sys.stderr.write("sidecar: say what to do: serve, check or demo; `sidecar --help` explains\n")
+        return MISUSED
+    file: str | None = vars(known)["config.file"]
+    flags = {name.replace("-", "_"): value for name, _, _ in _FLAGS if (value := vars(known)[name]) is not None}
+
+    def reload() -> Config:
+        return load(file, flags, os.environ)
+
+    try:
+        config = reload()
+    except ConfigErrors as errors:
+        count = len(errors.lines)
+        sys.stderr.write(f"{errors}\nsidecar: the config is refused: {count} error{'s' if count > 1 else ''}\n")
+        return MISUSED
+    if known.command == "check":
+        sys.stdout.write(describe(config))
+        return OK
+    from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
+
+    return run(config, reload)
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    group = shared.add_argument_group("config (a flag outranks the file)")
+    group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
+    for name, value, words in _FLAGS:
+        group.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    parser = argparse.ArgumentParser(
+        prog="sidecar",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, words, about in (
+        ("serve", "stand in front of an engine", _SERVE),
+        ("check", "validate a config and say what it means", _CHECK),
+        ("demo", "watch it work on a simulated engine, on this machine alone", ""),
+    ):
+        commands.add_parser(
+            name,
+            help=words,
+            description=about,
+            parents=[shared],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    return parser
+
+
+def describe(config: Config) -> str:
+    """What a config means, for a person: where it listens, how it sorts, and how many series that can make."""
+    from sidecar.classify.length import bucket_labels  # noqa: PLC0415  as in main: only what the command needs
+
+    lanes = config.lanes
+    lines = [
+        "The config is good.",
+        "",
+        f"engine     {config.engine.url} (kind {config.engine.kind})",
+        f"traffic    {config.proxy.listen_address}",
+        f"admin      {config.web.listen_address}",
+        f"lanes      {', '.join(lanes.declared)} (default: {lanes.default})",
+        f"buckets    {', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)",
+        f"labels     quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}",
+        "",
+        "A request's lane, the first that applies:",
+    ]
+    if lanes.header is not None:
+        lines.append(f"  the header {lanes.header}, if it names a lane; any other value of it: other")
+    lines += [f"  {rule.lane:<10} if {_conditions(rule.model_dump(exclude_none=True))}" for rule in lanes.rules]
+    lines += [f"  {lanes.default:<10} otherwise", "", *_series(config), ""]
+    return "\n".join(lines)
+
+
+def _conditions(rule: dict[str, object]) -> str:
+    said = []
+    for key, value in rule.items():
+        if key == "headers" and isinstance(value, dict):
+            said += [f"header {name} is {' or '.join(values)}" for name, values in value.items()]
+        elif isinstance(value, tuple):
+            said.append(f"{key} is {' or '.join(value)}")
+        elif key != "lane":
+            said.append(f"{key} {str(value).lower()}")
+    return " and ".join(said) or "anything"
+
+
+def _series(config: Config) -> list[str]:
+    from sidecar.metrics.catalogue import series_ceiling, series_typical  # noqa: PLC0415  as in main
+
+    listed = len(config.engine.models)
+    sizes = (len(config.lanes.declared), len(config.prompt_buckets.edges) + 2, counted_models(listed))
+    split = config.metrics.inter_token_by_prompt_bucket
+    ceiling = series_ceiling(*sizes, inter_token_by_prompt_bucket=split)
+    typical = series_typical(*sizes, inter_token_by_prompt_bucket=split)
+    models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
+    counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
+    return [
+        f"series     at most {ceiling} (limit {config.metrics.series_limit}), typically about {typical} (an estimate)",
+        f"           counted with {counted}",
+    ]
