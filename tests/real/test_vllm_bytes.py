@@ -1,0 +1,105 @@
+"""Through the sidecar a client gets what the real vLLM sent: a tap on the engine's socket is the witness.
+
+Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body with its framing taken off.
+The one thing that may be missing is the usage chunk that the client had not asked for.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.record import QUESTIONS
+from tests.real.server import RunningEngine
+from tests.support.client import Answer, Connection, event_json, events, get, parse_answer, post
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tests.support.tap import Tap, tapping
+
+
+HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"proxy-connection"}
+ASKED_IN_ITS_NAME = {"chat", "completions"}
+"""Streams whose client did not ask for usage: the sidecar asks in its name and takes the chunk out again."""
+
+
+@pytest.fixture(scope="module")
+def tap(vllm: RunningEngine) -> Iterator[Tap]:
+    with tapping(vllm.port) as tap:
+        yield tap
+
+
+@pytest.fixture(scope="module")
+def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
+    with running_sidecar(f"http://127.0.0.1:{tap.port}", tmp_path_factory.mktemp("sidecar")) as sidecar:
+        yield sidecar
+
+
+def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
+    """What the client got, what the engine was asked, and what it answered."""
+
+    async def story() -> Answer:
+        client = await Connection.open(sidecar.port)
+        answer = await client.request(request)
+        client.close()
+        return answer
+
+    beginning = request.split(b" HTTP/1.1", 1)[0]
+    tap.take(beginning)
+    got = asyncio.run(story())
+    (exchange,) = tap.take(beginning)
+    return got, bytes(exchange.to_engine), parse_answer(bytes(exchange.from_engine))
+
+
+def end_to_end(answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in answer.headers if name.lower() not in HOP_BY_HOP]
+
+
+def usage_chunks(answer: Answer) -> list[bytes]:
+    """A stream's events that hold usage and no choice, each with its blank line."""
+    chunks = []
+    for _, event in events(answer):
+        said = event_json(event)
+        if said is not None and said.get("choices") == [] and said.get("usage"):
+            chunks.append(event + b"\n\n")
+    return chunks
+
+
+@pytest.mark.parametrize("name", sorted(set(QUESTIONS) - ASKED_IN_ITS_NAME))
+def test_an_answer_is_the_engines_own(name: str, sidecar: SidecarProcess, tap: Tap) -> None:
+    """For all four APIs, streamed and not, errors included: what went to the engine is untouched, and so is what came back."""
+    path, body = QUESTIONS[name]
+    request = post(path, body)
+
+    got, asked, sent = ask(sidecar, tap, request)
+
+    assert asked.partition(b"\r\n\r\n")[2] == request.partition(b"\r\n\r\n")[2]
+    assert (got.status, got.reason) == (sent.status, sent.reason)
+    assert end_to_end(got) == end_to_end(sent)
+    assert got.body == sent.body
+    assert got.complete
+
+
+@pytest.mark.parametrize("name", sorted(ASKED_IN_ITS_NAME))
+def test_the_usage_chunk_that_nobody_asked_for_is_all_that_is_missing(
+    name: str, sidecar: SidecarProcess, tap: Tap
+) -> None:
+    path, body = QUESTIONS[name]
+
+    got, asked, sent = ask(sidecar, tap, post(path, body))
+
+    (chunk,) = usage_chunks(sent)
+    assert b"include_usage" in asked
+    assert usage_chunks(got) == []
+    assert got.body == sent.body.replace(chunk, b"", 1)
+    assert (got.status, got.reason) == (sent.status, sent.reason)
+    assert end_to_end(got) == end_to_end(sent)
+    assert got.complete
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/health", "/version", "/v1/nowhere"])
+def test_what_is_no_inference_passes_as_it_is(path: str, sidecar: SidecarProcess, tap: Tap) -> None:
+    got, asked, sent = ask(sidecar, tap, get(path + "?from=test"))
+
+    assert asked.startswith(b"GET " + path.encode() + b"?from=test HTTP/1.1\r\n")
+    assert (got.status, got.reason) == (sent.status, sent.reason)
+    assert end_to_end(got) == end_to_end(sent)
+    assert got.body == sent.body
