@@ -4,6 +4,8 @@ Pure arithmetic on durations. It knows no engine and no stream, and it never inv
 `unattributed`, and a report that contradicts the wire is refused whole, its decode included.
 """
 
+from dataclasses import dataclass
+
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
@@ -26,40 +28,60 @@ def close_ledger(marks: Marks, *, streaming: bool, report: EngineReport | None, 
         return _whole(e2e_seconds, report, late=late)
     if marks.first_token_at is None or marks.last_token_at is None:
         return Ledger((Share(Phase.UNATTRIBUTED, e2e_seconds, Source.WIRE),), e2e_seconds, None, 0.0, Reason.NO_TOKEN)
-    return _streamed(marks, marks.received_at, marks.first_token_at, marks.last_token_at, marks.flushed_at, report, late=late)
-
-
-def _streamed(
-    marks: Marks, received_at: float, first_token_at: float, last_token_at: float, flushed_at: float, report: EngineReport | None, *, late: bool
-) -> Ledger:
-    ttft = first_token_at - received_at
-    delivery = flushed_at - first_token_at
-    on_the_wire = last_token_at - first_token_at - marks.paused_seconds
-    split, reason = _believed(report, ttft, late=late)
+    wire = _Wire(
+        e2e_seconds=e2e_seconds,
+        ttft_seconds=marks.first_token_at - marks.received_at,
+        delivery_seconds=marks.flushed_at - marks.first_token_at,
+        decode_seconds=marks.last_token_at - marks.first_token_at - marks.paused_seconds,
+    )
+    split, reason = _believed(report, wire.ttft_seconds, late=late)
     if split is None or report is None:
-        shares = (
-            Share(Phase.UNATTRIBUTED, ttft, Source.WIRE),
-            Share(Phase.DECODE, on_the_wire, Source.WIRE),
-            Share(Phase.STREAM, delivery - on_the_wire, Source.WIRE),
-        )
-        return Ledger(shares, flushed_at - received_at, ttft, 0.0, reason)
+        return _unsplit_stream(wire, reason)
+    return _split_stream(wire, split, report.decode_seconds, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """What the wire alone says of a streamed request."""
+
+    e2e_seconds: float
+    ttft_seconds: float
+    delivery_seconds: float
+    """First token until flushed."""
+    decode_seconds: float
+    """First token until last, less the time for which this client kept us from reading."""
+
+
+def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
+    shares = (
+        Share(Phase.UNATTRIBUTED, wire.ttft_seconds, Source.WIRE),
+        Share(Phase.DECODE, wire.decode_seconds, Source.WIRE),
+        Share(Phase.STREAM, wire.delivery_seconds - wire.decode_seconds, Source.WIRE),
+    )
+    return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
+
+
+def _split_stream(
+    wire: _Wire, split: tuple[float, float], engine_decode_seconds: float | None, reason: Reason
+) -> Ledger:
     queue, prefill = split
-    rest = ttft - queue - prefill
-    if report.decode_seconds is None:
-        held, decode, decode_source, stream_source = 0.0, on_the_wire, Source.WIRE, Source.WIRE
+    rest = wire.ttft_seconds - queue - prefill
+    if engine_decode_seconds is None:
+        held, decode = 0.0, Share(Phase.DECODE, wire.decode_seconds, Source.WIRE)
+        stream_source = Source.WIRE
     else:
-        # The engine was decoding for longer than tokens were passing here: it had made output before we saw the first of it.
-        held = min(max(0.0, report.decode_seconds - delivery), rest)
-        decode = min(report.decode_seconds, delivery)
-        decode_source, stream_source = Source.ENGINE, Source.DERIVED
+        # Where the engine decoded for longer than tokens were passing here, it had made output before we saw the first of it.
+        held = min(max(0.0, engine_decode_seconds - wire.delivery_seconds), rest)
+        decode = Share(Phase.DECODE, min(engine_decode_seconds, wire.delivery_seconds), Source.ENGINE)
+        stream_source = Source.DERIVED
     shares = (
         Share(Phase.QUEUE, queue, Source.ENGINE),
         Share(Phase.PREFILL, prefill, Source.ENGINE),
         Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED),
-        Share(Phase.DECODE, decode, decode_source),
-        Share(Phase.STREAM, delivery - decode + held, stream_source),
+        decode,
+        Share(Phase.STREAM, wire.delivery_seconds - decode.seconds + held, stream_source),
     )
-    return Ledger(shares, flushed_at - received_at, ttft, held, reason)
+    return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, held, reason)
 
 
 def _believed(report: EngineReport | None, ttft: float, *, late: bool) -> tuple[tuple[float, float] | None, Reason]:

@@ -8,14 +8,12 @@ bound. What a request means and where it goes is the `Exchange`'s business (`rel
 import asyncio
 import socket
 import struct
-
 from typing import TYPE_CHECKING, cast
 
-import httptools
-
 from sidecar.proxy.errors import Failure, error_response
-from sidecar.proxy.headers import RequestHead, check_request
+from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.relay import Exchange
+from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.tcp import peer_has_left
 
 
@@ -29,9 +27,6 @@ LINGER_SECONDS = 2.0
 LINGER_BYTES = 1 << 20
 """How long, and for how many bytes, the rest of an unwanted upload is read after the answer, so that a reset does not eat the answer (RFC 9112 9.6)."""
 
-Part = RequestHead | bytes | None
-"""What the parser yields: a head, a piece of body, or None for the end of the message."""
-
 
 class ClientConnection(asyncio.Protocol):
     """One client connection."""
@@ -41,19 +36,16 @@ class ClientConnection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.exchange: Exchange | None = None
         self.reading_paused = False
-        self._parser = httptools.HttpRequestParser(self)
+        limits = traffic.limits
+        self._requests = RequestReader(
+            self._deliver,
+            max_head_bytes=limits.max_head_bytes,
+            max_headers=limits.max_headers,
+            max_body_bytes=limits.max_body_bytes,
+        )
         self._waiting: list[Part] = []
         self._waiting_bytes = 0
         self._at = 0.0
-        # the message being parsed
-        self._url = b""
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._head: RequestHead | None = None
-        self._began_at: float | None = None
-        self._head_bytes = 0
-        self._body_seen = False
-        self._refused: Failure | None = None
-        # the connection
         self._upload_paused = False
         self._flushing = False
         self._write_paused = False
@@ -75,7 +67,7 @@ class ClientConnection(asyncio.Protocol):
         self._idle_since = self.traffic.clock()
         self.traffic.connected(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self.transport = None
         self.traffic.disconnected(self)
         exchange, self.exchange = self.exchange, None
@@ -96,14 +88,14 @@ class ClientConnection(asyncio.Protocol):
             if self._lingered_bytes > LINGER_BYTES:
                 self.abort()
             return
-        if self._closing:
+        if self._closing or self._requests.refusal is not None:
             return
         if self.exchange is not None and self.exchange.tunnel:
             self.exchange.client_tunnel(data)
         elif self._after_upgrade is not None:
             self._hold_after_upgrade(data)
         else:
-            self._parse(data, at)
+            self._read(data, at)
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -122,38 +114,23 @@ class ClientConnection(asyncio.Protocol):
             self._flushing = False
             exchange.client_flushed(self.traffic.clock())
 
-    # --- parsing -----------------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
-    def _parse(self, data: bytes, at: float) -> None:
-        if self._head is None:
-            self._head_bytes += len(data)
-        elif not self._body_seen:
-            self._head_bytes += len(data)
-        self._body_seen = False
-        rest = b""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            rest = data[upgrade.args[0] :]
-            self._upgrade_asked(rest)
-        except httptools.HttpParserError:
-            self._refuse(self._refused or Failure.BAD_REQUEST)
-            return
-        if self._refused is not None:
-            self._refuse(self._refused)
-        elif self._head is None and self._began_at is not None and self._head_bytes > self.traffic.limits.max_head_bytes:
-            self._refuse(Failure.HEAD_TOO_LARGE)
-        elif self._head is not None and self._head_bytes > 2 * self.traffic.limits.max_head_bytes:
-            self._refuse(Failure.HEAD_TOO_LARGE)  # endless chunk extensions or trailers
+    def _read(self, data: bytes, at: float) -> None:
+        behind = self._requests.feed(data, at)
+        if behind is not None:
+            self._upgrade_asked(behind, at)
+        if self._requests.refusal is not None:
+            self._refuse(self._requests.refusal, at)
 
-    def _upgrade_asked(self, rest: bytes) -> None:
+    def _upgrade_asked(self, rest: bytes, at: float) -> None:
         exchange = self.exchange
         if exchange is not None and exchange.head.websocket and not self._waiting:
             self._after_upgrade = []
             self._hold_after_upgrade(rest)
         elif rest:
             # An upgrade that nobody here honours (h2c): the request went on without it, and what follows is HTTP.
-            self._parse(rest, self._at)
+            self._read(rest, at)
 
     def _hold_after_upgrade(self, data: bytes) -> None:
         """Bytes behind a websocket request: for the tunnel if the engine agrees, the next request if it does not."""
@@ -170,55 +147,6 @@ class ClientConnection(asyncio.Protocol):
         self._update_reading()
         return early
 
-    def on_message_begin(self) -> None:
-        self._url = b""
-        self._fields = []
-        self._head = None
-        self._began_at = self._at
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head is None:  # else a trailer: dropped, never merged into the head
-            self._fields.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        parser = self._parser
-        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._fields)
-        self._head = head = RequestHead(
-            method=parser.get_method(),
-            target=self._url,
-            version=parser.get_http_version(),
-            fields=self._fields,
-            keep_alive=parser.should_keep_alive(),
-            accepted_at=self._at if self._began_at is None else self._began_at,
-        )
-        self._head_bytes = 0
-        limits = self.traffic.limits
-        if self._refused is None:
-            self._refused = (
-                Failure.HEAD_TOO_LARGE
-                if size > limits.max_head_bytes
-                else check_request(head, max_headers=limits.max_headers, max_body_bytes=limits.max_body_bytes)
-            )
-        if self._refused is None:
-            self._deliver(head)
-
-    def on_body(self, data: bytes) -> None:
-        self._body_seen = True
-        self._head_bytes = 0
-        if self._refused is None:
-            self._deliver(data)
-
-    def on_message_complete(self) -> None:
-        self._head = None
-        self._began_at = None
-        self._head_bytes = 0
-        self._idle_since = self._at
-        if self._refused is None:
-            self._deliver(None)
-
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
@@ -230,6 +158,8 @@ class ClientConnection(asyncio.Protocol):
             self._take(part, self._at)
 
     def _take(self, part: Part, at: float) -> None:
+        if self._closing:
+            return
         if isinstance(part, RequestHead):
             self._begin(part, at)
         elif self.exchange is not None:
@@ -239,12 +169,14 @@ class ClientConnection(asyncio.Protocol):
                 self.exchange.client_body(part, at)
 
     def _begin(self, head: RequestHead, at: float) -> None:
-        watch = self.traffic.enter(head, at)
-        if head.expects_continue and watch is not None:
-            self.write(CONTINUE)
-        if watch is None:
-            self.answer(Failure.TOO_MANY_IN_FLIGHT, bodyless=head.method == b"HEAD", upload_complete=False)
+        watch = self.traffic.observe(head)
+        if not self.traffic.enter():
+            failure = Failure.TOO_MANY_IN_FLIGHT
+            watch.close(at, failure.outcome, failure, None)
+            self.answer(failure, bodyless=head.method == b"HEAD", upload_complete=False)
             return
+        if head.expects_continue:
+            self.write(CONTINUE)
         self.exchange = Exchange(self.traffic, self, head, watch, at)
         self.exchange.begin()
 
@@ -256,14 +188,16 @@ class ClientConnection(asyncio.Protocol):
             return
         self.transport.set_write_buffer_limits(high=self.traffic.limits.client_buffer_bytes)
         self._idle_since = self.traffic.clock()
-        if self._after_upgrade is not None and (rest := self.early_tunnel_bytes()):
-            self._parse(rest, self._idle_since)
+        if rest := self.early_tunnel_bytes():
+            self._read(rest, self._idle_since)
         at = self.traffic.clock()
         while self._waiting and not self._closing and not (self.exchange is not None and self.exchange.upload_complete):
             part = self._waiting.pop(0)
             self._waiting_bytes -= len(part) if isinstance(part, bytes) else 1024
             self._take(part, at)
         self._update_reading()
+        if self.exchange is None and self._requests.refusal is not None:
+            self._refuse(self._requests.refusal, at)
 
     # --- holding back ------------------------------------------------------------------------------------------------
 
@@ -316,17 +250,21 @@ class ClientConnection(asyncio.Protocol):
         else:
             self.linger()
 
-    def _refuse(self, failure: Failure) -> None:
+    def _refuse(self, failure: Failure, at: float) -> None:
         """What came is no request that may pass. Nothing after it on this connection can be trusted."""
-        self._refused = failure
         exchange = self.exchange
         if exchange is not None:
-            if exchange.upload_complete:
-                return  # a pipelined request is at fault: the one before it is answered first
-            exchange.fail(failure, self._at)
+            if not exchange.upload_complete:
+                exchange.fail(failure, at)
+            return  # else a pipelined request is at fault, and the one before it is answered first
+        if self._closing:
             return
-        self.traffic.refused(failure)
-        self.answer(failure, bodyless=False, upload_complete=False)
+        head = self._requests.refused_head
+        if head is not None:
+            self.traffic.observe(head).close(at, failure.outcome, failure, None)
+        else:
+            self.traffic.refused(failure)
+        self.answer(failure, bodyless=head is not None and head.method == b"HEAD", upload_complete=False)
 
     def cut_short(self, *, reset: bool) -> None:
         """The response cannot be completed: make that visible. Without a framing of its own only a reset can say so (RFC 9112 8)."""
@@ -355,6 +293,7 @@ class ClientConnection(asyncio.Protocol):
         """Close once the client's socket has taken everything."""
         self.exchange = None
         self._closing = True
+        self._idle_since = self.traffic.clock()
         self._close()
 
     def _close(self) -> None:
@@ -371,28 +310,29 @@ class ClientConnection(asyncio.Protocol):
     def sweep(self, at: float) -> None:
         """Close or fail what has taken too long. Called a few times a second."""
         limits = self.traffic.limits
-        exchange = self.exchange
-        if self._lingering_since is not None:
+        if self.exchange is not None:
+            self._sweep_exchange(self.exchange, at)
+        elif self._lingering_since is not None:
             if at - self._lingering_since > LINGER_SECONDS:
                 self.abort()
-        elif exchange is not None:
-            if self.reading_paused and self._peer_has_left():
-                self.exchange = None
-                exchange.client_left(at)
-                self.abort()
-            elif (failure := exchange.overdue(at)) is not None:
-                exchange.fail(failure, at)
-                if failure is Failure.CLIENT_WRITE_STALLED:
-                    self.abort()
         elif self._closing:
             if at - self._idle_since > limits.client_write_timeout_seconds:
                 self.abort()
-        elif self._began_at is not None:
-            if at - self._began_at > limits.head_timeout_seconds:
-                self._at = at
-                self._refuse(Failure.HEAD_TIMEOUT)
+        elif self._requests.began_at is not None:
+            if at - self._requests.began_at > limits.head_timeout_seconds:
+                self._refuse(Failure.HEAD_TIMEOUT, at)
         elif at - self._idle_since > limits.keep_alive_seconds:
             self.abort()
+
+    def _sweep_exchange(self, exchange: Exchange, at: float) -> None:
+        if self.reading_paused and self._peer_has_left():
+            self.exchange = None
+            exchange.client_left(at)
+            self.abort()
+        elif (failure := exchange.overdue(at)) is not None:
+            exchange.fail(failure, at)
+            if failure is Failure.CLIENT_WRITE_STALLED:
+                self.abort()
 
     def _peer_has_left(self) -> bool:
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
@@ -401,4 +341,4 @@ class ClientConnection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """No request is in flight or half read."""
-        return self.exchange is None and self._began_at is None and not self._closing
+        return self.exchange is None and self._requests.began_at is None and not self._closing

@@ -5,7 +5,6 @@ two is the relay's business. The body is the OpenAI error shape, which the clien
 """
 
 import json
-
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,29 +31,84 @@ class Failure(Enum):
     # The client's request
     BAD_REQUEST = Answer(400, "bad_request", Outcome.CLIENT_ERROR, "The request is not well-formed HTTP.")
     BAD_HOST = Answer(400, "bad_host", Outcome.CLIENT_ERROR, "The request needs exactly one valid Host field.")
-    BAD_TARGET = Answer(400, "bad_target", Outcome.CLIENT_ERROR, "The request target must be a path that starts with '/', without a fragment.")
-    BAD_FRAMING = Answer(400, "bad_framing", Outcome.CLIENT_ERROR, "Transfer-Encoding and Content-Length of the request contradict each other, or HTTP/1.0.")
-    PROTECTED_FIELD = Answer(400, "connection_names_end_to_end_field", Outcome.CLIENT_ERROR, "The Connection field names a field that is meant for the engine.")
-    HEAD_TIMEOUT = Answer(408, "request_head_timeout", Outcome.CLIENT_CANCELLED, "The request head did not arrive in time.")
+    BAD_TARGET = Answer(
+        400,
+        "bad_target",
+        Outcome.CLIENT_ERROR,
+        "The request target must be a path that starts with '/', without a fragment.",
+    )
+    BAD_FRAMING = Answer(
+        400,
+        "bad_framing",
+        Outcome.CLIENT_ERROR,
+        "Transfer-Encoding and Content-Length of the request contradict each other, or HTTP/1.0.",
+    )
+    PROTECTED_FIELD = Answer(
+        400,
+        "connection_names_end_to_end_field",
+        Outcome.CLIENT_ERROR,
+        "The Connection field names a field that is meant for the engine.",
+    )
+    HEAD_TIMEOUT = Answer(
+        408, "request_head_timeout", Outcome.CLIENT_CANCELLED, "The request head did not arrive in time."
+    )
     UPLOAD_STALLED = Answer(408, "request_body_timeout", Outcome.CLIENT_CANCELLED, "The request body stopped arriving.")
-    BODY_TOO_LARGE = Answer(413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes.")
-    UNKNOWN_EXPECTATION = Answer(417, "unknown_expectation", Outcome.CLIENT_ERROR, "Only 'Expect: 100-continue' is understood.")
-    HEAD_TOO_LARGE = Answer(431, "request_head_too_large", Outcome.CLIENT_ERROR, "The request head is larger than proxy.max_head_bytes, or has more fields than proxy.max_headers.")
+    BODY_TOO_LARGE = Answer(
+        413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes."
+    )
+    UNKNOWN_EXPECTATION = Answer(
+        417, "unknown_expectation", Outcome.CLIENT_ERROR, "Only 'Expect: 100-continue' is understood."
+    )
+    HEAD_TOO_LARGE = Answer(
+        431,
+        "request_head_too_large",
+        Outcome.CLIENT_ERROR,
+        "The request head is larger than proxy.max_head_bytes, or has more fields than proxy.max_headers.",
+    )
     UNSUPPORTED_METHOD = Answer(501, "method_not_supported", Outcome.CLIENT_ERROR, "CONNECT is not supported.")
-    UNSUPPORTED_CODING = Answer(501, "transfer_coding_not_supported", Outcome.CLIENT_ERROR, "The only transfer coding understood is 'chunked'.")
-    UNSUPPORTED_VERSION = Answer(505, "http_version_not_supported", Outcome.CLIENT_ERROR, "Only HTTP/1.0 and HTTP/1.1 are spoken here.")
-    CLIENT_WRITE_STALLED = Answer(408, "client_write_stalled", Outcome.CLIENT_CANCELLED, "The client stopped reading its response.")
+    UNSUPPORTED_CODING = Answer(
+        501, "transfer_coding_not_supported", Outcome.CLIENT_ERROR, "The only transfer coding understood is 'chunked'."
+    )
+    UNSUPPORTED_VERSION = Answer(
+        505, "http_version_not_supported", Outcome.CLIENT_ERROR, "Only HTTP/1.0 and HTTP/1.1 are spoken here."
+    )
+    CLIENT_WRITE_STALLED = Answer(
+        408, "client_write_stalled", Outcome.CLIENT_CANCELLED, "The client stopped reading its response."
+    )
     # The engine's response
-    ENGINE_REFUSED = Answer(502, "engine_connect_failed", Outcome.ENGINE_UNREACHABLE, "The engine does not accept connections.")
-    ENGINE_CONNECT_TIMEOUT = Answer(504, "engine_connect_timeout", Outcome.ENGINE_UNREACHABLE, "The engine did not accept a connection in time.")
-    ENGINE_CLOSED = Answer(502, "engine_closed_before_response", Outcome.ENGINE_UNREACHABLE, "The engine closed the connection before it answered.")
-    ENGINE_BAD_RESPONSE = Answer(502, "engine_bad_response", Outcome.ENGINE_ERROR, "The engine's answer is not well-formed HTTP.")
-    ENGINE_FIRST_BYTE_TIMEOUT = Answer(504, "engine_first_byte_timeout", Outcome.ENGINE_TIMEOUT, "The engine did not begin to answer in time.")
-    ENGINE_GAP_TIMEOUT = Answer(504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer.")
+    ENGINE_REFUSED = Answer(
+        502, "engine_connect_failed", Outcome.ENGINE_UNREACHABLE, "The engine does not accept connections."
+    )
+    ENGINE_CONNECT_TIMEOUT = Answer(
+        504, "engine_connect_timeout", Outcome.ENGINE_UNREACHABLE, "The engine did not accept a connection in time."
+    )
+    ENGINE_CLOSED = Answer(
+        502,
+        "engine_closed_before_response",
+        Outcome.ENGINE_UNREACHABLE,
+        "The engine closed the connection before it answered.",
+    )
+    ENGINE_BAD_RESPONSE = Answer(
+        502, "engine_bad_response", Outcome.ENGINE_ERROR, "The engine's answer is not well-formed HTTP."
+    )
+    ENGINE_FIRST_BYTE_TIMEOUT = Answer(
+        504, "engine_first_byte_timeout", Outcome.ENGINE_TIMEOUT, "The engine did not begin to answer in time."
+    )
+    ENGINE_GAP_TIMEOUT = Answer(
+        504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer."
+    )
     ENGINE_TRUNCATED = Answer(502, "engine_truncated", Outcome.ENGINE_TRUNCATED, "The engine's answer broke off.")
     # Ours
-    TOO_MANY_IN_FLIGHT = Answer(503, "too_many_in_flight", Outcome.REJECTED, "proxy.max_in_flight requests are in flight already.", retry_after_seconds=1)
-    SHUTTING_DOWN = Answer(503, "shutting_down", Outcome.SIDECAR_ERROR, "The sidecar is shutting down.", retry_after_seconds=1)
+    TOO_MANY_IN_FLIGHT = Answer(
+        503,
+        "too_many_in_flight",
+        Outcome.REJECTED,
+        "proxy.max_in_flight requests are in flight already.",
+        retry_after_seconds=1,
+    )
+    SHUTTING_DOWN = Answer(
+        503, "shutting_down", Outcome.SIDECAR_ERROR, "The sidecar is shutting down.", retry_after_seconds=1
+    )
     INTERNAL = Answer(500, "sidecar_error", Outcome.SIDECAR_ERROR, "The sidecar failed.")
 
     @property

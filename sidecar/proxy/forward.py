@@ -1,15 +1,12 @@
-"""The engine's side of the relay: connections to the one engine, and the pool that keeps the idle ones.
+"""The engine's side of the relay: one connection, and the reading of its responses.
 
-Knows how to reach the engine and how to read an HTTP response; hands what it reads to the `Exchange` that currently
-owns the connection (`relay.py`) and never looks inside. A connection serves again only if its last message ended
-exactly where its framing said, with nothing behind it and nothing of the upload missing. Nothing is ever retried here.
+Knows how to read an HTTP response, and hands what it reads to the `Exchange` that currently owns the connection
+(`relay.py`) without looking inside. A connection serves again only if its last message ended exactly where its framing
+said, with nothing behind it and nothing of the upload missing; `pool.py` keeps it until then.
 """
 
 import asyncio
-import socket
-
-from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
 
@@ -17,12 +14,11 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of
 
 
+if TYPE_CHECKING:
+    from sidecar.proxy.pool import EnginePool
+
 FRAMING_BYTES = 65536
 """Bytes without any body between them (chunk extensions, trailers, a head) past which a response is no longer believed."""
-
-SHORTEST_IDLE_SECONDS = 0.01
-LEARNED_FOR_SECONDS = 300.0
-"""An engine's restart closes connections early too; that must not cost reuse for ever."""
 
 
 class Consumer(Protocol):
@@ -89,6 +85,12 @@ class EngineConnection(asyncio.Protocol):
         self.consumer = None
         if self.transport is not None:
             self.transport.abort()
+
+    def close(self) -> None:
+        """Close once the socket has taken what was written: the end of a tunnel."""
+        self.consumer = None
+        if self.transport is not None:
+            self.transport.close()
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the engine's socket."""
@@ -221,7 +223,11 @@ class EngineConnection(asyncio.Protocol):
             return
         options = tokens_of(self._fields, b"connection")
         http_10 = self._parser.get_http_version() == "1.0"
-        reusable = b"close" not in options and framing[0] is not Framing.UNTIL_CLOSE and (not http_10 or b"keep-alive" in options)
+        reusable = (
+            b"close" not in options
+            and framing[0] is not Framing.UNTIL_CLOSE
+            and (not http_10 or b"keep-alive" in options)
+        )
         self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
         self.consumer.engine_head(self._head)
         if status < 200:
@@ -247,106 +253,3 @@ class EngineConnection(asyncio.Protocol):
         self._complete = True
         if self.consumer is not None and self._failure is None:
             self.consumer.engine_end()
-
-
-class EnginePool:
-    """Connections to one engine: idle ones are reused newest first and thrown away after `idle_seconds`.
-
-    The limit learns: when the engine closes a connection that idled for less, half of that becomes the limit for a
-    while, because a POST that races with such a close cannot be retried (RFC 9110 9.2.2).
-    """
-
-    def __init__(self, host: str, port: int, *, clock: Callable[[], float], idle_seconds: float, max_headers: int, receive_buffer_bytes: int) -> None:
-        self.host = host
-        self.port = port
-        self.clock = clock
-        self.configured_idle_seconds = idle_seconds
-        self.idle_seconds = idle_seconds
-        self._learned_at = 0.0
-        self.max_headers = max_headers
-        self.receive_buffer_bytes = receive_buffer_bytes
-        self._idle: list[EngineConnection] = []
-        self._open: set[EngineConnection] = set()
-
-    def __repr__(self) -> str:
-        return f"<EnginePool {len(self._open)} open, {len(self._idle)} idle>"
-
-    def take(self) -> EngineConnection | None:
-        """An idle connection that is young enough, or None: then `connect`."""
-        at = self.clock()
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.transport is not None and not connection.transport.is_closing() and at - connection.idle_since <= self.idle_seconds:
-                return connection
-            connection.abort()
-        return None
-
-    async def connect(self) -> EngineConnection:
-        """Open a connection. Raises OSError; the caller sets the time limit."""
-        loop = asyncio.get_running_loop()
-        sock = await self._connected_socket(loop)
-        try:
-            _, connection = await loop.create_connection(lambda: EngineConnection(self), sock=sock)
-        except BaseException:
-            sock.close()
-            raise
-        return connection
-
-    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
-        failure: OSError | None = None
-        for family, kind, proto, _, address in await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
-            sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
-            try:
-                # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
-                await loop.sock_connect(sock, address)
-            except OSError as error:
-                sock.close()
-                failure = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        raise failure or OSError(f"no address for {self.host}")
-
-    def put(self, connection: EngineConnection) -> None:
-        """Keep a connection whose last message ended exactly."""
-        connection.idle_since = self.clock()
-        self._idle.append(connection)
-
-    def discard(self, connection: EngineConnection) -> None:
-        """Forget an idle connection."""
-        if connection in self._idle:
-            self._idle.remove(connection)
-
-    def opened(self, connection: EngineConnection) -> None:
-        self._open.add(connection)
-
-    def closed(self, connection: EngineConnection) -> None:
-        self._open.discard(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
-            idled_seconds = self.clock() - connection.idle_since
-            if idled_seconds < self.idle_seconds:
-                self.idle_seconds = max(SHORTEST_IDLE_SECONDS, idled_seconds / 2)
-                self._learned_at = self.clock()
-
-    def sweep(self, at: float) -> None:
-        """Close what has idled too long; forget a learned limit that has not been confirmed for a while."""
-        if at - self._learned_at > LEARNED_FOR_SECONDS:
-            self.idle_seconds = self.configured_idle_seconds
-        for connection in [idle for idle in self._idle if at - idle.idle_since > self.idle_seconds]:
-            self._idle.remove(connection)
-            connection.abort()
-
-    def close(self) -> None:
-        """Close every connection, busy or idle."""
-        self._idle.clear()
-        for connection in list(self._open):
-            connection.abort()
-
-    @property
-    def open_connections(self) -> int:
-        """Connections open now, busy and idle."""
-        return len(self._open)

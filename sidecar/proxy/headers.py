@@ -7,13 +7,11 @@ case in which they came, duplicates included.
 """
 
 import re
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from sidecar.proxy.errors import Failure
-
 
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -28,10 +26,14 @@ class Framing(Enum):
     UNTIL_CLOSE = "until_close"
 
 
-HOP_BY_HOP = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer"})
+HOP_BY_HOP = frozenset(
+    {b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
+)
 """RFC 9110 7.6.1. `Trailer` as well, since trailers are not relayed (RFC 9110 6.5.1 lets an intermediary drop them)."""
 
-PROTECTED = frozenset({b"host", b"content-length", b"content-type", b"content-encoding", b"authorization", b"cookie", b"x-api-key"})
+PROTECTED = frozenset(
+    {b"host", b"content-length", b"content-type", b"content-encoding", b"authorization", b"cookie", b"x-api-key"}
+)
 """Fields for all recipients: naming one in `Connection` is forbidden (RFC 9110 7.6.1) and a known way to make a gateway drop them."""
 
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?\Z")
@@ -82,7 +84,12 @@ def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]
 
 def tokens_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """The lower-case members of a comma-separated field, over all its lines."""
-    return [token for value in values_of(fields, name) for token in (part.strip().lower() for part in value.split(b",")) if token]
+    return [
+        token
+        for value in values_of(fields, name)
+        for token in (part.strip().lower() for part in value.split(b","))
+        if token
+    ]
 
 
 def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
@@ -188,7 +195,12 @@ def end_to_end(fields: Fields) -> list[tuple[bytes, bytes]]:
 
 
 def request_bytes(
-    head: RequestHead, *, engine_authority: bytes, content_length: int | None = None, identity: bool = False, via: bytes | None = None
+    head: RequestHead,
+    *,
+    engine_authority: bytes,
+    content_length: int | None = None,
+    identity: bool = False,
+    via: bytes | None = None,
 ) -> bytes:
     """The head that goes to the engine.
 
@@ -214,7 +226,9 @@ def request_bytes(
     return _head_bytes(b"%s %s HTTP/1.1" % (head.method, head.target), fields)
 
 
-def response_bytes(head: ResponseHead, framing: Framing, *, close: bool, keep_alive: bool = False, upgrade: bool = False) -> bytes:
+def response_bytes(
+    head: ResponseHead, framing: Framing, *, close: bool, keep_alive: bool = False, upgrade: bool = False
+) -> bytes:
     """The head that goes to the client: the engine's status, reason and end-to-end fields, framed for this hop."""
     fields = end_to_end(head.fields)
     if framing is Framing.CHUNKED:

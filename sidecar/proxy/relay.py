@@ -9,7 +9,6 @@ left, the engine failed, a limit was hit, or the sidecar is shutting down.
 """
 
 import asyncio
-
 from typing import TYPE_CHECKING
 
 from sidecar.proxy.errors import Failure
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from sidecar.proxy.traffic import Traffic
 
 LAST_CHUNK = b"0\r\n\r\n"
-OVERHEAD_SAMPLE = 64
-"""One read in this many is timed, so that timing costs nothing (design section 6)."""
 
 
 def chunk(data: bytes) -> bytes:
@@ -36,7 +33,9 @@ def chunk(data: bytes) -> bytes:
 class Exchange:
     """One request and its response."""
 
-    def __init__(self, traffic: "Traffic", client: "ClientConnection", head: RequestHead, watch: Watch, at: float) -> None:
+    def __init__(
+        self, traffic: "Traffic", client: "ClientConnection", head: RequestHead, watch: Watch, at: float
+    ) -> None:
         self.traffic = traffic
         self.client = client
         self.head = head
@@ -68,7 +67,6 @@ class Exchange:
         self._client_blocked = False
         self._stalled_bytes = 0
         self._stalled_at = at
-        self._reads = 0
         self._ended = False
 
     # --- upload: client to engine ------------------------------------------------------------------------------------
@@ -219,7 +217,10 @@ class Exchange:
             self._framing = Framing.UNTIL_CLOSE
         self.tunnel = head.status == 101
         self._keep_alive = (
-            self.head.keep_alive and self.upload_complete and self._framing is not Framing.UNTIL_CLOSE and not self.traffic.draining
+            self.head.keep_alive
+            and self.upload_complete
+            and self._framing is not Framing.UNTIL_CLOSE
+            and not self.traffic.draining
         )
         self._out.append(
             response_bytes(
@@ -253,31 +254,30 @@ class Exchange:
         pieces, self._pieces = self._pieces, []
         if out and self._response is not None:
             self.watch.head(at, self._response)
-        if self.watch.cuts:
-            pieces = [kept for kept in (self.watch.cut(at, piece) for piece in pieces) if kept]
-            if self._response_complete and (rest := self.watch.cut_rest()):
-                pieces.append(rest)
-        if self._framing is Framing.CHUNKED:
-            out += map(chunk, pieces)
-            if self._response_complete:
-                out.append(LAST_CHUNK)
-        else:
-            out += pieces
+        cutting = self.watch.cuts
+        out += self._for_client(self._cut(at, pieces) if cutting else pieces)
         if out:
             self.client.write(b"".join(out))
-            self._time_overhead(at)
-        if pieces and not self.watch.cuts and not self.tunnel:
+            self.traffic.wrote(at)
+        if pieces and not cutting and not self.tunnel:
             self.watch.feed(at, b"".join(pieces))
         if self.tunnel:
-            if early := self.client.early_tunnel_bytes():
-                self.client_tunnel(early)
+            self.client_tunnel(self.client.early_tunnel_bytes())
         elif self._response_complete:
             self._answered(at)
 
-    def _time_overhead(self, at: float) -> None:
-        self._reads += 1
-        if self._reads % OVERHEAD_SAMPLE == 1:
-            self.traffic.overhead(self.traffic.clock() - at)
+    def _cut(self, at: float, pieces: list[bytes]) -> list[bytes]:
+        """What is left of the body without the usage chunk that this client had not asked for."""
+        kept = [self.watch.cut(at, piece) for piece in pieces]
+        if self._response_complete:
+            kept.append(self.watch.cut_rest())
+        return [piece for piece in kept if piece]
+
+    def _for_client(self, pieces: list[bytes]) -> list[bytes]:
+        """The body as this client's framing wants it, with the engine's own pieces kept apart."""
+        if self._framing is not Framing.CHUNKED:
+            return pieces
+        return [*map(chunk, pieces), LAST_CHUNK] if self._response_complete else [*map(chunk, pieces)]
 
     def _answered(self, at: float) -> None:
         """The engine is done with this request: give its connection back, and wait for the client to have it all."""
@@ -326,7 +326,7 @@ class Exchange:
 
     def client_tunnel(self, data: bytes) -> None:
         """Bytes of the client behind a 101."""
-        if self._engine is not None:
+        if data and self._engine is not None:
             self._engine.write(data)
 
     # --- the ends ----------------------------------------------------------------------------------------------------
@@ -375,7 +375,10 @@ class Exchange:
             self._connecting = None
         if self._engine is not None:
             engine, self._engine = self._engine, None
-            engine.abort()
+            if self.tunnel:
+                engine.close()
+            else:
+                engine.abort()
         self.watch.close(at, outcome, failure, self._response.status if self._response is not None else None)
         self.traffic.leave()
 
@@ -389,8 +392,16 @@ class Exchange:
                 self._watch_for_progress(at)
             return Failure.CLIENT_WRITE_STALLED if at - self._stalled_at > limits.client_write_timeout_seconds else None
         if self._engine is not None and self._engine.blocked:
-            return Failure.ENGINE_FIRST_BYTE_TIMEOUT if at - self._engine_read_at > limits.first_byte_timeout_seconds else None
-        if not self.upload_complete and at - self._upload_at > limits.body_gap_timeout_seconds and not self.client.reading_paused:
+            return (
+                Failure.ENGINE_FIRST_BYTE_TIMEOUT
+                if at - self._engine_read_at > limits.first_byte_timeout_seconds
+                else None
+            )
+        if (
+            not self.upload_complete
+            and at - self._upload_at > limits.body_gap_timeout_seconds
+            and not self.client.reading_paused
+        ):
             return Failure.UPLOAD_STALLED
         if self._response is not None:
             return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > limits.gap_timeout_seconds else None

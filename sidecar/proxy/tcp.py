@@ -2,7 +2,6 @@
 
 import socket
 import struct
-
 from dataclasses import dataclass
 
 

@@ -1,0 +1,132 @@
+"""The connections to the one engine: how one is opened, and how long an idle one may be kept.
+
+Nothing is ever retried here: a request whose connection failed is answered 502, because a POST may have reached the
+engine (RFC 9110 9.2.2). That is why idle connections are kept for a shorter time than any engine does.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from sidecar.proxy.forward import EngineConnection
+
+
+SHORTEST_IDLE_SECONDS = 0.01
+LEARNED_FOR_SECONDS = 300.0
+"""An engine's restart closes connections early too; that must not cost reuse for ever."""
+
+
+class EnginePool:
+    """Connections to one engine: idle ones are reused newest first and thrown away after `idle_seconds`.
+
+    The limit learns: when the engine closes a connection that idled for less, half of that becomes the limit for a
+    while, because a POST that races with such a close cannot be retried (RFC 9110 9.2.2).
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        clock: Callable[[], float],
+        idle_seconds: float,
+        max_headers: int,
+        receive_buffer_bytes: int,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.clock = clock
+        self.configured_idle_seconds = idle_seconds
+        self.idle_seconds = idle_seconds
+        self._learned_at = 0.0
+        self.max_headers = max_headers
+        self.receive_buffer_bytes = receive_buffer_bytes
+        self._idle: list[EngineConnection] = []
+        self._open: set[EngineConnection] = set()
+
+    def __repr__(self) -> str:
+        return f"<EnginePool {len(self._open)} open, {len(self._idle)} idle>"
+
+    def take(self) -> EngineConnection | None:
+        """An idle connection that is young enough, or None: then `connect`."""
+        at = self.clock()
+        while self._idle:
+            connection = self._idle.pop()
+            if (
+                connection.transport is not None
+                and not connection.transport.is_closing()
+                and at - connection.idle_since <= self.idle_seconds
+            ):
+                return connection
+            connection.abort()
+        return None
+
+    async def connect(self) -> EngineConnection:
+        """Open a connection. Raises OSError; the caller sets the time limit."""
+        loop = asyncio.get_running_loop()
+        sock = await self._connected_socket(loop)
+        try:
+            _, connection = await loop.create_connection(lambda: EngineConnection(self), sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return connection
+
+    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+        failure: OSError | None = None
+        for family, kind, proto, _, address in await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
+            try:
+                # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+                await loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise failure or OSError(f"no address for {self.host}")
+
+    def put(self, connection: EngineConnection) -> None:
+        """Keep a connection whose last message ended exactly."""
+        connection.idle_since = self.clock()
+        self._idle.append(connection)
+
+    def discard(self, connection: EngineConnection) -> None:
+        """Forget an idle connection."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def opened(self, connection: EngineConnection) -> None:
+        self._open.add(connection)
+
+    def closed(self, connection: EngineConnection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+            idled_seconds = self.clock() - connection.idle_since
+            if idled_seconds < self.idle_seconds:
+                self.idle_seconds = max(SHORTEST_IDLE_SECONDS, idled_seconds / 2)
+                self._learned_at = self.clock()
+
+    def sweep(self, at: float) -> None:
+        """Close what has idled too long; forget a learned limit that has not been confirmed for a while."""
+        if at - self._learned_at > LEARNED_FOR_SECONDS:
+            self.idle_seconds = self.configured_idle_seconds
+        for connection in [idle for idle in self._idle if at - idle.idle_since > self.idle_seconds]:
+            self._idle.remove(connection)
+            connection.abort()
+
+    def close(self) -> None:
+        """Close every connection, busy or idle."""
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+
+    @property
+    def open_connections(self) -> int:
+        """Connections open now, busy and idle."""
+        return len(self._open)

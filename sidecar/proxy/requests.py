@@ -1,0 +1,105 @@
+"""Bytes of a client connection in, requests out: the head, the pieces of the body, the end. No socket is known here.
+
+llhttp reads HTTP; this reader adds what it lacks (limits on heads, on header counts and on framing without end; trailers
+kept out of the head) and asks `headers.py` whether a head may pass. The first thing that is refused ends the reading:
+nothing behind it on the same connection can be trusted to be a request.
+"""
+
+from collections.abc import Callable
+
+import httptools
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import RequestHead, check_request
+
+
+Part = RequestHead | bytes | None
+"""A head, a piece of body, or None for the end of the message."""
+
+
+class RequestReader:
+    """One connection's requests, delivered in order to `deliver`, from within `feed`."""
+
+    def __init__(
+        self, deliver: Callable[[Part], None], *, max_head_bytes: int, max_headers: int, max_body_bytes: int
+    ) -> None:
+        self.refusal: Failure | None = None
+        self.refused_head: RequestHead | None = None
+        """The head of the refused request, where it was well-formed enough to be somebody's."""
+        self.began_at: float | None = None
+        """When the first byte came of the message that is not complete yet."""
+        self._deliver = deliver
+        self._max_head_bytes = max_head_bytes
+        self._max_headers = max_headers
+        self._max_body_bytes = max_body_bytes
+        self._parser = httptools.HttpRequestParser(self)
+        self._at = 0.0
+        self._url = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._in_head = True
+        self._unproductive_bytes = 0
+
+    def feed(self, data: bytes, at: float) -> bytes | None:
+        """Read what came at `at`. Returns the bytes behind a request that asks for an upgrade, else None."""
+        self._at = at
+        behind: bytes | None = None
+        self._unproductive_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            behind = data[upgrade.args[0] :]
+        except httptools.HttpParserError:
+            self.refusal = self.refusal or Failure.BAD_REQUEST
+        if self.refusal is None and self._unproductive_bytes > self._max_head_bytes:
+            self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end
+        return behind
+
+    # --- llhttp ------------------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._fields = []
+        self._in_head = True
+        self.began_at = self._at
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else a trailer: dropped, never merged into the head
+            self._fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._unproductive_bytes = 0
+        if self.refusal is not None:
+            return
+        head = RequestHead(
+            method=self._parser.get_method(),
+            target=self._url,
+            version=self._parser.get_http_version(),
+            fields=self._fields,
+            keep_alive=self._parser.should_keep_alive(),
+            accepted_at=self._at if self.began_at is None else self.began_at,
+        )
+        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._fields)
+        if size > self._max_head_bytes:
+            self.refusal = Failure.HEAD_TOO_LARGE
+        else:
+            self.refusal = check_request(head, max_headers=self._max_headers, max_body_bytes=self._max_body_bytes)
+        if self.refusal is None:
+            self._deliver(head)
+        else:
+            self.refused_head = head
+
+    def on_body(self, data: bytes) -> None:
+        self._unproductive_bytes = 0
+        if self.refusal is None:
+            self._deliver(data)
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._unproductive_bytes = 0
+        self.began_at = None
+        if self.refusal is None:
+            self._deliver(None)
