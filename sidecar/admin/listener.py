@@ -1,0 +1,220 @@
+"""The admin listener: everything that is not traffic, on a port of its own.
+
+| path | methods | answers |
+|---|---|---|
+| `/` | GET | the landing page |
+| `/metrics` | GET | the page of metrics: text 0.0.4 or OpenMetrics 1.0, gzipped where accepted |
+| `/-/healthy` | GET | 200 while the process can work, else 503 and why |
+| `/-/ready` | GET | 200 while traffic may come, else 503 and why |
+| `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
+
+It stands under no traffic limit and answers while draining. Knows the rest of the house only through `House`. A slow
+scraper holds one of a few places for a bounded time, and nobody else.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from aiohttp import hdrs, web
+
+from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
+from sidecar.admin.pages import HEADERS, Facts, landing
+from sidecar.metrics.catalogue import SCRAPES_TOTAL
+from sidecar.metrics.exposition import ProcessPage, write_page
+from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
+from sidecar.metrics.registry import Metrics
+
+
+SERVER = "llm-phase-sidecar"
+SCRAPES_AT_ONCE = 8
+"""Two Prometheus replicas, a human or two, and room for those that hang; more is answered 503."""
+SCRAPE_TIMEOUT_SECONDS = 30.0
+"""Prometheus gives up after 10 s by default: who takes longer than this does not read."""
+KEEP_ALIVE_SECONDS = 75.0
+"""Longer than a scrape interval of 60 s, so that Prometheus keeps its connection."""
+
+_log = logging.getLogger(__name__)
+
+
+class House(Protocol):
+    """What the listener needs from the rest of the process."""
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether traffic may come, and why (or why not)."""
+        ...
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether this process works, and why (or why not). The engine's health is not its own."""
+        ...
+
+    async def reload(self) -> list[str]:
+        """Load the config again; returns its errors, none when the new one is in force."""
+        ...
+
+    def facts(self) -> Facts:
+        """What the landing page says about the process."""
+        ...
+
+    def in_flight(self) -> Mapping[str, tuple[int, int]]:
+        """Lane to (waiting, streaming)."""
+        ...
+
+
+class AdminListener:
+    """The listener of one process. `clock`: monotonic seconds."""
+
+    def __init__(self, house: House, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._house = house
+        self._metrics = metrics
+        self._clock = clock
+        self._process = ProcessPage()
+        self._ring = AnatomyRing(metrics, at=clock())
+        self._scraping = 0
+        self._scrapes = metrics.counter(SCRAPES_TOTAL)
+        for result in ("ok", "abandoned", "refused"):
+            self._scrapes.child(result)
+        self._reloading = asyncio.Lock()
+        self._runner: web.AppRunner | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
+        app = web.Application(middlewares=[_contained], client_max_size=4096)
+        app.router.add_get("/", self._landing)
+        app.router.add_get("/metrics", self._page)
+        app.router.add_get("/-/healthy", self._healthy)
+        app.router.add_get("/-/ready", self._ready)
+        app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
+        app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
+        app.on_response_prepare.append(_own_server)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            auto_decompress=False,
+            logger=_log,
+        )
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host or None, port, shutdown_timeout=1.0).start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        self._looking = asyncio.create_task(self._look_again(), name="admin.anatomy")
+        return [(address[0], address[1]) for address in self._runner.addresses]
+
+    async def stop(self) -> None:
+        """Stop listening; answers under way get a second."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            self._ring.look(self._clock())
+
+    # --- what is asked ---------------------------------------------------------------------------------------------------
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        if self._scraping >= SCRAPES_AT_ONCE:
+            self._scrapes.child("refused").inc()
+            return web.Response(status=503, text="Too many scrapes at once.\n", headers={"Retry-After": "5"})
+        openmetrics = prefers_openmetrics(",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        gzip = accepts_gzip(",".join(request.headers.getall(hdrs.ACCEPT_ENCODING, [])))
+        response = web.StreamResponse(
+            headers={"Content-Type": OPENMETRICS if openmetrics else TEXT, "Vary": "Accept, Accept-Encoding"}
+        )
+        if gzip:
+            response.headers["Content-Encoding"] = "gzip"
+        self._scraping += 1
+        result = "abandoned"
+        try:
+            async with asyncio.timeout(SCRAPE_TIMEOUT_SECONDS):
+                await response.prepare(request)
+                if request.method != hdrs.METH_HEAD:
+                    await write_page(
+                        response.write,
+                        self._metrics,
+                        self._process,
+                        openmetrics=openmetrics,
+                        gzip=gzip,
+                        at=self._clock(),
+                    )
+                await response.write_eof()
+            result = "ok"
+        except (TimeoutError, ConnectionError):
+            # Half a page must not look like a whole one: the chunked body is left without its end.
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._scraping -= 1
+            self._scrapes.child(result).inc()
+        return response
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return _verdict(self._house.healthy())
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        return _verdict(self._house.ready())
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        # A browser on this machine could be led here by any page: it always says so.
+        if not _is_loopback(request.remote) or hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers:
+            return web.Response(status=403, text="Only this host may reload, and no browser.\n")
+        async with self._reloading:
+            errors = await self._house.reload()
+        if errors:
+            return web.Response(status=500, text="".join(f"{error}\n" for error in errors))
+        return web.Response(text="Reloaded.\n")
+
+    async def _landing(self, request: web.Request) -> web.Response:
+        page = landing(
+            self._house.facts(),
+            self._ring.anatomy(self._clock()),
+            self._house.in_flight(),
+            self._house.ready(),
+            self._house.healthy(),
+            refresh=request.query.get("refresh") != "off",
+        )
+        return web.Response(
+            body=page.encode("utf-8", "replace"), content_type="text/html", charset="utf-8", headers=HEADERS
+        )
+
+
+def _verdict(verdict: tuple[bool, str]) -> web.Response:
+    good, why = verdict
+    return web.Response(status=200 if good else 503, text=f"{why}\n", headers={"Cache-Control": "no-store"})
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        address = ipaddress.ip_address((remote or "").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+async def _own_server(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers[hdrs.SERVER] = SERVER
+
+
+@web.middleware
+async def _contained(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception:  # noqa: BLE001  a page that fails must not take the listener with it
+        _log.exception("admin.failed")
+        return web.Response(status=500, text="The sidecar failed to answer; its log says why.\n")
