@@ -1,0 +1,92 @@
+"""The canonical line: one ended request as flat fields, from its Account and from nothing else.
+
+Pure. Marks are seconds since `accepted_at`, because instants of a monotonic clock mean nothing to a reader; what is unknown
+is absent, never zero. Refuses to know headers, bodies or paths: what may be said of them stands in the account's notes.
+"""
+
+from sidecar.ledger.account import Account, Ledger
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+EVENT_REQUEST = "request"
+
+SPOILED = frozenset(
+    {
+        Outcome.REJECTED,
+        Outcome.ENGINE_ERROR,
+        Outcome.ENGINE_UNREACHABLE,
+        Outcome.ENGINE_TIMEOUT,
+        Outcome.ENGINE_TRUNCATED,
+        Outcome.SIDECAR_ERROR,
+    }
+)
+"""Outcomes that the server side is to answer for: their lines are warnings, so that `log.level: warning` keeps them."""
+
+_MARKS = (
+    "received_at",
+    "sent_at",
+    "headers_at",
+    "first_token_at",
+    "last_token_at",
+    "ended_at",
+    "flushed_at",
+)
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_DIGITS = 6  # a microsecond: below it is the clock's own noise
+
+
+def request_fields(account: Account) -> dict[str, object]:
+    """The fields of one request's line, in the order in which a person reads them. Times in seconds."""
+    fields: dict[str, object] = {
+        "outcome": account.outcome.value,
+        "lane": account.lane,
+        "model": account.model,
+        "prompt_bucket": account.prompt_bucket,
+        "streaming": account.streaming,
+    }
+    if account.cancelled_in is not None:
+        fields["cancelled_in"] = account.cancelled_in.value
+    if account.ledger is not None:
+        fields |= _ledger_fields(account.ledger)
+    fields |= _wire_fields(account.marks)
+    if account.marks.usage is not None:
+        fields |= _usage_fields(account.marks.usage)
+    if account.trace_id is not None:
+        fields["trace_id"] = account.trace_id
+    if account.notes:
+        # In a field of their own, so that no note can take the place of a measurement.
+        fields["notes"] = dict(account.notes)
+    return fields
+
+
+def _ledger_fields(ledger: Ledger) -> dict[str, object]:
+    fields: dict[str, object] = {"e2e_seconds": round(ledger.e2e_seconds, _DIGITS)}
+    if ledger.ttft_seconds is not None:
+        fields["ttft_seconds"] = round(ledger.ttft_seconds, _DIGITS)
+    fields["phases"] = {share.phase.value: round(share.seconds, _DIGITS) for share in ledger.shares}
+    fields["sources"] = {share.phase.value: share.source.value for share in ledger.shares}
+    fields["source"] = ledger.source
+    fields["reason"] = ledger.reason.value
+    if ledger.held_seconds:
+        fields["held_seconds"] = round(ledger.held_seconds, _DIGITS)
+    return fields
+
+
+def _wire_fields(marks: Marks) -> dict[str, object]:
+    instants = ((name, getattr(marks, name)) for name in _MARKS)
+    fields: dict[str, object] = {
+        "marks": {name: round(at - marks.accepted_at, _DIGITS) for name, at in instants if at is not None},
+        "output_events": marks.output_events,
+    }
+    if marks.paused_seconds:
+        fields["paused_seconds"] = round(marks.paused_seconds, _DIGITS)
+    if marks.choices > 1:
+        fields["choices"] = marks.choices
+    return fields
+
+
+def _usage_fields(usage: Usage) -> dict[str, object]:
+    counts = ((name, getattr(usage, name)) for name in _COUNTS)
+    return {name: count for name, count in counts if count is not None}

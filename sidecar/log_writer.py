@@ -1,0 +1,68 @@
+"""Where log lines leave the process: a bounded queue and one thread, so that a full pipe never stops the event loop.
+
+Knows bytes and a file. Refuses to wait: when the reader of stderr stalls, lines are dropped and counted, never queued without
+bound. Lines of one process never mix, because one thread writes them.
+"""
+
+import threading
+from collections import deque
+from typing import BinaryIO
+
+
+_MOST_LINES = 10_000
+"""About 10 MB of the longest lines: a stall of some seconds at full load is bridged."""
+
+
+class LineWriter:
+    """Writes lines to a binary file from a thread of its own. Thread-safe."""
+
+    def __init__(self, file: BinaryIO, most_lines: int = _MOST_LINES) -> None:
+        self._file = file
+        self._most_lines = most_lines
+        self._lines: deque[bytes] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._writing = False
+        self.dropped = 0
+        """Lines that were not written, because the queue was full or the file refused them."""
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Queue one line (without its newline); returns at once."""
+        with self._wake:
+            if self._closing or len(self._lines) >= self._most_lines:
+                self.dropped += 1
+                return
+            self._lines.append(line)
+            self._wake.notify_all()
+
+    def flush(self, timeout_seconds: float = 2.0) -> bool:
+        """Wait until all that was queued is written; False if that takes longer (the reader stalls)."""
+        with self._wake:
+            return self._wake.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
+
+    def close(self, timeout_seconds: float = 2.0) -> None:
+        """Write what is queued, within the timeout, and end the thread. The file stays open: it is not ours."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._writing = False
+                self._wake.notify_all()
+                self._wake.wait_for(lambda: self._lines or self._closing)
+                if not self._lines:
+                    return
+                batch = list(self._lines)
+                self._lines.clear()
+                self._writing = True
+            try:
+                self._file.write(b"\n".join(batch) + b"\n")
+                self._file.flush()
+            except (OSError, ValueError):  # a closed pipe or file: there is nobody left to tell
+                with self._wake:
+                    self.dropped += len(batch)
