@@ -1,0 +1,31 @@
+"""A missing tool skips by hand and fails under CI: a promise cannot go unchecked without anybody noticing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tools import need_tool
+
+
+def test_a_tool_that_is_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "promtool"
+    tool.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert need_tool("promtool") == tool
+
+
+def test_by_hand_a_missing_tool_skips_and_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+
+    with pytest.raises(pytest.skip.Exception, match="apt-get install prometheus"):
+        need_tool("promtool")
+
+
+def test_under_ci_a_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CI", "true")
+
+    with pytest.raises(pytest.fail.Exception, match="apt-get install prometheus"):
+        need_tool("promtool")
