@@ -67,6 +67,8 @@ class Anatomy:
     """All lanes that had traffic, over `window_seconds` that have really been seen."""
 
     window_seconds: float
+    ever: bool
+    """Some inference request ended since the process began, be it before the window."""
     bars: tuple[LaneAnatomy, ...]
     ends: tuple[LaneEnds, ...]
 
@@ -102,7 +104,8 @@ class AnatomyRing:
         """What happened within the window that ends now."""
         then = next((look for look in self._looks if look.at >= at - self._window_seconds), self._looks[-1])
         now = _look(self._metrics, at)
-        return Anatomy(max(0.0, at - then.at), tuple(_bars(then, now)), tuple(_ends(then, now)))
+        ever = any(now.outcomes.values())
+        return Anatomy(max(0.0, at - then.at), ever, tuple(_bars(then, now)), tuple(_ends(then, now)))
 
 
 def _look(metrics: Metrics, at: float) -> _Look:

@@ -24,6 +24,7 @@ from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
 from sidecar.admin.pages import HEADERS, Facts, landing
 from sidecar.metrics.catalogue import SCRAPES_TOTAL
 from sidecar.metrics.exposition import ProcessPage, write_page
+from sidecar.metrics.in_flight import LaneInFlight
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
 
@@ -58,8 +59,8 @@ class House(Protocol):
         """What the landing page says about the process."""
         ...
 
-    def in_flight(self) -> Mapping[str, tuple[int, int]]:
-        """Lane to (waiting, streaming)."""
+    def in_flight(self) -> Mapping[str, LaneInFlight]:
+        """Lane to who is inside now: `InFlight.by_lane`."""
         ...
 
 

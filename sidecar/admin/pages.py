@@ -12,6 +12,7 @@ from html import escape
 from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEnds, Quantiles
 from sidecar.admin.picture import PHASE_ORDER, bar_title, picture, seconds
 from sidecar.admin.style import STYLE
+from sidecar.metrics.in_flight import LaneInFlight
 
 
 REFRESH_SECONDS = 5
@@ -40,17 +41,17 @@ class Facts:
 def landing(
     facts: Facts,
     anatomy: Anatomy,
-    in_flight: Mapping[str, tuple[int, int]],
+    in_flight: Mapping[str, LaneInFlight],
     ready: tuple[bool, str],
     healthy: tuple[bool, str],
     *,
     refresh: bool = True,
 ) -> str:
-    """The whole page. `in_flight`: lane to (waiting, streaming). `ready`, `healthy`: the verdict and its reason."""
+    """The whole page. `in_flight`: lane to who is inside now. `ready`, `healthy`: the verdict and its reason."""
     again = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if refresh else ""
-    toggle = '<a href="/?refresh=off">hold still</a>' if refresh else '<a href="/">refresh again</a>'
+    toggle = '<a href="/?refresh=off">hold still</a>' if refresh else '<a href="/">refresh by itself</a>'
     notes = "".join(f"<p>⚠ {escape(note)}</p>" for note in facts.notes)
-    body = _traffic(anatomy) if anatomy.bars or anatomy.ends else _no_traffic(anatomy.window_seconds)
+    body = _traffic(anatomy) if anatomy.bars or anatomy.ends else _no_traffic(anatomy)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>llm-phase-sidecar</title>{again}'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
@@ -58,7 +59,7 @@ def landing(
         f"<p>{_state('ready', 'not ready', ready)} · {_state('healthy', 'not healthy', healthy)}</p>"
         f'<p class="quiet">engine {escape(facts.engine)} · up {_uptime(facts.uptime_seconds)} · config {escape(facts.config)}'
         f" · version {escape(facts.version)}</p>{notes}"
-        f"{body}{_inside(in_flight)}</body></html>"
+        f"{_inside(in_flight)}{body}</body></html>"
     )
 
 
@@ -68,10 +69,15 @@ def _state(yes: str, no: str, verdict: tuple[bool, str]) -> str:
     return f'<span class="state {"good" if good else "bad"}">{"✓ " + yes if good else "✗ " + no}</span>{reason}'
 
 
-def _no_traffic(window_seconds: float) -> str:
+def _no_traffic(anatomy: Anatomy) -> str:
+    window = _window(anatomy.window_seconds)
+    said = (
+        f"No inference request ended in the last {window}."
+        if anatomy.ever
+        else "No traffic yet: no inference request has ended."
+    )
     return (
-        f'<h2>Where the time goes</h2><p class="plain">No traffic yet: no inference request ended in the last'
-        f" {_window(window_seconds)}. Nothing to show is not the same as nothing being slow.</p>"
+        f'<h2>Where the time goes</h2><p class="plain">{said} So there is nothing to say about phases or latency.</p>'
     )
 
 
@@ -82,7 +88,7 @@ def _traffic(anatomy: Anatomy) -> str:
             f'<p class="legend">{_legend(anatomy.bars)}</p>{picture(anatomy.bars)}'
             f'<div class="scroll">{_phase_table(anatomy.bars)}</div>'
             '<p class="quiet">Means, because means add up; requests that ended well. Measured by: e the engine, for each'
-            " request; w the wire, here; d a difference; ~ an estimate.</p>"
+            f" request; w the wire, here; d a difference; ~ an estimate.{_lower_bounds(anatomy.bars)}</p>"
         )
     else:
         drawn = '<p class="plain">No request ended well, so there is nothing to split. See how they ended, below.</p>'
@@ -100,6 +106,11 @@ def _traffic(anatomy: Anatomy) -> str:
 def _legend(bars: tuple[LaneAnatomy, ...]) -> str:
     seen = [phase for phase in PHASE_ORDER if any(phase in bar.phases for bar in bars)]
     return "".join(f'<span><i class="p-{phase}"></i>{phase.replace("_", " ")}</span>' for phase in seen)
+
+
+def _lower_bounds(bars: tuple[LaneAnatomy, ...]) -> str:
+    mixed = any("unattributed" in bar.phases and "queue" in bar.phases for bar in bars)
+    return " Where part is unattributed, queue, prefill and first token are at least what stands here." if mixed else ""
 
 
 def _phase_table(bars: tuple[LaneAnatomy, ...]) -> str:
@@ -170,11 +181,16 @@ def _outcome_table(ends: tuple[LaneEnds, ...]) -> str:
     return _table(["lane", "ended", "ok", "otherwise", "TTFT split known"], rows)
 
 
-def _inside(in_flight: Mapping[str, tuple[int, int]]) -> str:
-    rows = [
-        [escape(lane), f"{waiting:,}", f"{streaming:,}"] for lane, (waiting, streaming) in sorted(in_flight.items())
-    ]
-    table = _table(["lane", "waiting", "streaming"], rows) if rows else '<p class="plain">Nobody has come in yet.</p>'
+def _inside(in_flight: Mapping[str, LaneInFlight]) -> str:
+    rows = []
+    for lane, inside in sorted(in_flight.items()):
+        oldest = "none" if inside.oldest_seconds is None else seconds(inside.oldest_seconds)
+        rows.append([escape(lane), f"{inside.waiting:,}", f"{inside.streaming:,}", oldest])
+    table = (
+        _table(["lane", "waiting", "streaming", "oldest waiting"], rows)
+        if rows
+        else '<p class="plain">Nobody has come in yet.</p>'
+    )
     return f'<h2>In flight <span class="quiet">now</span></h2><div class="scroll">{table}</div>'
 
 

@@ -16,10 +16,6 @@ PHASE_ORDER = tuple(
 )
 """In the order in which a request lives through them; unattributed is time before the first token."""
 
-_WIDTH = 1000
-_BAR = 34
-_ROW = 74
-
 
 def seconds(value: float) -> str:
     """A duration for reading: three digits that matter, in us, ms, s or min."""
@@ -40,38 +36,33 @@ def bar_title(bar: LaneAnatomy) -> str:
 def picture(bars: tuple[LaneAnatomy, ...]) -> str:
     """All bars under each other, on one scale that ends at the longest."""
     longest = max((bar.mean_seconds for bar in bars), default=0.0) or 1.0
-    rows = "".join(_row(bar, index * _ROW, longest) for index, bar in enumerate(bars))
-    described = "; ".join(f"{bar_title(bar)}: {seconds(bar.mean_seconds)}" for bar in bars)
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(bars)}" role="img" aria-label="Mean request by phase: {escape(described)}">'
-        f"{rows}</svg>"
-    )
+    return "".join(_bar(bar, longest) for bar in bars)
 
 
-def _row(bar: LaneAnatomy, top: int, longest: float) -> str:
+def _bar(bar: LaneAnatomy, longest: float) -> str:
+    # Percentages instead of a viewBox: on a phone the bar gets narrower, and its text stays readable.
     x = 0.0
     parts = []
+    words = []
     for phase in PHASE_ORDER:
         mean = bar.phases.get(phase)
         if mean is None:
             continue
-        width = _WIDTH * mean / longest
-        share = mean / bar.mean_seconds if bar.mean_seconds else 0.0
-        words = f"{phase} {seconds(mean)} ({share:.0%})"
+        width = 100 * mean / longest
         label = phase.replace("_", " ")
-        fits = width > 11 * len(label) + 12
-        text = f'<text class="on" x="{x + 7:.1f}" y="{top + 51}">{label}</text>' if fits else ""
+        words.append(f"{label} {seconds(mean)} ({mean / bar.mean_seconds if bar.mean_seconds else 0:.0%})")
+        fits = width > 1.1 * len(label) + 1.2
+        text = f'<text x="{x:.3f}%" dx="7" y="22">{label}</text>' if fits else ""
         parts.append(
-            f'<g><title>{escape(words)}</title><rect class="p-{phase}" x="{x:.1f}" y="{top + 29}"'
-            f' width="{max(width, 0):.1f}" height="{_BAR}"/>{text}</g>'
+            f"<g><title>{escape(words[-1])}</title>"
+            f'<rect class="p-{phase}" x="{x:.3f}%" width="{max(width, 0):.3f}%" height="100%"/>{text}</g>'
         )
         x += width
     requests = "1 request" if bar.requests == 1 else f"{bar.requests:,} requests"
     title = escape(bar_title(bar))
-    return (
-        f'<text class="lane" x="0" y="{top + 20}">{title}'
-        f'<tspan class="quiet" dx="12">mean {seconds(bar.mean_seconds)} over {requests}</tspan></text>{"".join(parts)}'
-    )
+    said = f'<span class="quiet">mean {seconds(bar.mean_seconds)} over {requests}</span>'
+    described = escape(f"{bar_title(bar)}: {', '.join(words)}")
+    return f'<p class="lane">{title} {said}</p><svg role="img" aria-label="{described}">{"".join(parts)}</svg>'
 
 
 def _three(value: float) -> str:

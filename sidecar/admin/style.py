@@ -14,20 +14,20 @@ body{margin:0 auto;max-width:1080px;padding:20px 16px 48px;background:var(--bg);
 font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 h1{font-size:20px;margin:0}h2{font-size:16px;margin:30px 0 8px}p{margin:6px 0}
 header{display:flex;flex-wrap:wrap;gap:4px 16px;align-items:baseline;justify-content:space-between}
-.quiet,small{color:var(--quiet);fill:var(--quiet);font-weight:400}
+.quiet,small{color:var(--quiet);font-weight:400}
 a{color:inherit}nav a{margin-right:14px}
 .state{font-weight:600}.good{color:var(--good)}.bad{color:var(--bad)}
 .plain{border:1px solid var(--line);background:var(--card);border-radius:8px;padding:14px 16px}
-svg{display:block;width:100%;height:auto;overflow:visible}
-svg text{font:17px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:var(--fg)}
-svg text.lane{font-weight:600}svg tspan.quiet{fill:var(--quiet);font-weight:400}svg text.on{fill:var(--on);font-size:15px}
+svg{display:block;width:100%;height:34px;margin-bottom:14px}svg text{fill:var(--on);font-size:14px}
+.lane{font-weight:600;margin:12px 0 4px}.lane .quiet{margin-left:6px}
 .legend span{display:inline-block;margin:2px 14px 2px 0;white-space:nowrap}
 .legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:6px;vertical-align:-1px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th:first-child,td:first-child{text-align:left;padding-left:0}thead th{font-weight:500;color:var(--quiet)}
-@media (max-width:600px){svg text{font-size:38px}svg text.on{display:none}svg{margin-bottom:4px}}
+td.words{white-space:normal;text-align:left;min-width:11em}
+@media (max-width:600px){svg text{display:none}th,td{padding:5px 6px}}
 """.strip()
     + "".join(
         f".p-{phase}{{fill:var(--{phase});background:var(--{phase})}}"

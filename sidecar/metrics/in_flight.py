@@ -19,6 +19,16 @@ class _Group:
     streaming: dict[Hashable, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class LaneInFlight:
+    """One lane's requests that are inside now."""
+
+    waiting: int
+    streaming: int
+    oldest_seconds: float | None
+    """Age of the oldest that waits; None where none does."""
+
+
 class InFlight:
     """Inference requests between their first byte and their end. Keys are whatever tells requests apart."""
 
@@ -60,13 +70,12 @@ class InFlight:
         shown = self._in_flight.child(model, lane, "waiting").labels
         self._groups.setdefault((shown[0], shown[1]), _Group())
 
-    def by_lane(self) -> dict[str, tuple[int, int]]:
-        """Lane to (waiting, streaming)."""
-        totals: dict[str, tuple[int, int]] = {}
+    def by_lane(self, at: float) -> dict[str, LaneInFlight]:
+        """Every lane that has had requests, or is known, as of this instant."""
+        lanes: dict[str, list[_Group]] = {}
         for (_, lane), group in self._groups.items():
-            waiting, streaming = totals.get(lane, (0, 0))
-            totals[lane] = (waiting + len(group.waiting), streaming + len(group.streaming))
-        return totals
+            lanes.setdefault(lane, []).append(group)
+        return {lane: _summed(groups, at) for lane, groups in lanes.items()}
 
     def look(self, at: float) -> None:
         """Set both gauges as of this instant."""
@@ -75,3 +84,12 @@ class InFlight:
                 self._in_flight.child(model, lane, state).set(len(entered))
                 age = max(0.0, at - min(entered.values())) if entered else 0
                 self._oldest.child(model, lane, state).set(age)
+
+
+def _summed(groups: list[_Group], at: float) -> LaneInFlight:
+    entered = [instant for group in groups for instant in group.waiting.values()]
+    return LaneInFlight(
+        waiting=len(entered),
+        streaming=sum(len(group.streaming) for group in groups),
+        oldest_seconds=max(0.0, at - min(entered)) if entered else None,
+    )
