@@ -1,0 +1,122 @@
+"""docs/metrics.md, written from the catalogue: `python -m sidecar.metrics.document > docs/metrics.md`.
+
+Knows how a declaration reads as a row; the prose around the rows stands here too, so that the page has one source. A
+test fails when the page in docs/ is not this one.
+"""
+
+import sys
+
+from sidecar.metrics.catalogue import CATALOGUE, series_ceiling, series_typical
+from sidecar.metrics.declaration import Label, Metric, Sizes
+
+
+_LANES, _BUCKETS, _MODELS = 2, 6, 2
+"""The default config in front of an engine with one model, fallbacks counted."""
+
+_BEFORE = """# Metrics
+
+<!-- Written by `python -m sidecar.metrics.document > docs/metrics.md`; a test holds the page to the catalogue. -->
+
+`/metrics` on the admin port (default 9901) answers in Prometheus text 0.0.4, or in OpenMetrics 1.0 with exemplars where
+the scraper prefers it (Prometheus does), gzipped where accepted. Durations are seconds. An inference request is a POST on
+a generating path of a known API; everything else is one counter, `llm_passthrough_requests_total`.
+
+- **Unknown is never zero.** A gauge that nobody has set is not on the page. A phase that nobody could tell is absent, and
+  its time stands in `phase="unattributed"`.
+- **Populations.** Phase and whole-request histograms hold requests with `outcome="ok"`; time to first token holds every
+  streamed request that got a token. Each HELP says its own.
+- **Phases add up** to `llm_request_seconds`, request by request; so means do (`_sum / _sum`), and quantiles do not.
+- **Constant labels** `quantization` and `gpu_type` stand on every series but those of `llm_sidecar_`, fixed for the
+  process's life.
+- **Closed labels.** No value that a client sends becomes a label: what is outside a label's set is counted under its
+  fallback (`other`; `unknown` for the prompt bucket) and in `llm_sidecar_label_overflow_total`.
+
+## What keeps `rate()` right on the first event
+
+A counter that appears with the value 1 has, for Prometheus, not grown. So every counter that a rule may read is on the
+page at 0 from the start, for every lane, prompt bucket, outcome and reason of its sets, and for every model from the
+moment that the engine has told its list (before that, requests count under `other`). A histogram's children appear with
+their first observation, because all of them at 0 would be ten thousand series that say nothing: the first observation of
+a new combination is missing from `rate()`, all later ones are there. Do not build an alert on the first request of a
+histogram's child; `llm_requests_total` is there for that.
+
+## How many series
+
+A histogram's child is its finite edges and three more series. The columns hold for the default config in front of an
+engine with one model (2 lanes, 6 prompt buckets, 2 model values, fallbacks counted): *ceiling* is what can be reached at
+most, *typical* an estimate for a usual pod, which has no traffic in `other` and sees a few lengths and sources. The
+combinations of `streaming`, `phase` and `source` are those that the ledger can produce, not the product of the sets.
+`sidecar check` prints both sums for your config. Whatever happens, the process holds at most `metrics.series_limit`
+series (default 25,000): a child beyond that is counted under its fallbacks, and as `label="series"` in the overflow counter.
+"""
+
+_AFTER = """
+## Also on the page
+
+`process_*` and `python_*`, as every Python exporter has them, written by prometheus_client.
+
+## A belt on the scraper's side
+
+```yaml
+scrape_configs:
+  - job_name: llm-phase-sidecar
+    sample_limit: 30000
+    label_value_length_limit: 300
+    body_size_limit: 16MB
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    sizes = Sizes(_LANES, _BUCKETS, _MODELS)
+    ceiling, typical = series_ceiling(_LANES, _BUCKETS, _MODELS), series_typical(_LANES, _BUCKETS, _MODELS)
+    parts = [_BEFORE, f"\nIn sum: ceiling {ceiling:,}, typical {typical:,}.\n"]
+    for title, prefix in (("Requests", "llm_"), ("The engine", "llm_engine_"), ("The sidecar itself", "llm_sidecar_")):
+        parts.append(
+            f"\n## {title}\n\n| metric | type | labels | what it holds | ceiling | typical |\n|---|---|---|---|---:|---:|\n"
+        )
+        parts.extend(_row(metric, sizes) for metric in CATALOGUE if _chapter(metric) == prefix)
+    parts.append("\n## Labels\n\n| label | values |\n|---|---|\n")
+    parts.extend(_labels())
+    parts.append("\n## Edges\n\n| metric | edges |\n|---|---|\n")
+    parts.extend(f"| `{metric.name}` | {_edges(metric)} |\n" for metric in CATALOGUE if metric.buckets)
+    parts.append(_AFTER)
+    return "".join(parts)
+
+
+def _chapter(metric: Metric) -> str:
+    if metric.name == "llm_engine_connect_seconds":
+        return "llm_"  # a part of a request's life, whatever its name begins with
+    return next(prefix for prefix in ("llm_sidecar_", "llm_engine_", "llm_") if metric.name.startswith(prefix))
+
+
+def _row(metric: Metric, sizes: Sizes) -> str:
+    labels = ", ".join(f"`{label.name}`" for label in metric.labels) or "none"
+    series = metric.series(sizes)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} | {series:,} | {max(1, round(series * metric.typical)):,} |\n"
+
+
+def _labels() -> list[str]:
+    rows: dict[str, list[str]] = {}
+    for metric in CATALOGUE:
+        for label in metric.labels:
+            said = _values(label)
+            if said not in rows.setdefault(label.name, []):
+                rows[label.name].append(said)
+    several = {name: len(sets) > 1 for name, sets in rows.items()}
+    return [f"| `{name}` | {'; or: '.join(sets) if several[name] else sets[0]} |\n" for name, sets in rows.items()]
+
+
+def _values(label: Label) -> str:
+    if label.values:
+        return ", ".join(f"`{value}`" for value in label.values)
+    return f"told by {label.told_by}; else `{label.fallback}`"
+
+
+def _edges(metric: Metric) -> str:
+    return " ".join(f"{edge:g}" for edge in metric.buckets)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
