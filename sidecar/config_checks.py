@@ -93,6 +93,8 @@ def _rules(known: Known) -> Iterator[Finding]:
                 yield (*here, f"{name}_at_least"), f"is above {name}_at_most ({high}): the rule can never hold"
         yield from _headers_twice(here, rule)
         conditions = {key: value for key, value in rule.items() if key != "lane" and value is not None}
+        if known(here) is WRONG:
+            continue  # what the rule takes is not known before its mistake is mended
         shadow = next((at for at, earlier in seen if all(conditions.get(k) == v for k, v in earlier.items())), None)
         if shadow is not None:
             yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"

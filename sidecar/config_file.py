@@ -146,14 +146,16 @@ class _Values:
         self._wrong = wrong
 
     def __call__(self, path: Path) -> object:
-        # A list of rules is handed out although one of them is wrong, with that one left empty, and key names although
-        # a hash is wrong: the others are still judged.
+        # Rules are handed out although one of them is wrong, without its wrong keys, and names of API keys although a
+        # hash is wrong: all the others are still judged.
         if path == ("lanes", "rules"):
             return self._rules()
         if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
             return names
         if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
+        if path[:2] == ("lanes", "rules"):
+            return None
         section, key = path
         said = self._raw(str(section), str(key))
         if said is not None:
@@ -172,8 +174,14 @@ class _Values:
         if any(here[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
         rules = self._raw("lanes", "rules")
-        wrong = {path[2] for path in self._wrong if path[:2] == here and len(path) > 2}
-        return [None if index in wrong else rule for index, rule in enumerate(rules if isinstance(rules, list) else [])]
+        if not isinstance(rules, list):
+            return []
+        return [
+            {key: value for key, value in rule.items() if (*here, index, key) not in self._wrong}
+            if isinstance(rule, dict)
+            else None
+            for index, rule in enumerate(rules)
+        ]
 
 
 def _say(path: Path, kind: str, message: str, value: object) -> str:
@@ -189,7 +197,7 @@ def _say(path: Path, kind: str, message: str, value: object) -> str:
     if kind == "value_error":
         reason = message.removeprefix("Value error, ")
         return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path)}"
-    return f"must be {expected(path)}" + ("" if secret else f", not {_shown(value)}{quote}")
+    return f"must be {expected(path)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
 
 
 def _shown(value: object) -> str:
@@ -198,5 +206,6 @@ def _shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    text = json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
+    text = text if text.isprintable() else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

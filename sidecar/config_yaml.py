@@ -15,7 +15,11 @@ from sidecar.config_words import Path
 
 _MOST_NODES = 100_000
 """A config has hundreds; a billion laughs has more."""
-_DEEPEST = 50
+_DEEPEST = 12
+"""The deepest key of a config, a header's value in a rule, stands at six."""
+
+
+_PLAIN_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 class Place(NamedTuple):
@@ -114,6 +118,8 @@ class _Walk:
                 self._seen = _MOST_NODES + 1
             return None
         self._document.values[path] = _place(node)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_CONTAINERS:
+            self._complain(path, node, "has a tag, which is not supported")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):

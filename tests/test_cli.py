@@ -1,0 +1,154 @@
+"""The command line: what it prints, and the exit code that a script can rely on."""
+
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sidecar import __version__
+from sidecar.cli import main
+from sidecar.config import Config
+from sidecar.config_file import ConfigErrors
+
+
+URL = "--engine.url=http://127.0.0.1:8000"
+GOOD = """\
+engine: {url: "http://127.0.0.1:8000", models: [llama]}
+lanes:
+  header: X-Lane
+  api_keys: {nightly: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
+  rules:
+    - {lane: batch, api_keys: nightly, streaming: false}
+    - {lane: code, headers: {x-team: [dev, tools*]}, max_tokens_at_least: 3}
+"""
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: object) -> None:
+    module = types.ModuleType(name)
+    vars(module).update(attributes)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A good config is explained: listeners, lanes, the rules in order, buckets and the number of series; the code is 0."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(GOOD)
+
+    assert main(["check", "--config.file", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:-3] == [
+        "The config is good.",
+        "",
+        "engine     http://127.0.0.1:8000 (kind auto)",
+        "traffic    0.0.0.0:8900",
+        "admin      0.0.0.0:9901",
+        "lanes      batch, code, default, other (default: default)",
+        "buckets    0-512, 512-4k, 4k-16k, 16k-64k, 64k+, unknown (prompt tokens)",
+        "labels     quantization=unknown, gpu_type=unknown",
+        "",
+        "A request's lane, the first that applies:",
+        "  the header x-lane, if it names a lane; any other value of it: other",
+        "  batch      if streaming false and api_keys is nightly",
+        "  code       if header x-team is dev or tools* and max_tokens_at_least 3",
+        "  default    otherwise",
+    ]
+    assert lines[-2].startswith("series     at most ")
+    assert lines[-1].strip() == "counted with 1 model"
+
+
+def test_the_default_config_stays_within_the_design(capsys: pytest.CaptureFixture[str]) -> None:
+    """With defaults and one model: at most 25,000 series, typically under 4,000 (design section 5)."""
+    assert main(["check", URL]) == 0
+    series = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("series"))
+    ceiling, typical = int(series.split()[3]), int(series.split("about ")[1].split()[0])
+
+    assert 0 < typical < 4000
+    assert typical < ceiling <= 25_000
+
+
+def test_check_prints_every_error_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broken config prints one line per error, then how many there were."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text("engine:\n  urll: x\nlog:\n  level: loud\n")
+
+    assert main(["check", f"--config.file={file}"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert [line.split(": ")[0].removeprefix(str(file)) for line in printed.err.splitlines()] == [
+        ":2:3",
+        ":2:3",
+        ":4:10",
+        "sidecar",
+    ]
+    assert printed.err.endswith("sidecar: the config is refused: 3 errors\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["fly"], ["serve", "--engine.uri=x"], ["serve", "--engine.ur=http://a"], ["serve"], ["check", "x"]],
+)
+def test_wrong_usage_exits_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """No command, an unknown one, an unknown or shortened flag, nothing to serve: each says so on stderr."""
+    assert main(arguments) == 2
+    assert capsys.readouterr().err != ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taught"),
+    [
+        (["--help"], ["sidecar serve --engine.url=", "sidecar demo", "exit codes", "docs/configuration.md"]),
+        (["serve", "--help"], ["SIGHUP", "--proxy.listen-address"]),
+        (["check", "--help"], ["line and column", "--config.file"]),
+    ],
+)
+def test_help_teaches(arguments: list[str], taught: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Help shows what to type and what for, and exits 0."""
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert [text for text in taught if text not in printed] == []
+
+
+def test_serve_hands_over_a_config_and_a_way_to_read_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program gets the config and a reload that reads the file anew, flags still on top; its code is ours."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(GOOD)
+    seen: list[Config] = []
+
+    def run(config: Config, reload: Callable[[], Config]) -> int:
+        seen.append(config)
+        file.write_text(GOOD.replace("batch", "nightly"))
+        seen.append(reload())
+        file.write_text("engine: {")
+        with pytest.raises(ConfigErrors):
+            reload()
+        return 1
+
+    stand_in(monkeypatch, "sidecar.app", run=run)
+
+    assert main(["serve", f"--config.file={file}", "--proxy.listen-address=127.0.0.1:0"]) == 1
+    assert [config.lanes.declared[0] for config in seen] == ["batch", "nightly"]
+    assert [config.proxy.listen_address for config in seen] == ["127.0.0.1:0"] * 2
+
+
+def test_demo_reads_its_own_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows `demo` goes to it untouched."""
+    given: list[list[str]] = []
+
+    def demo(argv: list[str]) -> int:
+        given.append(argv)
+        return 0
+
+    stand_in(monkeypatch, "sidecar.demo.demo", main=demo)
+
+    assert main(["demo", "--preset", "70b"]) == 0
+    assert given == [["--preset", "70b"]]
+
+
+def test_python_m_sidecar_is_the_same_program() -> None:
+    """`python -m sidecar --version` prints the version and exits 0."""
+    done = subprocess.run([sys.executable, "-m", "sidecar", "--version"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, f"sidecar {__version__}\n")
