@@ -1,0 +1,74 @@
+"""The streams in tests/streams, and the one-line notation in which their readings are written down beside them."""
+
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.reading import NOTHING, Dialect, Reading, Usage
+
+
+STREAMS = pathlib.Path(__file__).parent.parent / "streams"
+
+_PATHS = {
+    "chat": b"/v1/chat/completions",
+    "completions": b"/v1/completions",
+    "responses": b"/v1/responses",
+    "messages": b"/v1/messages",
+}
+
+
+def streams() -> list[pathlib.Path]:
+    """Every event stream in the folder, whoever put it there."""
+    return sorted(STREAMS.glob("*.sse"))
+
+
+def dialect_of(stream: pathlib.Path) -> Dialect:
+    """The dialect that a file's name says: `ENGINE-API-WHAT.sse`."""
+    api = next(word for word in stream.stem.split("-") if word in _PATHS)
+    dialect = dialect_for(_PATHS[api])
+    assert dialect is not None
+    return dialect
+
+
+def written(readings: Iterable[Reading]) -> list[str]:
+    """Readings in the notation of the `.readings` files, one line each; a question mark is what was not stated."""
+    return [_line(reading) for reading in readings]
+
+
+def _line(reading: Reading) -> str:
+    return " ".join(_words(reading)) or "nothing"
+
+
+def _words(reading: Reading) -> Iterator[str]:
+    if reading == NOTHING:
+        return
+    if reading.output:
+        yield "output=" + ",".join(map(str, reading.output))
+    if reading.finished:
+        yield "finished=" + ",".join(map(str, reading.finished))
+    if reading.usage is not None:
+        yield _usage(reading.usage)
+    if reading.bare_usage:
+        yield "bare"
+    if reading.null_usage:
+        yield "null_usage"
+    if reading.extras is not None:
+        yield f"extras({','.join(sorted(reading.extras))})"
+    if reading.error:
+        yield "error"
+    if reading.done:
+        yield "done"
+
+
+def _usage(usage: Usage) -> str:
+    counts = {
+        "prompt": usage.prompt_tokens,
+        "cached": usage.cached_tokens,
+        "completion": usage.completion_tokens,
+        "reasoning": usage.reasoning_tokens,
+    }
+    return f"usage({' '.join(f'{name}={_stated(count)}' for name, count in counts.items())})"
+
+
+def _stated(count: int | None) -> str:
+    return "?" if count is None else str(count)

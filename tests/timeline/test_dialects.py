@@ -1,0 +1,186 @@
+"""Every stream in tests/streams is read the same whole, byte by byte and at every split, and as is written down beside it."""
+
+import json
+import pathlib
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.events import EventReader
+from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
+from tests.support.streams import STREAMS, dialect_of, streams, written
+
+
+ALL = [dialect_for(path) for path in (b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages")]
+
+
+def read(stream: pathlib.Path, *segments: bytes) -> list[Reading]:
+    reader = EventReader(dialect_of(stream))
+    return [reading for segment in segments for reading in reader.feed(segment)]
+
+
+@pytest.mark.parametrize("stream", streams(), ids=lambda stream: stream.stem)
+class TestEveryStream:
+    def test_says_what_is_written_beside_it(self, stream: pathlib.Path) -> None:
+        expected = stream.with_suffix(".readings")
+        if not expected.exists():
+            pytest.skip("a recording without readings beside it")
+
+        assert expected.read_text().splitlines() == written(read(stream, stream.read_bytes()))
+
+    def test_is_read_the_same_byte_by_byte_and_at_every_split(self, stream: pathlib.Path) -> None:
+        raw = stream.read_bytes()
+        whole = read(stream, raw)
+
+        assert whole
+        assert whole == read(stream, *(raw[at : at + 1] for at in range(len(raw))))
+        if len(raw) <= 4096:
+            splits = list(range(len(raw)))
+        else:  # at every byte around each line end, and now and then between
+            near = {at + step for at, byte in enumerate(raw) if byte == 0x0A for step in (-1, 0, 1, 2)}
+            splits = sorted(near.union(range(0, len(raw), 29)))
+        for at in splits:
+            assert whole == read(stream, raw[:at], raw[at:])
+
+    def test_carries_output_and_comes_to_an_end(self, stream: pathlib.Path) -> None:
+        readings = read(stream, stream.read_bytes())
+
+        assert any(reading.output for reading in readings)
+        if "cut-short" not in stream.stem and not stream.stem.startswith("composed-odd"):
+            assert any(reading.done or reading.finished or reading.error for reading in readings)
+
+
+@pytest.mark.parametrize("body", sorted(STREAMS.glob("vllm-*-json.http")), ids=lambda body: body.stem)
+def test_a_whole_answer_states_its_usage_and_its_finish(body: pathlib.Path) -> None:
+    reading = dialect_of(body).read_body(body.read_bytes().partition(b"\r\n\r\n")[2])
+
+    assert reading.usage is not None
+    assert reading.usage.prompt_tokens
+    assert reading.usage.completion_tokens
+    assert (reading.output, reading.finished, reading.error) == ((0,), (0,), False)
+
+
+def test_an_error_answer_is_an_error_in_every_dialect() -> None:
+    openai = b'{"error":{"message":"no","type":"BadRequestError","code":400}}'
+    anthropic = b'{"type":"error","error":{"type":"invalid_request_error","message":"no"}}'
+
+    assert [dialect.read_body(body).error for dialect in ALL if dialect for body in (openai, anthropic)] == [True] * 8
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        ("target", "name"),
+        [
+            (b"/v1/chat/completions", "openai_chat"),
+            (b"/chat/completions", "openai_chat"),
+            (b"/v1/completions?x=/v1/messages", "openai_completions"),
+            (b"/v1/responses", "openai_responses"),
+            (b"/v1/messages?beta=true", "anthropic_messages"),
+            (b"http://engine:8000/v1/messages", "anthropic_messages"),
+            (b"HTTPS://engine/v1/messages?a", "anthropic_messages"),
+        ],
+    )
+    def test_that_generate_have_a_dialect(self, target: bytes, name: str) -> None:
+        dialect = dialect_for(target)
+        assert dialect is not None
+        assert name == dialect.name
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            *(b"", b"*", b"/", b"/health", b"/v1/models", b"/v1/chat/completions/", b"/V1/messages", b"/completion"),
+            *(b"/completions", b"engine:443", b"ftp://engine/v1/messages", b"/v1/messages/count_tokens", b"\xff"),
+        ],
+    )
+    def test_of_other_things_have_none(self, target: bytes) -> None:
+        assert dialect_for(target) is None
+
+
+JUNK = [
+    b"{",
+    b'"',
+    b"nul",
+    b"[" * 100_000,
+    b'{"choices":' * 20_000,
+    b'{"usage":{"a":' + b"[" * 100_000,
+    b'{"choices":[{"index":' + b"9" * 5000 + b'}],"usage":{"prompt_tokens":' + b"9" * 5000 + b"}}",
+    b'{"choices":[{"index":1e999}]}',
+    b'{"choices":[{"delta":{"content":"\xff\xfe"}}]}',
+    b'{"choices":[{"delta":{"content":"\\ud800"}}]}',
+    b'{"type":"\\udfff"}',
+    b'{"choices":{}}',
+    b'{"choices":[[]]}',
+    b'{"usage":[],"response":3,"message":true}',
+    b"\x00",
+    b"NaN",
+]
+
+
+def _reading_or_none(dialect: Dialect, junk: bytes, *, whole: bool) -> Reading | None:
+    try:
+        return dialect.read_body(junk) if whole else dialect.read_event(b"", junk)
+    except UnreadableEvent:
+        return None
+
+
+@pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
+class TestJunk:
+    @pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
+    def test_raises_unreadable_event_or_nothing(self, dialect: Dialect, junk: bytes) -> None:
+        assert isinstance(_reading_or_none(dialect, junk, whole=False), Reading | None)
+        assert isinstance(_reading_or_none(dialect, junk, whole=True), Reading | None)
+
+    def test_is_unreadable_where_no_json_is(self, dialect: Dialect) -> None:
+        with pytest.raises(UnreadableEvent):
+            dialect.read_event(b"", b'{"choices":')
+        with pytest.raises(UnreadableEvent):
+            dialect.read_body(b"<html>502</html>")
+
+
+def test_an_unreadable_event_is_counted_and_the_stream_goes_on() -> None:
+    dialect = dialect_for(b"/v1/chat/completions")
+    assert dialect is not None
+    reader = EventReader(dialect)
+    readings = reader.feed(b'data: {"cho\n\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n')
+
+    assert (written(readings), reader.unreadable) == (["nothing", "output=0"], 1)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _mutated(raw: bytes, at: int, byte: int) -> bytes:
+    place = at % max(1, len(raw))
+    return raw[:place] + bytes([byte]) + raw[place + 1 :]
+
+
+FIELDS = ("choices", "usage", "error", "type", "delta", "response", "message", "metrics", "content", "output", "status")
+
+
+@pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
+class TestFuzz:
+    @given(junk=st.binary(max_size=80))
+    def test_random_bytes_never_raise_anything_else(self, dialect: Dialect, junk: bytes) -> None:
+        assert isinstance(EventReader(dialect).feed(b"data: " + junk + b"\n\n"), list)
+        assert isinstance(_reading_or_none(dialect, junk, whole=True), Reading | None)
+
+    @given(
+        said=st.dictionaries(
+            st.sampled_from(FIELDS),
+            json_values | st.lists(st.dictionaries(st.sampled_from(FIELDS), json_values), max_size=2),
+        ),
+        mutations=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2),
+    )
+    def test_mutated_json_never_raises_anything_else(
+        self, dialect: Dialect, said: dict[str, object], mutations: list[tuple[int, int]]
+    ) -> None:
+        raw = reduce(lambda done, mutation: _mutated(done, *mutation), mutations, json.dumps(said).encode())
+        assert isinstance(_reading_or_none(dialect, raw, whole=False), Reading | None)
+        assert isinstance(_reading_or_none(dialect, raw, whole=True), Reading | None)
