@@ -16,16 +16,21 @@ TOLERANCE_RATIO = 0.01
 """By how much a report may exceed the wire: two clocks, two roundings, one scheduler tick."""
 
 
-def close_ledger(marks: Marks, *, streaming: bool, report: EngineReport | None, late: bool = False) -> Ledger | None:
+def close_ledger(
+    marks: Marks, *, streaming: bool, report: EngineReport | None, reason: Reason = Reason.IN_BAND
+) -> Ledger | None:
     """Split one whole request into phases, or return None where its marks do not reach from body to flush.
 
-    `report`: the engine's word on this very request, None where there is none. `late`: it came after the stream.
+    `report`: the engine's word on this very request. `reason`: how it came, or where it is None, why there is none; an
+    absent report that came in-band is `no_report`.
     """
+    if report is None and reason in (Reason.IN_BAND, Reason.LATE_REPORT):
+        reason = Reason.NO_REPORT
     if marks.received_at is None or marks.flushed_at is None:
         return None
     e2e_seconds = marks.flushed_at - marks.received_at
     if not streaming:
-        return _whole(e2e_seconds, report, late=late)
+        return _whole(e2e_seconds, report, reason)
     if marks.first_token_at is None or marks.last_token_at is None:
         return Ledger((Share(Phase.UNATTRIBUTED, e2e_seconds, Source.WIRE),), e2e_seconds, None, 0.0, Reason.NO_TOKEN)
     wire = _Wire(
@@ -34,7 +39,7 @@ def close_ledger(marks: Marks, *, streaming: bool, report: EngineReport | None, 
         delivery_seconds=marks.flushed_at - marks.first_token_at,
         decode_seconds=marks.last_token_at - marks.first_token_at - marks.paused_seconds,
     )
-    split, reason = _believed(report, wire.ttft_seconds, late=late)
+    split, reason = _believed(report, wire.ttft_seconds, reason)
     if split is None or report is None:
         return _unsplit_stream(wire, reason)
     return _split_stream(wire, split, report.decode_seconds, reason)
@@ -84,10 +89,10 @@ def _split_stream(
     return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, held, reason)
 
 
-def _believed(report: EngineReport | None, ttft: float, *, late: bool) -> tuple[tuple[float, float] | None, Reason]:
+def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple[tuple[float, float] | None, Reason]:
     """Queue and prefill as far as the wire allows, or None and why not."""
     if report is None:
-        return None, Reason.NO_REPORT
+        return None, reason
     if report.queue_seconds is None or report.prefill_seconds is None:
         return None, Reason.REPORT_INCOMPLETE
     queue, prefill = report.queue_seconds, report.prefill_seconds
@@ -97,18 +102,14 @@ def _believed(report: EngineReport | None, ttft: float, *, late: bool) -> tuple[
     if excess > 0:
         prefill = max(0.0, prefill - excess)
         queue = ttft - prefill
-    return (queue, prefill), Reason.LATE_REPORT if late else Reason.IN_BAND
+    return (queue, prefill), reason
 
 
-def _whole(e2e_seconds: float, report: EngineReport | None, *, late: bool) -> Ledger:
+def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> Ledger:
     """A non-streamed request: what the engine reports, and the rest unattributed."""
-    if report is None:
-        return _unsplit(e2e_seconds, Reason.NO_REPORT)
-    if report.queue_seconds is None or report.prefill_seconds is None:
-        return _unsplit(e2e_seconds, Reason.REPORT_INCOMPLETE)
-    decode = report.decode_seconds or 0.0
-    split, reason = _believed(report, e2e_seconds - decode, late=late)
-    if split is None:
+    decode = 0.0 if report is None or report.decode_seconds is None else report.decode_seconds
+    split, reason = _believed(report, e2e_seconds - decode, reason)
+    if split is None or report is None:
         return _unsplit(e2e_seconds, reason)
     queue, prefill = split
     shares = [Share(Phase.QUEUE, queue, Source.ENGINE), Share(Phase.PREFILL, prefill, Source.ENGINE)]

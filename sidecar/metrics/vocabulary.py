@@ -4,6 +4,7 @@ Knows every value that a label can have where the code decides it. Refuses to kn
 prompt buckets and models are told by the config or the engine, and everything else becomes their fallback.
 """
 
+from sidecar.engines.usage_chunk import NotAsked
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.metrics.declaration import Label
 from sidecar.timeline.outcome import Outcome, Stage
@@ -88,18 +89,7 @@ FAILURE_REASONS = (
 )
 """The words of `x-sidecar-error`; a test holds them to the relay's own table."""
 
-USAGE_RESULTS = (
-    "spliced",
-    "already_wanted",
-    "declined",
-    "unclear",
-    "beyond_bound",
-    "not_streamed",
-    "api_has_none",
-    "encoded_request",
-    "engine_not_proven",
-    "off",
-)
+USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
 """What became of asking for the usage chunk, one per inference request."""
 
 OVERFLOWING = (

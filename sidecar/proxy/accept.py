@@ -150,16 +150,18 @@ class ClientConnection(asyncio.Protocol):
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
-        if self._waiting or (self.exchange is not None and self.exchange.upload_complete):
+        if self._waiting or not self._may_take():
             self._waiting.append(part)
             self._waiting_bytes += len(part) if isinstance(part, bytes) else 1024
             self._update_reading()
         else:
             self._take(part, self._at)
 
+    def _may_take(self) -> bool:
+        """No request is being answered, or the one that is has not been read to its end."""
+        return not self._closing and (self.exchange is None or not self.exchange.upload_complete)
+
     def _take(self, part: Part, at: float) -> None:
-        if self._closing:
-            return
         if isinstance(part, RequestHead):
             self._begin(part, at)
         elif self.exchange is not None:
@@ -190,8 +192,10 @@ class ClientConnection(asyncio.Protocol):
         self._idle_since = self.traffic.clock()
         if rest := self.early_tunnel_bytes():
             self._read(rest, self._idle_since)
-        at = self.traffic.clock()
-        while self._waiting and not self._closing and not (self.exchange is not None and self.exchange.upload_complete):
+        self._take_waiting(self._idle_since)
+
+    def _take_waiting(self, at: float) -> None:
+        while self._waiting and self._may_take():
             part = self._waiting.pop(0)
             self._waiting_bytes -= len(part) if isinstance(part, bytes) else 1024
             self._take(part, at)

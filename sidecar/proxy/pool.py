@@ -90,6 +90,10 @@ class EnginePool:
                 return sock
         raise failure or OSError(f"no address for {self.host}")
 
+    def keep_for(self, idle_seconds: float) -> None:
+        """A new configured limit, from now on."""
+        self.configured_idle_seconds = self.idle_seconds = idle_seconds
+
     def put(self, connection: EngineConnection) -> None:
         """Keep a connection whose last message ended exactly."""
         connection.idle_since = self.clock()

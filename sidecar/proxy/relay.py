@@ -255,20 +255,22 @@ class Exchange:
         if out and self._response is not None:
             self.watch.head(at, self._response)
         cutting = self.watch.cuts
-        out += self._for_client(self._cut(at, pieces) if cutting else pieces)
+        out += self._for_client(self._cut(pieces) if cutting else pieces)
         if out:
             self.client.write(b"".join(out))
             self.traffic.wrote(at)
-        if pieces and not cutting and not self.tunnel:
+        if cutting:
+            self.watch.seen(at)
+        elif pieces and not self.tunnel:
             self.watch.feed(at, b"".join(pieces))
         if self.tunnel:
             self.client_tunnel(self.client.early_tunnel_bytes())
         elif self._response_complete:
             self._answered(at)
 
-    def _cut(self, at: float, pieces: list[bytes]) -> list[bytes]:
+    def _cut(self, pieces: list[bytes]) -> list[bytes]:
         """What is left of the body without the usage chunk that this client had not asked for."""
-        kept = [self.watch.cut(at, piece) for piece in pieces]
+        kept = [self.watch.cut(piece) for piece in pieces]
         if self._response_complete:
             kept.append(self.watch.cut_rest())
         return [piece for piece in kept if piece]

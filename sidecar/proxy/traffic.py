@@ -68,6 +68,8 @@ class Traffic:
         self.engine_authority = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode() + b":%d" % pool.port
         self.draining = False
         self.in_flight = 0
+        self.engine_heard_at = float("-inf")
+        """When the engine last sent a byte."""
         self._watch = watch
         self._dropped = dropped
         self._connections: set[ClientConnection] = set()
@@ -161,6 +163,7 @@ class Traffic:
 
     def wrote(self, read_at: float) -> None:
         """Bytes that were read at `read_at` have just been written: time one write in `OVERHEAD_SAMPLE`."""
+        self.engine_heard_at = read_at
         self._writes += 1
         if self._writes % OVERHEAD_SAMPLE == 0:
             self._overhead(self.clock() - read_at)

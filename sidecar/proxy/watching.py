@@ -31,8 +31,18 @@ class Watch(Protocol):
     def connected(self, seconds: float) -> None: ...
     def head(self, at: float, head: ResponseHead) -> None: ...
     def feed(self, at: float, data: bytes) -> None: ...
-    def cut(self, at: float, data: bytes) -> bytes: ...
-    def cut_rest(self) -> bytes: ...
+    def cut(self, data: bytes) -> bytes:
+        """What of `data`, and of what was held back before, goes to the client now. Observing waits for `seen`."""
+        ...
+
+    def cut_rest(self) -> bytes:
+        """The stream is over: what is still held back. Must not fail."""
+        ...
+
+    def seen(self, at: float) -> None:
+        """What was cut at `at` has been written."""
+        ...
+
     def paused(self, at: float) -> None: ...
     def resumed(self, at: float) -> None: ...
     def ended(self, at: float) -> None: ...
@@ -56,11 +66,13 @@ class Unwatched:
     def head(self, at: float, head: ResponseHead) -> None: ...
     def feed(self, at: float, data: bytes) -> None: ...
 
-    def cut(self, at: float, data: bytes) -> bytes:  # noqa: ARG002  the hook's shape
+    def cut(self, data: bytes) -> bytes:
         return data
 
     def cut_rest(self) -> bytes:
         return b""
+
+    def seen(self, at: float) -> None: ...
 
     def paused(self, at: float) -> None: ...
     def resumed(self, at: float) -> None: ...
@@ -124,17 +136,19 @@ class Guarded:
         except Exception:  # noqa: BLE001  the promise of this class
             self._failed()
 
-    def cut(self, at: float, data: bytes) -> bytes:
+    def cut(self, data: bytes) -> bytes:
         if not self._blind:
             try:
-                kept = self._inner.cut(at, data)
+                return self._inner.cut(data)
             except Exception:  # noqa: BLE001  the promise of this class
                 self._failed()
-                # What had been held back before goes first; it is a plain buffer that cannot fail.
+                # It failed before it took this piece: what had been held back goes first.
                 return self._inner.cut_rest() + data
-            self.done = self._inner.done
-            return kept
         return data
+
+    def seen(self, at: float) -> None:
+        self._tell(self._inner.seen, at)
+        self.done = self._inner.done
 
     def cut_rest(self) -> bytes:
         return self._inner.cut_rest()

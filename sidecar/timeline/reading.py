@@ -55,6 +55,8 @@ class Dialect(Protocol):
     """One API's way of saying things. Stateless, so one instance serves every request."""
 
     name: str
+    has_usage_option: bool
+    """Usage comes in a stream only if `stream_options.include_usage` asks for it."""
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""

@@ -64,6 +64,7 @@ class AnthropicMessages:
     """Messages, streamed and whole."""
 
     name = "anthropic_messages"
+    has_usage_option = False
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""

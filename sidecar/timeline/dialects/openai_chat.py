@@ -64,6 +64,7 @@ class OpenAIChat:
     """Chat completions, streamed and whole."""
 
     name = "openai_chat"
+    has_usage_option = True
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""

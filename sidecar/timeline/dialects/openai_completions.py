@@ -42,6 +42,7 @@ class OpenAICompletions:
     """Text completions, streamed and whole."""
 
     name = "openai_completions"
+    has_usage_option = True
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""

@@ -54,6 +54,7 @@ class OpenAIResponses:
     """Responses, streamed and whole."""
 
     name = "openai_responses"
+    has_usage_option = False
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""

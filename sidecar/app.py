@@ -1,0 +1,301 @@
+"""The hallway: the one place that knows every room. Builds them from a config, and owns the order of starting and stopping.
+
+Starting: logs, metrics, what is known of the engine, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): not
+ready at once; still serving for the lame-duck time; then no new connections; then waiting for streams until the grace,
+which counts from the signal, is over; then the pending ledgers are closed, while /metrics still answers.
+"""
+
+import asyncio
+import platform
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+import uvloop
+
+from sidecar import __version__
+from sidecar.admin.listener import AdminListener
+from sidecar.admin.pages import Facts
+from sidecar.classify.lane import LaneRules
+from sidecar.classify.length import PromptBuckets
+from sidecar.config import Config, restart_needed
+from sidecar.config_file import ConfigErrors
+from sidecar.engines.engine import Engine
+from sidecar.engines.probe import Prober
+from sidecar.ledger.account import Reason
+from sidecar.lifecycle import Life, Readiness
+from sidecar.log import Logs
+from sidecar.log_text import allowed_headers
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.in_flight import InFlight, LaneInFlight
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.traffic import Limits, Traffic
+from sidecar.watch import Watchers
+
+
+LAG_SECONDS = 0.25
+"""How often the loop's own lateness is measured."""
+LAST_SCRAPE_SECONDS = 0.5
+"""/metrics answers for this long after the last ledger was closed."""
+
+log = structlog.get_logger()
+
+
+def run(config: Config, reload: Callable[[], Config]) -> int:
+    """Serve until told to stop. Returns the exit code: 0 after an orderly end, 1 where a listener could not be bound."""
+    return uvloop.run(App(config, reload).serve())
+
+
+class App:
+    """One process: one engine, one traffic listener, one admin listener."""
+
+    def __init__(
+        self, config: Config, reload: Callable[[], Config], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.config = config
+        self._load = reload
+        self._clock = clock
+        self._began_at = clock()
+        self._stop = asyncio.Event()
+        self._reload_refused: str | None = None
+        self.logs = Logs.set_up(config.log)
+        self.metrics = Metrics(
+            lanes=config.lanes.declared,
+            prompt_buckets=PromptBuckets(config.prompt_buckets.edges).labels,
+            models=config.engine.models,
+            constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
+            inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
+        )
+        self.recorder = Recorder(self.metrics)
+        self.inside = InFlight(self.metrics)
+        self.readiness = Readiness()
+        self.engine = Engine(config.engine.kind, config.engine.models, self.recorder.admit_models)
+        self.watchers = Watchers(
+            rules=LaneRules(config.lanes),
+            buckets=PromptBuckets(config.prompt_buckets.edges),
+            recorder=self.recorder,
+            in_flight=self.inside,
+            engine=self.engine,
+            log=self.logs.request,
+            headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
+            unix=time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
+            max_event_bytes=config.proxy.max_event_bytes,
+            include_usage=config.proxy.include_usage == "auto",
+        )
+        address = config.engine.address
+        self.traffic = Traffic(
+            limits_of(config),
+            EnginePool(
+                address.host,
+                address.port,
+                clock=clock,
+                idle_seconds=config.engine.pool_idle_seconds,
+                max_headers=config.proxy.max_headers,
+                receive_buffer_bytes=config.proxy.client_buffer_bytes,
+            ),
+            clock=clock,
+            watch=self.watchers.watch,
+            dropped=self.recorder.dropped,
+            refused=self._refused,
+            overhead=self.recorder.overhead,
+        )
+        self.admin = AdminListener(self, self.metrics, clock)
+        self.prober = Prober(config.engine.url, self.engine, self.readiness, clock=clock, changed=self._engine_changed)
+        self._state_at_scrape()
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> int:
+        """From the first listener to the last line of the log."""
+        config = self.config
+        try:
+            admin = await self.admin.start(config.web.address.host, config.web.address.port)
+            traffic = await self.traffic.listen(config.proxy.address.host, config.proxy.address.port)
+        except OSError as error:
+            log.error(
+                "listen_failed",
+                why=error.strerror or str(error),
+                hint="Is the port taken? --proxy.listen-address and --web.listen-address choose others.",
+            )
+            await self._end([])
+            return 1
+        self._reload_gauges(succeeded=True)
+        log.info(
+            "listening", traffic=_shown(traffic), admin=_shown(admin[0]), engine=config.engine.url, version=__version__
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self.traffic.spawn(self._reload_on_signal()))
+        tasks = [
+            loop.create_task(self.prober.run()),
+            loop.create_task(self._measure_lag()),
+            loop.create_task(self._expire()),
+        ]
+        await self._stop.wait()
+        await self._shut_down()
+        await self._end(tasks)
+        return 0
+
+    async def _shut_down(self) -> None:
+        shutdown, began_at = self.config.shutdown, self._clock()
+        self.readiness.life = Life.LAME_DUCK
+        log.info("lame_duck", seconds=shutdown.lame_duck_seconds, in_flight=self.traffic.in_flight)
+        self.traffic.drain()
+        await self._wait_until(began_at + shutdown.lame_duck_seconds, idle=False)
+        self.readiness.life = Life.DRAINING
+        self.traffic.stop_accepting()
+        log.info("draining", in_flight=self.traffic.in_flight)
+        await self._wait_until(began_at + shutdown.grace_seconds, idle=True)
+        if self.traffic.in_flight:
+            log.warning("grace_over", cut_short=self.traffic.in_flight)
+            self.traffic.abandon()
+        self.watchers.pending.close_all(Reason.SHUTDOWN)
+        await asyncio.sleep(LAST_SCRAPE_SECONDS)
+
+    async def _wait_until(self, until: float, *, idle: bool) -> None:
+        """Wait, but not for what nobody needs: once idle, draining is over."""
+        while self._clock() < until and not (idle and self.traffic.in_flight == 0):  # noqa: ASYNC110  twenty looks a second at two facts
+            await asyncio.sleep(min(0.05, max(0.0, until - self._clock())))
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.traffic.close()
+        await self.admin.stop()
+        log.info("stopped")
+        self.logs.close()
+
+    async def _measure_lag(self) -> None:
+        observe = self.metrics.histogram(c.EVENT_LOOP_LAG_SECONDS).child().observe
+        while True:
+            due_at = self._clock() + LAG_SECONDS
+            await asyncio.sleep(LAG_SECONDS)
+            observe(max(0.0, self._clock() - due_at))
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.watchers.pending.expire(self._clock())
+
+    # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether traffic may come, and why."""
+        self.readiness.heard(self.traffic.engine_heard_at)
+        return self.readiness.ready(self._clock())
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether this process works: a loop that answers this question does."""
+        return True, "healthy"
+
+    def facts(self) -> Facts:
+        """What the landing page says about the process."""
+        kind = self.engine.kind if self.engine.kind != "auto" else "kind not known yet"
+        version = f" {self.engine.version}" if self.engine.version else ""
+        notes = [] if self._reload_refused is None else [f"The last reload was refused: {self._reload_refused}"]
+        return Facts(
+            version=__version__,
+            engine=f"{self.config.engine.url} ({kind}{version})",
+            uptime_seconds=self._clock() - self._began_at,
+            config="the config before the refused reload" if notes else "as loaded",
+            notes=tuple(notes),
+        )
+
+    def in_flight(self) -> Mapping[str, LaneInFlight]:
+        """Lane to who is inside now."""
+        return self.inside.by_lane(self._clock())
+
+    async def reload(self) -> list[str]:
+        """Load the config again; a bad one, or one that needs a restart, is refused and the old one stays in force."""
+        try:
+            config = await asyncio.to_thread(self._load)
+        except ConfigErrors as errors:
+            return self._refuse_reload(list(errors.lines))
+        fixed = restart_needed(self.config, config)
+        if fixed:
+            return self._refuse_reload(
+                [f"{key}: cannot change while the process runs; restart the sidecar" for key in fixed]
+            )
+        self.config = config
+        self.recorder.admit_lanes(config.lanes.declared)
+        self.watchers.rules = LaneRules(config.lanes)
+        self.watchers.include_usage = config.proxy.include_usage == "auto"
+        self.watchers.max_event_bytes = config.proxy.max_event_bytes
+        self.traffic.limits = limits_of(config)
+        self.traffic.pool.keep_for(config.engine.pool_idle_seconds)
+        self.logs.apply(config.log)
+        self._reload_refused = None
+        self._reload_gauges(succeeded=True)
+        log.info("config_reloaded")
+        return []
+
+    def _refuse_reload(self, errors: list[str]) -> list[str]:
+        self._reload_refused = errors[0]
+        self._reload_gauges(succeeded=False)
+        log.error("config_reload_refused", errors=errors)
+        return errors
+
+    async def _reload_on_signal(self) -> None:
+        await self.reload()
+
+    # --- metrics of the process itself ---------------------------------------------------------------------------------------
+
+    def _reload_gauges(self, *, succeeded: bool) -> None:
+        self.metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
+        if succeeded:
+            self.metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
+
+    def _engine_changed(self) -> None:
+        engine = self.engine
+        self.metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
+        if engine.kind not in ("auto", "none"):
+            self.metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
+        log.info("engine", up=engine.up, kind=engine.kind, version=engine.version, models=list(engine.models))
+
+    def _refused(self, failure: Failure) -> None:
+        self.recorder.failed(failure.reason)
+
+    def _state_at_scrape(self) -> None:
+        metrics = self.metrics
+        metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version())
+        connections = metrics.gauge(c.OPEN_CONNECTIONS)
+
+        def look(_at: float) -> None:
+            metrics.gauge(c.READY).child().set(int(self.ready()[0]))
+            metrics.gauge(c.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
+            metrics.gauge(c.OPEN_LEDGERS).child().set(len(self.watchers.pending))
+            connections.child("client").set(self.traffic.open_connections)
+            connections.child("engine").set(self.traffic.pool.open_connections)
+
+        metrics.before_scrape(look)
+
+
+def limits_of(config: Config) -> Limits:
+    """What the traffic room needs of a config."""
+    proxy, engine = config.proxy, config.engine
+    return Limits(
+        max_in_flight=proxy.max_in_flight,
+        max_head_bytes=proxy.max_head_bytes,
+        max_headers=proxy.max_headers,
+        max_body_bytes=proxy.max_body_bytes,
+        look_in_bytes=proxy.look_in_bytes,
+        client_buffer_bytes=proxy.client_buffer_bytes,
+        head_timeout_seconds=proxy.head_timeout_seconds,
+        keep_alive_seconds=proxy.keep_alive_seconds,
+        body_gap_timeout_seconds=proxy.body_gap_timeout_seconds,
+        client_write_timeout_seconds=proxy.client_write_timeout_seconds,
+        connect_timeout_seconds=engine.connect_timeout_seconds,
+        first_byte_timeout_seconds=engine.first_byte_timeout_seconds,
+        gap_timeout_seconds=engine.gap_timeout_seconds,
+    )
+
+
+def _shown(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,58 @@
+"""What is known of the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
+
+Plain facts and no I/O; whoever asks the engine (`probe.py`) tells them here, and the watch of each request reads them.
+Until the engine has said what it is, it is asked for nothing and believed to report nothing.
+"""
+
+from collections.abc import Callable, Sequence
+
+
+OTHER = "other"
+
+
+class Engine:
+    """The engine as far as it is known. `kind` is "auto" until it is found out."""
+
+    def __init__(
+        self, kind: str, models: Sequence[str] = (), on_models: Callable[[Sequence[str]], None] | None = None
+    ) -> None:
+        """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known."""
+        self.kind = kind
+        self.models = tuple(models)
+        self.version: str | None = None
+        self.up: bool | None = None
+        """None until asked."""
+        self.null_usage = False
+        self._fixed = bool(models)
+        self._on_models = on_models
+
+    @property
+    def reports(self) -> bool:
+        """Per-request figures in its answers may be believed to be what `sidecar/engines/` says they are."""
+        return self.kind == "vllm"
+
+    @property
+    def accepts_include_usage(self) -> bool:
+        """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+        return self.kind == "vllm" and not self.null_usage
+
+    def is_kind(self, kind: str) -> None:
+        """The engine told what it is."""
+        self.kind = kind
+
+    def adds_null_usage(self) -> None:
+        """It was seen to answer include_usage in every chunk: it is not asked again."""
+        self.null_usage = True
+
+    def serves(self, models: Sequence[str]) -> None:
+        """The engine told its models. Where the config states them, the config's word stands."""
+        if not self._fixed and tuple(models) != self.models:
+            self.models = tuple(models)
+            if self._on_models is not None:
+                self._on_models(self.models)
+
+    def model_of(self, asked: str | None) -> str:
+        """The label for what a client asked for: a model that is served, or `other`. Unsaid, it is the one that is served."""
+        if asked is None:
+            return self.models[0] if len(self.models) == 1 else OTHER
+        return asked if asked in self.models else OTHER

@@ -1,0 +1,61 @@
+"""Whether traffic may come: from the first answer of the engine to the last second of shutting down. Pure; instants are passed in.
+
+Readiness latches once the engine has answered. After that it drops only when several health checks in a row have failed
+*and* no byte has come from the engine for some time: an engine that streams to a hundred clients and is too busy for
+`/health` is not down, and taking its pod out would only move the overload to the next one.
+"""
+
+from enum import StrEnum
+
+
+FAILED_CHECKS = 3
+SILENCE_SECONDS = 15.0
+"""Longer than any health check interval, shorter than the time a user waits before trying again."""
+
+
+class Life(StrEnum):
+    """Where in its life the process is."""
+
+    SERVING = "serving"
+    LAME_DUCK = "lame_duck"
+    """Not ready, still accepting: load balancers have to notice first."""
+    DRAINING = "draining"
+    """Accepting nothing new, finishing what is in flight."""
+
+
+class Readiness:
+    """What `/-/ready` says, and why."""
+
+    def __init__(self) -> None:
+        self.life = Life.SERVING
+        self._answered = False
+        self._failed_in_a_row = 0
+        self._heard_at = float("-inf")
+
+    def answered(self, at: float) -> None:
+        """The engine's health check was answered well."""
+        self._answered = True
+        self._failed_in_a_row = 0
+        self._heard_at = max(self._heard_at, at)
+
+    def failed(self) -> None:
+        """The engine's health check failed or took too long."""
+        self._failed_in_a_row += 1
+
+    def heard(self, at: float) -> None:
+        """A byte came from the engine at this instant."""
+        self._heard_at = max(self._heard_at, at)
+
+    def ready(self, at: float) -> tuple[bool, str]:
+        """Whether traffic may come now, and the reason in words."""
+        if self.life is not Life.SERVING:
+            return False, f"shutting down ({self.life.value})"
+        if not self._answered:
+            return False, "the engine has not answered yet"
+        silent_seconds = at - self._heard_at
+        if self._failed_in_a_row >= FAILED_CHECKS and silent_seconds > SILENCE_SECONDS:
+            return (
+                False,
+                f"the engine failed {self._failed_in_a_row} health checks and has been silent for {silent_seconds:.0f} s",
+            )
+        return True, "ready"
