@@ -1,0 +1,235 @@
+"""One look at a request body finds what classifies it, as the engine would read it, and no body can make it raise."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.classify.body import BLIND, Asked, Look, look
+from sidecar.classify.top_level import MAX_TOKENS
+
+
+def seen(**body: object) -> Look:
+    return look(json.dumps(body).encode(), whole=True)
+
+
+CHAT = {
+    "model": "llama",
+    "messages": [{"role": "user", "content": "hi"}],
+    "stream": True,
+    "max_tokens": 7,
+    "user": "ada",
+    "priority": -2,
+    "service_tier": "flex",
+}
+
+
+class TestAWholeBody:
+    def test_says_what_it_says(self) -> None:
+        assert seen(**CHAT) == Look(
+            whole=True,
+            model="llama",
+            stream=True,
+            max_tokens=7,
+            user="ada",
+            priority=-2,
+            service_tier="flex",
+            choices=1,
+            usage_asked=Asked.UNSAID,
+            text_bytes=len(json.dumps(CHAT["messages"])),
+        )
+
+    def test_says_nothing_where_nothing_stands(self) -> None:
+        assert look(b" {} ", whole=True) == Look(whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0)
+
+    def test_keeps_to_the_last_of_duplicate_keys_as_python_does(self) -> None:
+        body = b'{"model":"a","stream":false,"model":"b","str\\u0065am":true}'
+
+        assert (json.loads(body)["model"], json.loads(body)["stream"]) == ("b", True)
+        assert (look(body, whole=True).model, look(body, whole=True).stream) == ("b", True)
+        assert (look(body[:-1], whole=False).model, look(body + b" ", whole=False).stream) == ("b", True)
+
+    @pytest.mark.parametrize("odd", [None, 3, "yes", [], {}, 1.5])
+    def test_takes_no_odd_type_for_a_value(self, odd: object) -> None:
+        found = seen(model=[odd], stream=odd, max_tokens=[odd], user={"a": odd}, priority=str(odd), service_tier=[odd])
+
+        assert found == Look(whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0)
+
+    def test_takes_no_bool_for_a_number(self) -> None:
+        found = seen(max_tokens=True, priority=False, n=True)
+
+        assert (found.max_tokens, found.priority, found.choices) == (None, None, None)
+
+    @pytest.mark.parametrize(
+        ("stated", "expected"),
+        [
+            ({"max_completion_tokens": 5}, 5),
+            ({"max_output_tokens": 6}, 6),
+            ({"max_tokens": 7, "max_completion_tokens": 5}, 5),
+            ({"max_tokens": 7, "max_completion_tokens": None}, 7),
+            ({"max_tokens": -1}, None),
+        ],
+    )
+    def test_has_one_bound_on_tokens_by_whichever_name(self, stated: dict[str, object], expected: int | None) -> None:
+        assert seen(**stated).max_tokens == expected
+
+    def test_does_not_keep_a_name_that_is_none(self) -> None:
+        assert seen(model="x" * 2000, user="x" * 2000) == Look(
+            whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0
+        )
+
+
+class TestChoices:
+    @pytest.mark.parametrize(
+        ("stated", "expected"),
+        [
+            ({}, 1),
+            ({"n": None}, 1),
+            ({"n": 3}, 3),
+            ({"n": 0}, None),
+            ({"n": "2"}, None),
+            ({"prompt": "a"}, 1),
+            ({"prompt": ["a"]}, 1),
+            ({"prompt": ["a", "b,]"], "n": 2}, 4),
+            ({"prompt": [[1, 2], [3], []]}, 3),
+            ({"prompt": [1, 2, 3]}, 1),
+            ({"prompt": []}, None),
+            ({"prompt": None}, 1),
+            ({"prompt": {"id": "pmpt_1"}}, 1),
+            ({"prompt": [""] * (MAX_TOKENS + 1)}, None),
+        ],
+    )
+    def test_are_n_times_the_prompts(self, stated: dict[str, object], expected: int | None) -> None:
+        assert seen(**stated).choices == expected
+
+
+class TestUsageAsked:
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (None, Asked.UNSAID),
+            ({}, Asked.UNSAID),
+            ({"continuous_usage_stats": True}, Asked.UNSAID),
+            ({"include_usage": True}, Asked.WANTED),
+            ({"include_usage": False}, Asked.DECLINED),
+            ({"include_usage": None}, Asked.UNCLEAR),
+            ({"include_usage": "true"}, Asked.UNCLEAR),
+            ([], Asked.UNCLEAR),
+            ("x", Asked.UNCLEAR),
+        ],
+    )
+    def test_is_what_the_client_said(self, options: object, expected: Asked) -> None:
+        assert seen(stream_options=options).usage_asked == expected
+
+
+class TestText:
+    def test_is_counted_over_every_api(self) -> None:
+        assert seen(prompt="abc").text_bytes == 5
+        assert seen(input="abcd", instructions="ef").text_bytes == 10
+        assert seen(system="ab", messages=[]).text_bytes == 6
+        assert seen(messages=[1], tools=[2]).text_bytes == 6
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
+            {"type": "image", "source": {"type": "base64", "data": "aaaa"}},
+            {"type": "input_audio", "input_audio": {"data": "aaaa"}},
+            {"type": "text", "text": "data:image/png;base64,aaaa"},
+        ],
+    )
+    def test_beside_media_measures_nothing(self, part: dict[str, object]) -> None:
+        assert seen(messages=[{"role": "user", "content": [part]}]).text_bytes is None
+
+    def test_that_only_talks_about_media_is_text(self) -> None:
+        message = {"role": "user", "content": 'write {"type": "image_url"} for me'}
+
+        assert seen(messages=[message]).text_bytes == len(json.dumps([message]))
+
+    def test_given_as_token_ids_is_counted_exactly(self) -> None:
+        assert (seen(prompt=[5, 6, 7]).prompt_tokens, seen(prompt=[5, 6, 7]).text_bytes) == (3, None)
+        assert (seen(prompt=[[5, 6], [7]]).prompt_tokens, seen(prompt=[[5, 6], [7]]).text_bytes) == (None, None)
+        assert seen(prompt="5, 6, 7").prompt_tokens is None
+
+
+class TestABeginning:
+    def test_says_what_ends_within_it(self) -> None:
+        body = b'{"model": "llama", "stream" : true,"messages":[{"content":"a]}\\"","x":[1,{}]}],"user":"ada","max_tokens":12'
+
+        assert look(body, whole=False) == Look(model="llama", stream=True, user="ada")
+        assert look(body + b"3,", whole=False).max_tokens == 123
+
+    def test_of_a_body_that_is_no_json_is_read_as_far_as_it_goes(self) -> None:
+        assert look(b'{"model":"llama","stream":true,"x":NaN,"user":"ada",', whole=True) == Look(
+            model="llama", stream=True, user="ada"
+        )
+
+    def test_ends_at_a_value_that_does_not_end(self) -> None:
+        for value in (b'"ll', b'"ll\\', b"[1", b'{"a":"}', b"tru", b"-1", b""):
+            assert look(b'{"stream":true,"model":' + value, whole=False) == Look(stream=True)
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b" ", b"[", b"null", b'"model"', b"\xff\xfe{", b"{]", b"{,", b'{"model"}', b'{"model":}', b"{\x00"],
+    )
+    def test_that_is_nothing_says_nothing(self, body: bytes) -> None:
+        assert (look(body, whole=False), look(body, whole=True)) == (BLIND, BLIND)
+
+    @pytest.mark.parametrize("bomb", [b'{"a":' * 200_000, b'{"a":' + b"[" * 1_000_000, b'{"a":' + b"[]," * 300_000])
+    def test_of_a_nesting_bomb_is_given_up(self, bomb: bytes) -> None:
+        assert (look(bomb, whole=False), look(bomb, whole=True)) == (BLIND, BLIND)
+
+    def test_behind_which_numbers_are_huge_says_nothing_of_them(self) -> None:
+        huge = b"9" * 100_000
+
+        assert look(b'{"max_tokens":' + huge + b',"model":"a"}', whole=False) == Look(model="a")
+        assert look(b'{"max_tokens":' + huge + b',"model":"a"}', whole=True) == Look(model="a")
+
+    def test_with_characters_that_are_none_says_nothing_of_them(self) -> None:
+        assert look(b'{"user":"\xff","model":"\\ud800","stream":true,', whole=False) == Look(stream=True)
+
+
+KEYS = st.sampled_from(
+    ["model", "stream", "max_tokens", "n", "prompt", "messages", "stream_options", "user", "priority", "x", "\u00e9"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(body=st.binary(max_size=60), whole=st.booleans())
+def test_random_bytes_never_raise(body: bytes, whole: bool) -> None:
+    assert look(body, whole=whole).whole in (whole, False)
+    assert look(b'{"' + body, whole=whole).whole in (whole, False)
+
+
+@given(said=st.dictionaries(KEYS, VALUES), at=st.integers(0, 400), byte=st.integers(0, 255))
+def test_mutated_json_never_raises(said: dict[str, object], at: int, byte: int) -> None:
+    raw = json.dumps(said).encode()
+    place = at % len(raw)
+    mutated = raw[:place] + bytes([byte]) + raw[place + 1 :]
+
+    assert isinstance(look(mutated, whole=True), Look)
+    assert isinstance(look(mutated, whole=False), Look)
+
+
+@given(said=st.dictionaries(KEYS, VALUES), cut=st.integers(0, 400))
+def test_a_beginning_never_contradicts_the_whole(said: dict[str, object], cut: int) -> None:
+    """The keys of a Python dict stand once, so what a beginning says is what the whole says."""
+    raw = json.dumps(said, allow_nan=False).encode() if _finite(said) else b"{}"
+    whole = look(raw, whole=True)
+    part = look(raw[:cut], whole=False)
+
+    for name in ("model", "stream", "max_tokens", "user", "priority", "service_tier"):
+        assert getattr(part, name) in (None, getattr(whole, name))
+
+
+def _finite(said: object) -> bool:
+    try:
+        json.dumps(said, allow_nan=False)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,303 @@
+"""Usage is asked for without rewriting the body, and its chunk cut out without delaying a token or losing a byte."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.classify.body import look
+from sidecar.engines.usage_chunk import MAX_HELD_BYTES, NotAsked, UsageCut, ask_for_usage
+from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.events import EventReader
+from tests.support.streams import STREAMS, dialect_of, written
+
+
+def asked(body: bytes, *, whole: bool = True) -> bytes | NotAsked:
+    return ask_for_usage(body, look(body, whole=whole))
+
+
+class TestAsking:
+    def test_inserts_the_key_right_after_the_opening_brace(self) -> None:
+        body = b' {\n "stream": true, "messages": ["h\\u00e9"] } '
+
+        assert (
+            asked(body) == b' {"stream_options":{"include_usage":true},\n "stream": true, "messages": ["h\\u00e9"] } '
+        )
+
+    def test_replaces_a_null(self) -> None:
+        assert asked(b'{"stream":true,"stream_options" : null ,"a":1}') == (
+            b'{"stream":true,"stream_options" : {"include_usage":true} ,"a":1}'
+        )
+
+    def test_replaces_the_null_that_counts(self) -> None:
+        body = b'{"stream_options":{"include_usage":false},"a":{"stream_options":null},"stream\\u005foptions":null,"stream":true}'
+
+        assert asked(body) == body.replace(
+            b'"stream\\u005foptions":null', b'"stream\\u005foptions":{"include_usage":true}'
+        )
+
+    def test_is_not_misled_by_the_word_in_a_prompt(self) -> None:
+        body = b'{"prompt":"\\"stream_options\\":null","x":{"stream_options":null},"stream":true}'
+
+        assert asked(body) == b'{"stream_options":{"include_usage":true},' + body[1:]
+
+    @pytest.mark.parametrize(
+        ("body", "reason"),
+        [
+            (b'{"stream":true,"stream_options":{"include_usage":true}}', NotAsked.ALREADY_ASKED),
+            (b'{"stream":true,"stream_options":{"include_usage":false}}', NotAsked.DECLINED),
+            (b'{"stream":true,"stream_options":{}}', NotAsked.ENGINE_DEFAULT),
+            (b'{"stream":true,"stream_options":{"continuous_usage_stats":false}}', NotAsked.ENGINE_DEFAULT),
+            (b'{"stream":true,"stream_options":[]}', NotAsked.UNCLEAR),
+            (b'{"stream":true,"stream_options":{"include_usage":1}}', NotAsked.UNCLEAR),
+            (b'{"stream":false}', NotAsked.NOT_STREAMED),
+            (b'{"stream":"true"}', NotAsked.NOT_STREAMED),
+            (b"{}", NotAsked.NOT_STREAMED),
+            (b'{"stream":true,"n":2}', NotAsked.SEVERAL_CHOICES),
+            (b'{"stream":true,"prompt":["a","b"]}', NotAsked.SEVERAL_CHOICES),
+            (b'{"stream":true,"n":"x"}', NotAsked.UNCLEAR),
+            (b'{"stream":true', NotAsked.NOT_WHOLE),
+            (b"[]", NotAsked.NOT_WHOLE),
+            (b"", NotAsked.NOT_WHOLE),
+            (b'{"stream":true,"x":[' + b"[]," * 20_000 + b'0],"stream_options":null}', NotAsked.UNCLEAR),
+        ],
+    )
+    def test_leaves_a_body_alone_and_says_why(self, body: bytes, reason: NotAsked) -> None:
+        assert asked(body) is reason
+
+    def test_leaves_the_beginning_of_a_long_body_alone(self) -> None:
+        assert asked(b'{"stream":true}', whole=False) is NotAsked.NOT_WHOLE
+
+    @given(
+        said=st.dictionaries(
+            st.text(max_size=4) | st.sampled_from(["stream_options", "n", "messages", "prompt"]),
+            st.none() | st.integers() | st.text(max_size=4) | st.lists(st.none() | st.text(max_size=4), max_size=2),
+        ),
+        indent=st.sampled_from([None, 0, 2]),
+        ascii_only=st.booleans(),
+    )
+    def test_adds_that_one_key_and_nothing_else(
+        self, said: dict[str, object], indent: int | None, ascii_only: bool
+    ) -> None:
+        body = json.dumps({**said, "stream": True}, indent=indent, ensure_ascii=ascii_only).encode(
+            "utf-8", "surrogatepass"
+        )
+        result = asked(body)
+
+        if isinstance(result, NotAsked):
+            return
+        before, after = json.loads(body), json.loads(result)
+        assert before.pop("stream_options", None) is None
+        assert after.pop("stream_options") == {"include_usage": True}
+        assert after == before
+        insertion = b'"stream_options":{"include_usage":true},'
+        assert body in (result.replace(insertion, b"", 1), result.replace(b'{"include_usage":true}', b"null", 1))
+
+
+def chunk(said: object, end: bytes = b"\n") -> bytes:
+    return b"data: " + json.dumps(said).encode() + end * 2
+
+
+def token(text: str = "a", index: int = 0, finish: str | None = None, **more: object) -> dict[str, object]:
+    return {"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}], **more}
+
+
+USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "metrics": {"queue_time_ms": 1.0}}
+DONE = b"data: [DONE]\n\n"
+
+
+def cutter(choices: int = 1) -> UsageCut:
+    dialect = dialect_for(b"/v1/chat/completions")
+    assert dialect is not None
+    return UsageCut(EventReader(dialect), choices)
+
+
+def passed(cut: UsageCut, *segments: bytes) -> bytes:
+    return b"".join(cut.feed(segment)[0] for segment in segments) + cut.finish()
+
+
+class TestCutting:
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+    def test_takes_out_the_usage_chunk_with_its_blank_line(self, end: bytes) -> None:
+        head, tail = chunk(token(), end) + chunk(token("b", finish="stop"), end), b"data: [DONE]" + end * 2
+
+        assert passed(cutter(), head + chunk(USAGE, end) + tail) == head + tail
+
+    def test_gives_the_readings_of_the_very_same_pass(self) -> None:
+        out, readings = cutter().feed(chunk(token(finish="stop")) + chunk(USAGE) + DONE)
+
+        assert written(readings) == [
+            "output=0 finished=0",
+            "usage(prompt=5 cached=? completion=2 reasoning=?) bare extras(metrics)",
+            "done",
+        ]
+        assert out == chunk(token(finish="stop")) + DONE
+
+    def test_a_cut_chunk_takes_the_lf_along_that_comes_later(self) -> None:
+        cut = cutter()
+        head = chunk(token(finish="stop"), b"\r\n")
+        usage = chunk(USAGE, b"\r\n")
+
+        assert [cut.feed(segment)[0] for segment in (head, usage[:-1], usage[-1:] + DONE)] == [head, b"", DONE]
+
+    def test_a_cut_chunk_takes_nothing_along_that_is_no_lf(self) -> None:
+        cut = cutter()
+        head = chunk(token(finish="stop"), b"\r")
+
+        assert passed(cut, head, chunk(USAGE, b"\r"), DONE) == head + DONE
+
+    def test_comments_are_passed_on_at_once(self) -> None:
+        cut = cutter()
+        head = chunk(token(finish="stop"))
+        usage = chunk(USAGE)
+        segments = [head, b": keep", b"-alive\n\n", b":\n", usage[:30], usage[30:], b": bye\n\n", DONE]
+
+        assert [cut.feed(segment)[0] for segment in segments] == [
+            *(head, b": keep", b"-alive\n\n", b":\n", b"", b"", b": bye\n\n", DONE)
+        ]
+
+    def test_holds_back_only_what_may_still_be_the_usage_chunk(self) -> None:
+        cut = cutter()
+        late = chunk(token("late"))
+        cut.feed(chunk(token(finish="stop")))
+
+        assert [cut.feed(segment)[0] for segment in (late[:9], late[9:-1], late[-1:])] == [b"", b"", late]
+
+    def test_waits_for_every_choice(self) -> None:
+        cut = cutter(choices=2)
+        first, second, more = token(index=0, finish="stop"), token(index=1, finish="stop"), chunk(token(index=1))
+        cut.feed(chunk(first))
+
+        assert cut.feed(more[:20])[0] == more[:20]
+        assert passed(cut, more[20:] + chunk(second) + chunk(USAGE) + DONE) == more[20:] + chunk(second) + DONE
+        assert cut.cut
+
+    def test_takes_out_one_chunk_only(self) -> None:
+        head = chunk(token(finish="stop"))
+
+        assert passed(cutter(), head + chunk(USAGE) + chunk(USAGE) + DONE) == head + chunk(USAGE) + DONE
+
+    def test_a_stream_cut_short_within_the_chunk_gives_back_what_was_held(self) -> None:
+        cut = cutter()
+        stream = chunk(token(finish="stop")) + chunk(USAGE)[:-1]
+
+        assert passed(cut, stream) == stream
+        assert not cut.cut
+
+    def test_an_event_too_long_to_hold_passes_and_says_so(self) -> None:
+        cut = cutter()
+        stream = chunk(token(finish="stop")) + chunk({**USAGE, "padding": "x" * (MAX_HELD_BYTES + 2000)}) + DONE
+
+        assert passed(cut, *(stream[at : at + 1000] for at in range(0, len(stream), 1000))) == stream
+        assert (cut.gave_up, cut.cut) == (True, False)
+
+
+class TestEnginesWithHabits:
+    def test_usage_before_the_finish_is_the_engines_own_and_stays(self) -> None:
+        cut = cutter()
+        usage = {"prompt_tokens": 5, "completion_tokens": 1}
+        stream = chunk(token(usage=usage)) + chunk(token(finish="stop", usage=usage)) + chunk(USAGE) + DONE
+
+        assert passed(cut, stream) == stream
+        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (True, False, False)
+
+    def test_usage_beside_the_finish_stays(self) -> None:
+        cut = cutter()
+        stream = chunk(token()) + chunk(token(finish="stop", usage={"prompt_tokens": 5})) + chunk(USAGE) + DONE
+
+        assert passed(cut, stream) == stream
+        assert cut.engine_forces_usage
+
+    def test_a_usage_chunk_before_the_finish_stays(self) -> None:
+        cut = cutter()
+        stream = chunk(USAGE) + chunk(token(finish="stop")) + DONE
+
+        assert passed(cut, stream) == stream
+        assert cut.engine_forces_usage
+
+    def test_null_usage_in_every_chunk_stays_and_so_does_the_last_one(self) -> None:
+        cut = cutter()
+        stream = chunk(token(usage=None)) + chunk(token(finish="stop", usage=None)) + chunk(USAGE) + DONE
+
+        assert passed(cut, stream) == stream
+        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (False, True, False)
+
+
+class TestRecordings:
+    def test_a_real_stream_with_usage_becomes_the_stream_without(self) -> None:
+        """Two recordings of one seeded request: with usage asked for and cut out, and never asked for.
+
+        They differ in the ids and times that differ anyway, and in the one thing that vLLM moves to the usage chunk.
+        """
+        with_usage, without = STREAMS / "vllm-chat-usage.sse", STREAMS / "vllm-chat.sse"
+        cut = UsageCut(EventReader(dialect_of(with_usage)))
+        left = passed(cut, with_usage.read_bytes())
+
+        assert cut.cut
+        assert _anonymous(left) == _anonymous(without.read_bytes())
+
+    @pytest.mark.parametrize("name", ["vllm-chat-continuous-usage", "composed-openai-chat-null-usage"])
+    def test_a_stream_with_habits_is_left_alone(self, name: str) -> None:
+        stream = STREAMS / f"{name}.sse"
+        cut = UsageCut(EventReader(dialect_of(stream)))
+
+        assert passed(cut, stream.read_bytes()) == stream.read_bytes()
+        assert cut.engine_forces_usage or cut.engine_adds_null_usage
+
+
+def _anonymous(stream: bytes) -> bytes:
+    return re.sub(rb'"id":"[^"]*"|"created":\d+|,"system_fingerprint":"[^"]*"', b"", stream)
+
+
+EVENTS = st.sampled_from(
+    [
+        *(token(), token("b", finish="stop"), token("", finish="length"), USAGE, token("é"), {"choices": []}),
+        *({"error": {"message": "x"}}, token(index=1, finish="stop")),
+    ]
+)
+NOISE = st.sampled_from(
+    [b"", b"", b": hi\n\n", b":\n", b"\n", b"\r\n", b"event: x\n\n", b"data:\n\n", b"id: 4\n", b"data: {\n\n"]
+)
+PIECES = st.lists(st.tuples(NOISE, EVENTS, st.sampled_from([b"\n", b"\r\n", b"\r"])), max_size=7).map(
+    lambda pieces: [noise + chunk(event, end) for noise, event, end in pieces]
+)
+
+
+@given(pieces=PIECES, tail=st.binary(max_size=20), data=st.data())
+def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, data: st.DataObject) -> None:
+    """After any prefix, all bytes up to the end of the last complete event have gone out, but for the one chunk cut."""
+    stream = b"".join(pieces) + tail
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    cut = cutter()
+    observer = EventReader(dialect_of(STREAMS / "vllm-chat.sse"))
+    out = b""
+    removed: tuple[int, int] | None = None
+    finished = forced = False
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        out += cut.feed(stream[start:end])[0]
+        complete = 0
+        for reading, span in zip(observer.feed(stream[start:end]), observer.spans, strict=True):
+            complete = span[1]
+            forced = forced or (reading.usage is not None and not (finished and reading.bare_usage))
+            if reading.bare_usage and finished and not forced and removed is None:
+                removed = span
+            finished = finished or bool(reading.finished)
+        expected = _without(stream[:end], removed)
+        assert expected.startswith(out)
+        assert len(out) >= len(_without(stream[: max(complete, 0)], removed))
+        if not finished:
+            assert out == stream[:end]
+    assert out + cut.finish() == _without(stream, removed)
+    assert cut.cut is (removed is not None)
+
+
+def _without(stream: bytes, span: tuple[int, int] | None) -> bytes:
+    if span is None:
+        return stream
+    start, end = span
+    # A blank line that a segment ended with CR has its LF in the next one.
+    if stream[end - 1 : end + 1] == b"\r\n":
+        end += 1
+    return stream[:start] + stream[end:]

@@ -1,0 +1,68 @@
+"""vLLM's own words on a request, as they stand in real answers, and what is made of words that are none."""
+
+import pathlib
+from collections.abc import Mapping
+
+import pytest
+
+from sidecar.engines.vllm import report_of
+from sidecar.ledger.report import EngineReport
+from sidecar.timeline.events import EventReader
+from tests.support.streams import STREAMS, dialect_of
+
+
+def extras_of(recording: str) -> Mapping[str, object] | None:
+    """The extras of the one event, or whole body, that has any."""
+    path = pathlib.Path(STREAMS / recording)
+    if path.suffix == ".http":
+        return dialect_of(path).read_body(path.read_bytes().partition(b"\r\n\r\n")[2]).extras
+    readings = EventReader(dialect_of(path)).feed(path.read_bytes())
+    found = [reading.extras for reading in readings if reading.extras is not None]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        "vllm-chat-usage.sse",
+        "vllm-completions-usage.sse",
+        "vllm-responses.sse",
+        "vllm-chat-json.http",
+        "vllm-completions-json.http",
+        "vllm-responses-json.http",
+    ],
+)
+def test_a_real_answer_reports_queue_prefill_and_decode(recording: str) -> None:
+    """The recorded engine was idle and small: no wait to speak of, a prefill of milliseconds, then twelve tokens."""
+    report = report_of(extras_of(recording))
+
+    assert report is not None
+    assert report.queue_seconds is not None
+    assert report.prefill_seconds is not None
+    assert report.decode_seconds is not None
+    assert 0 < report.queue_seconds < 0.001 < report.prefill_seconds < report.decode_seconds < 1
+
+
+@pytest.mark.parametrize("recording", ["vllm-chat.sse", "vllm-chat-two-choices.sse", "vllm-messages.sse"])
+def test_an_answer_without_metrics_reports_nothing(recording: str) -> None:
+    """Not asked for; several choices; an API that drops them."""
+    assert report_of(extras_of(recording)) is None
+
+
+def test_milliseconds_become_seconds() -> None:
+    metrics = {"queue_time_ms": 90, "time_to_first_token_ms": 220.5, "generation_time_ms": 900.0, "mean_itl_ms": 6.0}
+
+    assert report_of({"metrics": metrics}) == EngineReport(0.09, 0.2205, 0.9)
+
+
+@pytest.mark.parametrize("value", [None, -1, -0.001, float("nan"), float("inf"), "90", True, [], {}, 10**400])
+def test_what_is_no_duration_is_not_stated(value: object) -> None:
+    metrics = {"queue_time_ms": value, "time_to_first_token_ms": 1000.0}
+
+    assert report_of({"metrics": metrics}) == EngineReport(None, 1.0, None)
+
+
+@pytest.mark.parametrize("extras", [None, {}, {"metrics": None}, {"metrics": []}, {"metrics": {}}, {"timings": {}}])
+def test_nothing_usable_is_no_report(extras: Mapping[str, object] | None) -> None:
+    assert report_of(extras) is None
