@@ -232,13 +232,18 @@ NEEDS_RESTART = (
     "engine.kind",
     "engine.models",
     "proxy.listen_address",
+    "proxy.max_headers",
+    "proxy.client_buffer_bytes",
     "web.listen_address",
     "prompt_buckets.edges",
     "labels.quantization",
     "labels.gpu_type",
     "metrics.inter_token_by_prompt_bucket",
 )
-"""Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen."""
+"""Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen.
+
+(Header count and buffer size bound the engine's pooled connections too, which outlive a reload.)
+"""
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:

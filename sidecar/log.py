@@ -31,6 +31,8 @@ _RATE_PER_SECOND, _BURST = 5.0, 20
 """Per event name: enough to see what is wrong, too little to bury the rest."""
 _REQUESTS_PER_SECOND, _REQUESTS_BURST = 1000.0, 2000
 """Request lines are what one process can serve at most; above that they are held back and counted like any other."""
+_FREE_FIELDS = frozenset({"lane", "model", "notes"})
+"""Of a request's line: what the config, the engine or a client worded. The rest are numbers and closed vocabularies."""
 _FRAMES = 12
 _DEEPEST = 4
 
@@ -84,25 +86,35 @@ class Logs:
         """Write the canonical line of one ended request."""
         level = "warning" if account.outcome in SPOILED else "info"
         if _LEVELS[level] >= self._level:
-            self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)})
+            self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)}, free=_FREE_FIELDS)
 
-    def emit(self, level: str, event: EventDict) -> None:
-        """Write one event, if its level and its storm gate let it pass. Never raises, never waits."""
+    def emit(self, level: str, event: EventDict, free: frozenset[str] | None = None) -> None:
+        """Write one event, if its level and its storm gate let it pass. Never raises, never waits.
+
+        `free` names the fields that may hold a text from outside; None (all of them) unless the caller knows every other
+        field to be a number or a word of this program.
+        """
         if _LEVELS.get(level, 0) < self._level:
             return
         try:
             name = clean(str(event.pop("event", "")), 64)
             held_back = self._gate.admit(name, self._clock())
             if held_back is not None:
-                self._write(level, name, event, held_back)
+                self._write(level, name, event, held_back, free)
         except Exception:  # noqa: BLE001  a line that cannot be written is lost and counted; its request goes on
             self._writer.dropped += 1
 
-    def _write(self, level: str, name: str, event: EventDict, held_back: int) -> None:
+    def _write(
+        self, level: str, name: str, event: EventDict, held_back: int, free: frozenset[str] | None = None
+    ) -> None:
         line: dict[str, object] = {"level": level, "event": name}
         self._stamp(None, level, line)
-        line.update(_exception(event))
-        line.update((clean(str(key), 64), _cleaned(value)) for key, value in event.items() if key not in line)
+        if free is None:
+            line.update(_exception(event))
+            line.update((clean(str(key), 64), _cleaned(value)) for key, value in event.items() if key not in line)
+        else:
+            line.update(event)
+            line.update((key, _cleaned(event[key])) for key in free if key in event)
         if held_back:
             line["suppressed"] = held_back
         self._writer.write(self._render(line))

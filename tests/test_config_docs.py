@@ -71,7 +71,7 @@ def tables() -> dict[str, str]:
 def written() -> dict[str, str]:
     """The tables as the page has them."""
     pattern = r"^## `([a-z_.]+)`$.*?(^\| key .*?)(?=^$)"
-    return {name: table for name, table in re.findall(pattern, PAGE.read_text() + "\n", re.MULTILINE | re.DOTALL)}
+    return dict(re.findall(pattern, PAGE.read_text() + "\n", re.MULTILINE | re.DOTALL))
 
 
 def test_every_key_is_documented_as_it_is() -> None:
@@ -107,11 +107,7 @@ def test_the_bucket_labels_on_the_page_are_the_defaults() -> None:
 if __name__ == "__main__":
     page = PAGE.read_text()
     for name, table in tables().items():
-        pattern = rf"(^## `{re.escape(name)}`$.*?)(^\| key .*?)(?=^$)"
-        page = (
-            re.sub(
-                pattern, lambda found, new=table: found[1] + new, page + "\n", flags=re.MULTILINE | re.DOTALL
-            ).rstrip()
-            + "\n"
-        )
+        before, rest = page.split(f"\n## `{name}`\n")
+        old = rest[rest.index("| key ") : (rest + "\n\n").index("\n\n", rest.index("| key "))]
+        page = f"{before}\n## `{name}`\n{rest.replace(old, table.rstrip(), 1)}"
     PAGE.write_text(page)
