@@ -161,9 +161,11 @@ def _series(config: Config) -> list[str]:
     split = config.metrics.inter_token_by_prompt_bucket
     ceiling = series_ceiling(*sizes, inter_token_by_prompt_bucket=split)
     typical = series_typical(*sizes, inter_token_by_prompt_bucket=split)
+    limit = config.metrics.series_limit
+    stop = f"; it stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
     models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
     counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
     return [
-        f"series     at most {ceiling} (limit {config.metrics.series_limit}), typically about {typical} (an estimate)",
+        f"series     typically about {typical} (an estimate); all combinations would be {ceiling}{stop}",
         f"           counted with {counted}",
     ]

@@ -189,8 +189,8 @@ class MetricsConfig(_Section):
 
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
-    series_limit: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
-    """A config that can reach more series is refused. The ceiling counts every combination; a usual pod has a tenth of it."""
+    series_limit: Annotated[int, Field(ge=1000, le=1_000_000)] = 25_000
+    """What one process holds at most; what does not fit is dropped and counted. A config that usually makes more is refused."""
 
 
 class ShutdownConfig(_Section):
@@ -239,6 +239,7 @@ NEEDS_RESTART = (
     "labels.quantization",
     "labels.gpu_type",
     "metrics.inter_token_by_prompt_bucket",
+    "metrics.series_limit",
 )
 """Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen.
 

@@ -1,7 +1,7 @@
 """What keys mean together: the contradictions that no single value shows.
 
 Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what is
-wrong with the others. Pure: the ceiling of series comes as a function.
+wrong with the others. Pure: the number of series comes as a function.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,15 +15,15 @@ from sidecar.suggest import did_you_mean
 Known = Callable[[Path], object]
 """The value at a path (its default where unsaid), or WRONG where it, or something in it, is wrong in itself."""
 WRONG: Final = object()
-SeriesCeiling = Callable[[int, int, int, bool], int]
-"""From lanes, prompt buckets and models (fallbacks counted) and whether inter-token is split by bucket, to series."""
+SeriesTypical = Callable[[int, int, int, bool], int]
+"""From lanes, prompt buckets and models (fallbacks counted) and whether inter-token is split by bucket, to usual series."""
 Finding = tuple[Path, str]
 
 _ANY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104  compared with, not bound
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def contradictions(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Finding]:
+def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
     yield from _listeners(known)
     yield from _limits(known)
@@ -31,7 +31,7 @@ def contradictions(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Find
     yield from _rules(known)
     yield from _keys(known)
     yield from _models(known)
-    yield from _series(known, series_ceiling)
+    yield from _series(known, series_typical)
 
 
 def _listeners(known: Known) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def _models(known: Known) -> Iterator[Finding]:
         seen.add(name)
 
 
-def _series(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Finding]:
+def _series(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
     rules, limit = known(("lanes", "rules")), known(("metrics", "series_limit"))
     names, default = known(("lanes", "names")), known(("lanes", "default"))
     edges, models = known(("prompt_buckets", "edges")), known(("engine", "models"))
@@ -151,10 +151,11 @@ def _series(known: Known, series_ceiling: SeriesCeiling) -> Iterator[Finding]:
         OTHER,
     }
     sizes = (len(lanes), len(_several(edges)) + 2, counted_models(len(_several(models))))
-    ceiling = series_ceiling(*sizes, split is True)
-    if ceiling > limit:
+    typical = series_typical(*sizes, split is True)
+    # The ceiling, which counts every combination, may well be above: the process then stops at the limit. The usual may not.
+    if typical > limit:
         counted = f"{sizes[0]} lanes, {sizes[1]} prompt buckets and {sizes[2]} models (fallbacks included)"
-        text = f"is {limit}, but {counted} can reach {ceiling} series; take fewer of them, or a higher limit"
+        text = f"is {limit}, but {counted} usually make {typical} series; take fewer of them, or a higher limit"
         yield ("metrics", "series_limit"), text
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sidecar.config import Config
-from sidecar.config_checks import WRONG, SeriesCeiling, contradictions
+from sidecar.config_checks import WRONG, SeriesTypical, contradictions
 from sidecar.config_words import KEY_MARK, Path, dotted, expected, is_secret, model_at
 from sidecar.config_yaml import Document, Place, read
 from sidecar.suggest import did_you_mean
@@ -39,7 +39,7 @@ def load(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
-    series_ceiling: SeriesCeiling | None = None,
+    series_typical: SeriesTypical | None = None,
 ) -> Config:
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
@@ -53,17 +53,17 @@ def load(
             raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
         document = read(text)
     draft = _Draft(file, document, flags or {}, environment or {})
-    config, errors = draft.errors(series_ceiling or _catalogue_ceiling)
+    config, errors = draft.errors(series_typical or _catalogue_typical)
     if config is None:
         raise ConfigErrors(errors)
     return config
 
 
-def _catalogue_ceiling(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
+def _catalogue_typical(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
     # Imported here, so that reading a config does not need the metrics before there is one to count.
-    from sidecar.metrics.catalogue import series_ceiling  # noqa: PLC0415  see above
+    from sidecar.metrics.catalogue import series_typical  # noqa: PLC0415  see above
 
-    return series_ceiling(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
+    return series_typical(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
 
 
 class _Draft:
@@ -90,7 +90,7 @@ class _Draft:
             section[path[1]] = value
             self._origins[path] = origin
 
-    def errors(self, series_ceiling: SeriesCeiling) -> tuple[Config | None, list[str]]:
+    def errors(self, series_typical: SeriesTypical) -> tuple[Config | None, list[str]]:
         """The config, or None and every error, in the order of the file and then of the other places."""
         found: list[tuple[Place | str, Path, str]] = [
             (complaint.place, complaint.path, complaint.text) for complaint in self._document.complaints
@@ -110,7 +110,7 @@ class _Draft:
                     place = self._place(path, at_key=each["type"] == "extra_forbidden" or KEY_MARK in path)
                     found.append((place, path, _say(path, each["type"], each["msg"], each["input"])))
             known = _Values(self._tree, wrong)
-            found += [(self._place(path), path, text) for path, text in contradictions(known, series_ceiling)]
+            found += [(self._place(path), path, text) for path, text in contradictions(known, series_typical)]
         lines = [self._line(*each) for each in sorted(found, key=lambda each: _order(each[0]))]
         return (None if lines else config), lines
 

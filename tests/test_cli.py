@@ -1,5 +1,6 @@
 """The command line: what it prints, and the exit code that a script can rely on."""
 
+import re
 import subprocess
 import sys
 import types
@@ -55,7 +56,8 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "  code       if header x-team is dev or tools* and max_tokens_at_least 3",
         "  default    otherwise",
     ]
-    assert lines[-2].startswith("series     at most ")
+    assert lines[-2].startswith("series     typically about ")
+    assert lines[-2].endswith("; it stops at metrics.series_limit, 25000")
     assert lines[-1].strip() == "counted with 1 model"
 
 
@@ -63,10 +65,11 @@ def test_the_default_config_stays_within_the_design(capsys: pytest.CaptureFixtur
     """With defaults and one model: at most 25,000 series, typically under 4,000 (design section 5)."""
     assert main(["check", URL]) == 0
     series = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("series"))
-    ceiling, typical = int(series.split()[3]), int(series.split("about ")[1].split()[0])
+    typical, ceiling, limit = map(int, re.findall(r"[0-9]+", series))
 
     assert 0 < typical < 4000
-    assert typical < ceiling <= 25_000
+    assert typical < ceiling <= limit
+    assert limit == 25_000
 
 
 def test_check_prints_every_error_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
