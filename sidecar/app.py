@@ -69,6 +69,7 @@ class App:
             models=config.engine.models,
             constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
             inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
+            series_limit=config.metrics.series_limit,
         )
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
