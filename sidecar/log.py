@@ -79,8 +79,13 @@ class Logs:
 
     @property
     def dropped_lines(self) -> int:
-        """Lines lost because nobody read stderr fast enough."""
+        """Lines lost because nobody read stderr fast enough, or because they could not be written down."""
         return self._writer.dropped
+
+    @property
+    def limited_lines(self) -> int:
+        """All lines that were not written since the beginning: the lost ones and those that a storm's limit held back."""
+        return self._writer.dropped + self._gate.held_back_ever
 
     def request(self, account: Account) -> None:
         """Write the canonical line of one ended request."""

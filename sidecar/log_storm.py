@@ -25,6 +25,8 @@ class StormGate:
         self._usual = (rate_per_second, burst)
         self._own = own or {}
         self._buckets: dict[str, _Bucket] = {}
+        self.held_back_ever = 0
+        """Events held back since the beginning."""
 
     def admit(self, name: str, at: float) -> int | None:
         """None if this one is held back; else how many of its name were, since the last that was not."""
@@ -38,6 +40,7 @@ class StormGate:
         bucket.filled_at = at
         if bucket.tokens < 1:
             bucket.suppressed += 1
+            self.held_back_ever += 1
             return None
         bucket.tokens -= 1
         held, bucket.suppressed = bucket.suppressed, 0
