@@ -41,8 +41,10 @@ class ClosedSet:
             if self._spare <= 0:
                 break
             self._spare -= 1
-            self._shown[value] = cleaned(value)
-            fresh.append(self._shown[value])
+            shown = cleaned(value)
+            # What is shown is inside too: whoever goes through all shown values must find their children.
+            self._shown[value] = self._shown[shown] = shown
+            fresh.append(shown)
         return fresh
 
     def get(self, value: str) -> str | None:

@@ -1,0 +1,125 @@
+"""The catalogue's promises: closed, bounded, and saying the same as the ledger, the relay and the docs."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.ledger.account import Ledger, Reason, Source
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_typical
+from sidecar.metrics.declaration import Kind, Metric, Sizes
+from sidecar.metrics.document import page
+from sidecar.metrics.vocabulary import (
+    ATTRIBUTIONS_TOGETHER,
+    FAILURE_REASONS,
+    LATENCY_SECONDS,
+    OVERFLOWING,
+    PHASES_TOGETHER,
+)
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.marks import Marks
+
+
+durations = st.floats(0, 1000)
+maybe = st.none() | durations
+
+
+def test_the_default_config_stays_under_its_ceiling_of_series() -> None:
+    """Two lanes, six buckets, one model and `other`: at most 25,000 series, usually under 4,000."""
+    assert 13_000 < series_ceiling(lanes=2, prompt_buckets=6, models=2) < 25_000
+    assert 1_000 < series_typical(lanes=2, prompt_buckets=6, models=2) < 4_000
+
+
+def test_the_ceiling_grows_with_what_the_config_asks_for() -> None:
+    """The inter-token histograms by bucket cost six times their series: two histograms of 28, four children each."""
+    plain = series_ceiling(2, 6, 2)
+
+    assert plain + 2 * 28 * 4 * 5 == series_ceiling(2, 6, 2, inter_token_by_prompt_bucket=True)
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_names_follow_the_conventions(metric: Metric) -> None:
+    """Prefix, `_total` on counters and nowhere else, no colon, help, rising edges, sets without repetition."""
+    assert metric.name.startswith("llm_")
+    assert ":" not in metric.name
+    assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
+    assert (metric.kind is Kind.INFO) == metric.name.endswith("_info")
+    assert metric.help.endswith(".")
+    assert list(metric.buckets) == sorted(set(metric.buckets))
+    assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets)
+    assert all(len(label.values) == len(set(label.values)) for label in metric.labels)
+    assert all(label.values or (label.told_by and label.most) for label in metric.labels)
+    assert {label.name for label in metric.labels} <= set(OVERFLOWING)
+
+
+def test_names_are_given_once() -> None:
+    names = [metric.name for metric in CATALOGUE]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_a_series_count_is_its_lines() -> None:
+    """29 edges, +Inf, sum and count, for each of 2 lanes."""
+    upload = next(metric for metric in CATALOGUE if metric.name == "llm_request_upload_seconds")
+
+    assert len(LATENCY_SECONDS) == 29
+    assert upload.series(Sizes(2, 6, 2)) == 2 * 32
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> tuple[bool, Ledger]:
+    """Arbitrary marks, an arbitrary report or none, and how it came: a streamed or whole answer's ledger."""
+    received_at, first, last, flushed = sorted(draw(st.tuples(durations, durations, durations, durations)))
+    got_tokens, streaming = draw(st.booleans()), draw(st.booleans())
+    marks = Marks(
+        accepted_at=received_at,
+        received_at=received_at,
+        first_token_at=first if got_tokens else None,
+        last_token_at=last if got_tokens else None,
+        ended_at=flushed,
+        flushed_at=flushed,
+        paused_seconds=min(draw(durations), last - first),
+    )
+    report = draw(st.none() | st.builds(EngineReport, maybe, maybe, maybe))
+    missing = (Reason.NO_REPORT, Reason.SHUTDOWN, Reason.TABLE_FULL)
+    reason = draw(st.sampled_from(missing if report is None else (Reason.IN_BAND, Reason.LATE_REPORT)))
+    ledger = close_ledger(marks, streaming=streaming, report=report, reason=reason)
+    assert ledger is not None
+    return streaming, ledger
+
+
+@given(ledgers())
+def test_the_ledger_says_nothing_that_the_catalogue_calls_impossible(drawn: tuple[bool, Ledger]) -> None:
+    """Whatever an engine reports, each phase comes with a source that was counted into the ceiling."""
+    streaming, ledger = drawn
+
+    said = {("true" if streaming else "false", share.phase.value, share.source.value) for share in ledger.shares}
+
+    assert said <= set(PHASES_TOGETHER)
+    assert (ledger.source, ledger.reason.value) in ATTRIBUTIONS_TOGETHER
+
+
+def test_impossible_combinations_are_left_out_on_purpose() -> None:
+    """Nobody estimates yet; who adds an estimator must count its series here."""
+    assert [combination for combination in PHASES_TOGETHER if combination[2] == Source.ESTIMATED] == []
+
+
+def test_the_relay_and_the_catalogue_use_the_same_words() -> None:
+    assert sorted(failure.reason for failure in Failure) == sorted(FAILURE_REASONS)
+
+
+def test_a_config_may_ask_for_inter_token_by_prompt_bucket() -> None:
+    names = {
+        metric.name: [label.name for label in metric.labels] for metric in catalogue(inter_token_by_prompt_bucket=True)
+    }
+
+    assert names["llm_inter_token_seconds"] == ["model", "lane", "prompt_bucket"]
+    assert names["llm_time_per_output_token_seconds"] == ["model", "lane", "prompt_bucket"]
+
+
+def test_the_docs_are_the_catalogue() -> None:
+    """If this fails: `python -m sidecar.metrics.document > docs/metrics.md`."""
+    assert page() == (Path(__file__).parents[2] / "docs/metrics.md").read_text()

@@ -1,0 +1,90 @@
+"""Who is inside: gauges that cannot drift, and ages as of the scrape."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.in_flight import InFlight, LaneInFlight
+from sidecar.metrics.registry import Metrics
+
+
+def metrics() -> Metrics:
+    return Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])
+
+
+def gauges(registry: Metrics, at: float) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
+    """(model, lane, state) to how many, and the oldest's age."""
+    registry.refresh(at)
+    oldest = registry.gauge(c.OLDEST_REQUEST_SECONDS).children
+    return {
+        key: (child.value, oldest[key].value) for key, child in registry.gauge(c.REQUESTS_IN_FLIGHT).children.items()
+    }
+
+
+def test_a_request_waits_then_streams_then_is_gone() -> None:
+    """Its age counts from its first byte, in both states."""
+    registry = metrics()
+    inside = InFlight(registry)
+
+    inside.enter(1, "llama", "chat", 10.0)
+    inside.enter(2, "llama", "chat", 12.0)
+    assert gauges(registry, 15.0)["llama", "chat", "waiting"] == (2, 5.0)
+
+    inside.streaming(1)
+    assert gauges(registry, 16.0)["llama", "chat", "waiting"] == (1, 4.0)
+    assert gauges(registry, 16.0)["llama", "chat", "streaming"] == (1, 6.0)
+
+    inside.leave(1)
+    inside.leave(2)
+    assert gauges(registry, 17.0)["llama", "chat", "waiting"] == (0, 0)
+    assert gauges(registry, 17.0)["llama", "chat", "streaming"] == (0, 0)
+    assert len(inside) == 0
+
+
+def test_a_known_lane_is_on_the_page_before_its_first_request() -> None:
+    registry = metrics()
+
+    InFlight(registry).known("llama", "batch")
+
+    assert gauges(registry, 1.0)["llama", "batch", "waiting"] == (0, 0)
+
+
+def test_what_a_client_invents_is_counted_under_other() -> None:
+    registry = metrics()
+
+    InFlight(registry).enter(1, "gpt\udcff", "vip", 0.0)
+
+    assert gauges(registry, 3.0)["other", "other", "waiting"] == (1, 3.0)
+
+
+def test_the_page_of_a_lane_sums_its_models() -> None:
+    inside = InFlight(metrics())
+    inside.enter(1, "llama", "chat", 1.0)
+    inside.enter(2, "gpt", "chat", 3.0)
+    inside.enter(3, "llama", "batch", 2.0)
+    inside.streaming(3)
+
+    assert {"chat": LaneInFlight(2, 0, 4.0), "batch": LaneInFlight(0, 1, None)} == inside.by_lane(5.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["enter", "streaming", "leave"]), st.integers(0, 5))))
+def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) -> None:
+    """Twice in, twice out, out before in: the sum of the gauges is who is inside, and at the end nobody is."""
+    registry = metrics()
+    inside = InFlight(registry)
+    expected: set[int] = set()
+
+    for verb, key in calls:
+        if verb == "enter":
+            inside.enter(key, "llama", "chat", float(key))
+            expected.add(key)
+        elif verb == "streaming":
+            inside.streaming(key)
+        else:
+            inside.leave(key)
+            expected.discard(key)
+        assert len(expected) == len(inside) == sum(count or 0 for count, _ in gauges(registry, 9.0).values())
+
+    for key in range(6):
+        inside.leave(key)
+    assert sum((count or 0) + (age or 0) for count, age in gauges(registry, 9.0).values()) == 0

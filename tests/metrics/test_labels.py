@@ -1,0 +1,60 @@
+"""Closed sets let in what they were told, and nothing else."""
+
+import pytest
+
+from sidecar.metrics.labels import LONGEST, ClosedSet, cleaned
+from sidecar.metrics.vocabulary import LANE, MODEL, OUTCOME, PROMPT_BUCKET
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("a\udcff", "a?"),
+        ("line\nbreak\r\0", "line?break??"),
+        ("\x1b[31mred", "?[31mred"),
+        ("‮evil", "?evil"),  # noqa: PLE2502  the bidi mark is the point
+        ("Meta/Llama-3 70B", "Meta/Llama-3 70B"),
+        ("模型", "模型"),
+    ],
+)
+def test_what_is_shown_can_be_written(hostile: str, shown: str) -> None:
+    """Surrogates, controls and direction marks become `?`; a name in any script stays."""
+    assert shown == cleaned(hostile)
+    assert cleaned(hostile).encode()
+
+
+def test_a_name_is_cut_before_it_fills_the_page() -> None:
+    assert len(cleaned("m" * 100_000)) == LONGEST
+
+
+def test_the_engine_may_tell_sixteen_models_and_no_more() -> None:
+    """The seventeenth is `other` for the life of the process, whenever it is told."""
+    models = ClosedSet(MODEL)
+
+    fresh = models.admit(f"model-{n}" for n in range(100))
+
+    assert [f"model-{n}" for n in range(16)] == fresh
+    assert models.get("model-15") == "model-15"
+    assert models.get("model-16") is None
+    assert models.admit(["model-16", "model-3"]) == []
+    assert (*fresh, "other") == models.shown()
+
+
+def test_what_is_shown_is_inside_as_well_as_what_was_told() -> None:
+    models = ClosedSet(MODEL, ["bad\udcffname"])
+
+    assert (models.get("bad\udcffname"), models.get("bad?name")) == ("bad?name", "bad?name")
+    assert models.shown() == ("bad?name", "other")
+
+
+def test_the_fallback_of_a_told_set_is_always_inside() -> None:
+    assert ClosedSet(LANE, ["interactive"]).get("other") == "other"
+    assert ClosedSet(PROMPT_BUCKET, ["0-512"]).get("unknown") == "unknown"
+
+
+def test_a_set_that_the_code_knows_takes_nothing_more() -> None:
+    outcomes = ClosedSet(OUTCOME)
+
+    assert outcomes.admit(["exploded"]) == []
+    assert outcomes.get("exploded") is None
+    assert "other" not in outcomes.shown()

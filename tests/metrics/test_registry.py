@@ -1,0 +1,120 @@
+"""The registry hands out children by closed labels, and holds its limit of series whatever clients send."""
+
+import pytest
+
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.outcome import Outcome
+
+
+BUCKETS = ("0-512", "512-4k", "unknown")
+
+
+def metrics(series_limit: int = 25_000, **more: str) -> Metrics:
+    return Metrics(
+        lanes=["interactive", "batch", "other"],
+        prompt_buckets=BUCKETS,
+        models=["llama"],
+        constants=more or {"quantization": "fp8", "gpu_type": "H100"},
+        series_limit=series_limit,
+    )
+
+
+def overflow(registry: Metrics, label: str) -> float:
+    return registry.counter(c.LABEL_OVERFLOW_TOTAL).child(label).value
+
+
+def test_the_same_labels_are_the_same_child() -> None:
+    """Also when an enumeration's member stands for its word."""
+    family = metrics().counter(c.REQUESTS_TOTAL)
+
+    family.child("llama", "batch", "0-512", Outcome.OK).inc()
+
+    assert family.child("llama", "batch", "0-512", "ok").value == 1
+
+
+def test_a_value_outside_becomes_the_fallback_and_is_counted() -> None:
+    registry = metrics()
+    family = registry.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS)
+
+    child = family.child("gpt-9", "vip", "99M+")
+
+    assert child.labels == ("other", "other", "unknown")
+    assert [overflow(registry, label) for label in ("model", "lane", "prompt_bucket")] == [1, 1, 1]
+    assert child is family.child("other", "other", "unknown")
+
+
+def test_ten_thousand_hostile_values_leave_the_series_as_they_were() -> None:
+    """Models, lanes and buckets out of a client's head, invalid UTF-8 included, make no series."""
+    registry = metrics()
+    family = registry.counter(c.REQUESTS_TOTAL)
+    family.child("x", "x", "x", "ok").inc()
+    registry.counter(c.LABEL_OVERFLOW_TOTAL).child("outcome")
+    family.child("x", "x", "x", "other").inc()
+    before = registry.series
+
+    for n in range(10_000):
+        hostile = bytes([n % 256, 0xFF, n // 256]).decode("utf-8", "surrogateescape") + str(n)
+        family.child(hostile, hostile, hostile, hostile if n % 2 else "ok").inc()
+
+    assert before == registry.series
+    assert overflow(registry, "model") == 10_002
+    assert sum(child.value for child in family.children.values()) == 10_002
+
+
+def test_a_wrong_number_of_labels_is_our_mistake() -> None:
+    with pytest.raises(ValueError, match="llm_requests_total has 4 labels, not 1"):
+        metrics().counter(c.REQUESTS_TOTAL).child("llama")
+
+
+def test_a_model_that_the_engine_tells_later_gets_its_own_series() -> None:
+    registry = metrics()
+    family = registry.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
+    assert family.child("mixtral", "batch").labels[0] == "other"
+
+    registry.models.admit(["mixtral"])
+
+    assert family.child("mixtral", "batch").labels[0] == "mixtral"
+
+
+def test_no_combination_of_labels_passes_the_limit_of_series() -> None:
+    """What does not fit is counted under its fallbacks, whose places are kept from the start, so nothing is lost."""
+    registry = metrics(series_limit=2_000)
+    phases = registry.histogram(c.REQUEST_PHASE_SECONDS)
+    written = 0
+
+    for lane in ("interactive", "batch", "other"):
+        for bucket in BUCKETS:
+            for streaming, phase, source in phases.metric.together:
+                phases.child("llama", lane, bucket, streaming, phase, source).observe(0.1)
+                written += 1
+
+    assert registry.series <= 2_000
+    assert written == sum(child.count for child in phases.children.values())
+    assert overflow(registry, "series") > 0
+    assert phases.child("other", "other", "unknown", "true", "queue", "engine").count > 0
+
+
+def test_an_info_lets_its_own_values_in_but_only_so_many() -> None:
+    registry = metrics()
+
+    registry.info(c.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9")
+    for n in range(20):
+        registry.info(c.ENGINE_INFO, "vllm", f"0.{n}")
+
+    build = registry._gauges[c.SIDECAR_BUILD_INFO.name].children
+    engine = registry._gauges[c.ENGINE_INFO.name].children
+    assert list(build) == [("1.2.3", "3.11.9")]
+    assert len(engine) == 9
+    assert ("vllm", "other") in engine
+
+
+def test_gauges_that_are_computed_at_a_scrape_are_told_its_instant() -> None:
+    registry = metrics()
+    seen: list[float] = []
+    registry.before_scrape(seen.append)
+
+    registry.refresh(12.5)
+
+    assert seen == [12.5]
+    assert registry.series == registry.gauge(c.SERIES).child().value
