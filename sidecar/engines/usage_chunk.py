@@ -143,8 +143,16 @@ class UsageCut:
         """What goes to the client now, and what the events that `data` completes say."""
         base = self._reader.fed - len(self._held)
         readings = self._reader.feed(data)
-        if self._over and not self._drop_lf:
-            return data, readings
+        if self._over:
+            if not self._drop_lf:
+                return data, readings
+        elif not self._finished:
+            # Nearly every call: tokens go by, and none of them is the last.
+            for reading in readings:
+                if reading.finished or reading.usage is not None or reading.null_usage:
+                    break
+            else:
+                return data, readings
         bytes_at_hand = self._held + data
         gap = self._gap(base, bytes_at_hand, readings)
         hold_from = len(bytes_at_hand)

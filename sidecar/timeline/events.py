@@ -12,10 +12,10 @@ from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
 class EventReader:
     """One stream's reader. Never raises on any bytes."""
 
-    __slots__ = ("_dialect", "_parser", "unreadable")
+    __slots__ = ("_parser", "_read_event", "unreadable")
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
-        self._dialect = dialect
+        self._read_event = dialect.read_event
         self._parser = SseParser(max_event_bytes)
         self.unreadable = 0
         """Events that their dialect could not read."""
@@ -47,11 +47,11 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[Reading]:
         """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`."""
-        return [self._read(event, said) for event, said in self._parser.feed(data)]
-
-    def _read(self, event: bytes, said: bytes) -> Reading:
-        try:
-            return self._dialect.read_event(event, said)
-        except UnreadableEvent:
-            self.unreadable += 1
-            return NOTHING
+        readings = []
+        for event, said in self._parser.feed(data):
+            try:
+                readings.append(self._read_event(event, said))
+            except UnreadableEvent:
+                self.unreadable += 1
+                readings.append(NOTHING)
+        return readings

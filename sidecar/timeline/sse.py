@@ -85,6 +85,9 @@ class SseParser:
         start = self.fed
         self.fed = start + len(data)
         if self._between_events and data[-2:] == b"\n\n" and b"\r" not in data:
+            if data.find(b"\n") == len(data) - 2 < self.max_event_bytes and data[:6] == b"data: ":
+                self.spans = [(start, self.fed)]
+                return [(b"", data[6:-2])]
             events = self._whole_events(data, start)
             if events is not None:
                 return events
