@@ -1,0 +1,480 @@
+"""The exchange, told as stories between a client and an engine in memory, under a fake clock."""
+
+import dataclasses
+
+import pytest
+
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import LIMITS, Road
+
+
+GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody"
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM_OUT = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writes() -> None:
+    """Received, sent, head, body, ended and flushed are told in the order and at the instants in which they happened."""
+    road = Road()
+    client = road.client()
+
+    client.send(POST)
+    road.clock.later(0.3)
+    road.engine.send(STREAM)
+    road.clock.later(0.2)
+    road.engine.send(b"5\r\nhello\r\n")
+    road.clock.later(0.1)
+    road.engine.send(b"0\r\n\r\n")
+
+    assert b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody" == road.engine.taken
+    assert STREAM_OUT + b"5\r\nhello\r\n0\r\n\r\n" == client.taken
+    assert [
+        ("received", 100.0),
+        ("classify", (b"body", True)),
+        ("sent", 100.0),
+        ("head", 100.3),
+        ("feed", pytest.approx(100.5)),
+        ("ended", pytest.approx(100.6)),
+        ("flushed", pytest.approx(100.6)),
+        ("close", pytest.approx(100.6)),
+    ] == road.watches[0].told
+    assert [(Outcome.OK, None, 200)] == road.watches[0].closed
+    assert 0 == road.traffic.in_flight
+
+
+def test_one_read_is_one_write() -> None:
+    """Head, events and end that came together go out together: a token is never split from its framing by a wake-up."""
+    road = Road()
+    client = road.client()
+
+    client.send(GET)
+    road.engine.send(STREAM + b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n")
+
+    assert STREAM_OUT + b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n" == client.taken
+    assert 1 == client.writes
+
+
+def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
+    """Both sides are kept: one client connection, one engine connection, two requests."""
+    road = Road()
+    client = road.client()
+
+    for _ in range(2):
+        client.send(GET)
+        road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    assert 1 == len(road.pool.sockets)
+    assert b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" * 2 == client.taken
+    assert [Outcome.OK, Outcome.OK] == road.outcomes
+
+
+def test_bytes_behind_a_complete_answer_cost_the_connection_and_reach_nobody() -> None:
+    """What an engine sends too much is never read as the next client's answer."""
+    road = Road()
+    client = road.client()
+
+    client.send(GET)
+    first = road.engine
+    first.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil")
+    client.send(GET)
+
+    assert b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" == client.taken
+    assert first.lost
+    assert 2 == len(road.pool.sockets)
+
+
+def test_an_idle_connection_that_speaks_is_thrown_away() -> None:
+    """Nothing was asked, so whatever it says is for nobody."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    first = road.engine
+    first.send(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    client.send(GET)
+
+    assert first.lost
+    assert 2 == len(road.pool.sockets)
+
+
+def test_an_idle_connection_is_not_used_after_three_seconds() -> None:
+    """Uvicorn closes after five: a POST must not race with that."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    road.clock.later(3.1)
+    client.send(GET)
+
+    assert 2 == len(road.pool.sockets)
+
+
+def test_the_limit_of_idling_learns_from_an_engine_that_closes_sooner() -> None:
+    """An engine that closes after 0.4 s is not raced with after 0.3 s, until it has been well for five minutes."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+    road.clock.later(0.4)
+    road.engine.end()
+
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+    road.clock.later(0.3)
+    client.send(GET)
+
+    assert 3 == len(road.pool.sockets)
+    road.traffic.sweep(road.clock.later(301))
+    assert 3.0 == road.pool.idle_seconds
+
+
+# --- the client leaves ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["end", "lose"])
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        pytest.param(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 9\r\n\r\nbo", b"", id="upload"),
+        pytest.param(POST, b"", id="waiting"),
+        pytest.param(POST, STREAM, id="headers"),
+        pytest.param(POST, STREAM + b"5\r\nhello\r\n", id="streaming"),
+    ],
+)
+def test_when_the_client_leaves_the_engine_is_told_at_once(sent: bytes, answered: bytes, how: str) -> None:
+    """The engine's connection is closed within the very callback that says that the client is gone."""
+    road = Road()
+    client = road.client()
+    client.send(sent)
+    road.engine.send(answered)
+
+    getattr(client, how)()
+
+    assert road.engine.reset
+    assert [(Outcome.CLIENT_CANCELLED, None, 200 if answered else None)] == road.watches[0].closed
+    assert 0 == road.traffic.in_flight
+
+
+def test_a_client_that_leaves_after_the_streams_own_end_mark_has_everything() -> None:
+    """Many clients close on [DONE] without reading the end of the framing: that is no cancel."""
+    road = Road()
+    client = road.client()
+    client.send(POST)
+    road.watches[0].done = True
+    road.engine.send(STREAM + b"5\r\nhello\r\n")
+
+    client.end()
+
+    assert [Outcome.OK] == road.outcomes
+    assert road.engine.reset
+
+
+# --- a slow client -------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_client_stops_the_reading_of_its_own_stream_and_of_no_other() -> None:
+    """Above the high-water mark the engine is not read; below the low one it is again; the pause is told."""
+    road = Road()
+    slow, fast = road.client(), road.client()
+    slow.send(POST)
+    held = road.engine
+    fast.send(POST)
+    flowing = road.engine
+    slow.room = 0
+    held.send(STREAM)
+
+    road.clock.later(1)
+    held.send(b"3e8\r\n" + b"x" * 1000 + b"\r\n")
+    flowing.send(STREAM + b"5\r\nhello\r\n")
+
+    assert not held.reading
+    assert flowing.reading
+    assert STREAM_OUT + b"5\r\nhello\r\n" == fast.taken
+    road.clock.later(2)
+    slow.take(None)
+    assert held.reading
+    assert [("paused", 101.0), ("resumed", 103.0)] == road.watches[0].instants("paused", "resumed")
+
+
+def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
+    """The engine's connection is free as soon as the engine is done; the request is over when the client has it."""
+    road = Road()
+    client = road.client()
+    client.send(POST)
+    client.room = 0
+    road.engine.send(STREAM + b"5\r\nhello\r\n0\r\n\r\n")
+    assert [] == road.watches[0].instants("flushed")
+    assert 1 == road.traffic.in_flight
+
+    road.clock.later(4)
+    client.take(None)
+
+    assert [("ended", 100.0), ("flushed", 104.0)] == road.watches[0].instants("ended", "flushed")
+    assert [Outcome.OK] == road.outcomes
+
+
+def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
+    """As long as it takes a byte now and then it may be as slow as it likes."""
+    road = Road()
+    client = road.client()
+    client.send(POST)
+    client.room = 0
+    road.engine.send(STREAM)
+    road.engine.send(b"7d0\r\n" + b"x" * 2000 + b"\r\n")
+
+    road.traffic.sweep(road.clock.later(59))
+    client.take(10)
+    road.traffic.sweep(road.clock.later(59))
+    assert [] == road.outcomes
+    road.traffic.sweep(road.clock.later(61))
+
+    assert [(Outcome.CLIENT_CANCELLED, Failure.CLIENT_WRITE_STALLED, 200)] == road.watches[0].closed
+    assert client.reset
+    assert road.engine.reset
+
+
+# --- an upload -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
+    """Classification sees the beginning; nothing is held any longer, and the rest passes as it comes."""
+    road = Road()
+    client = road.client()
+
+    client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 3000\r\n\r\n" + b"a" * 1000)
+    assert [] == road.pool.sockets
+    client.send(b"b" * 1000)
+
+    assert [("classify", (b"a" * 1000 + b"b" * 1000, False))] == road.watches[0].told
+    assert road.engine.taken.endswith(b"a" * 1000 + b"b" * 1000)
+    client.send(b"c" * 1000)
+    assert road.engine.taken.endswith(b"c" * 1000)
+
+
+def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
+    """The upload waits in the client's own socket; `sent` is when the engine's socket has the last byte."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 8\r\n\r\n")
+    road.engine.room = 0
+
+    client.send(b"1234")
+    assert not client.reading
+    road.clock.later(1)
+    road.engine.take(4)
+    assert client.reading
+    client.send(b"5678")
+    road.clock.later(1)
+    road.engine.take(None)
+
+    assert road.engine.taken.endswith(b"12345678")
+    assert [("received", 101.0), ("sent", 102.0)] == road.watches[0].instants("received", "sent")
+
+
+def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
+    """What the watch returns goes to the engine instead, framed anew, with Accept-Encoding: identity."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept-Encoding: gzip\r\nContent-Length: 4\r\n\r\n")
+    road.watches[0].classify = lambda body, *, whole: b"longer " + body  # type: ignore[method-assign]  # a stub for one hook
+
+    client.send(b"body")
+
+    assert (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 11\r\nAccept-Encoding: identity\r\n\r\nlonger body"
+        == road.engine.taken
+    )
+
+
+def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -> None:
+    """The engine says no in mid-upload: the answer is whole, the rest of the upload is thrown away, nobody is reused."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 100\r\n\r\nsome")
+
+    road.engine.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno")
+    client.send(b"more")
+
+    assert b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nConnection: close\r\n\r\nno" == client.taken
+    assert client.ended
+    assert road.engine.reset
+    assert road.engine.taken.endswith(b"some")
+    assert [(Outcome.CLIENT_ERROR, None, 401)] == road.watches[0].closed
+    road.traffic.sweep(road.clock.later(3))
+    assert client.lost
+
+
+# --- failures ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answered", "then", "visible"),
+    [
+        pytest.param(STREAM + b"5\r\nhello\r\n", "end", STREAM_OUT + b"5\r\nhello\r\n", id="chunked, closed"),
+        pytest.param(STREAM + b"5\r\nhello\r\n", "lose", STREAM_OUT + b"5\r\nhello\r\n", id="chunked, reset"),
+        pytest.param(STREAM + b"5\r\nhello\r\nxyz\r\n", None, STREAM_OUT + b"5\r\nhello\r\n", id="chunked, garbage"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhel",
+            "end",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhel",
+            id="length, closed",
+        ),
+    ],
+)
+def test_a_response_cut_short_is_cut_short_for_the_client(answered: bytes, then: str | None, visible: bytes) -> None:
+    """What came goes out; what did not come is not made up; the connection ends without the end of the message."""
+    road = Road()
+    client = road.client()
+    client.send(POST)
+
+    road.engine.send(answered)
+    if then is not None:
+        getattr(road.engine, then)()
+
+    assert visible == client.taken
+    assert client.lost
+    assert [(Outcome.ENGINE_TRUNCATED, Failure.ENGINE_TRUNCATED, 200)] == road.watches[0].closed
+
+
+def test_a_body_that_ends_with_the_connection_ends_so_for_the_client_too() -> None:
+    """Closing is its framing: it is relayed as what it is, and a reset is relayed as a reset."""
+    road = Road()
+    for how, error in (("end", None), ("reset", ConnectionResetError())):
+        client = road.client()
+        client.send(POST)
+        road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nhello")
+        road.engine.lose(error)
+
+        assert client.taken.endswith(b"Connection: close\r\n\r\nhello"), how
+        assert client.lost
+        assert client.reset is (error is not None)
+
+    assert [Outcome.OK, Outcome.ENGINE_TRUNCATED] == road.outcomes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answered", "failure"),
+    [
+        pytest.param(601, b"", Failure.ENGINE_FIRST_BYTE_TIMEOUT, id="no answer"),
+        pytest.param(301, STREAM, Failure.ENGINE_GAP_TIMEOUT, id="silence inside the answer"),
+    ],
+)
+def test_an_engine_that_takes_too_long_is_left(seconds: float, answered: bytes, failure: Failure) -> None:
+    """504 as long as nothing was said, a cut response afterwards; one request each, and the engine is told."""
+    road = Road()
+    client = road.client()
+    client.send(POST)
+    road.engine.send(answered)
+
+    road.traffic.sweep(road.clock.later(seconds - 2))
+    assert [] == road.outcomes
+    road.traffic.sweep(road.clock.later(2))
+
+    assert [(Outcome.ENGINE_TIMEOUT, failure, 200 if answered else None)] == road.watches[0].closed
+    assert road.engine.reset
+    assert client.taken.startswith(b"HTTP/1.1 200" if answered else b"HTTP/1.1 504")
+    assert client.lost
+
+
+def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving() -> None:
+    """The client went silent; neither the engine nor we failed."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 9\r\n\r\nbo")
+
+    road.traffic.sweep(road.clock.later(61))
+
+    assert client.taken.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_STALLED, None)] == road.watches[0].closed
+    assert road.engine.reset
+
+
+def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
+    """The fifth of four is told when to come back; one that leaves makes room."""
+    road = Road(dataclasses.replace(LIMITS, max_in_flight=1))
+    first, second, third = road.client(), road.client(), road.client()
+    first.send(GET)
+    second.send(GET)
+
+    assert second.taken.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"\r\nretry-after: 1\r\n" in second.taken
+    assert b"\r\nx-sidecar-error: too_many_in_flight\r\n" in second.taken
+    assert [Outcome.REJECTED] == road.outcomes
+    first.end()
+    third.send(GET)
+    assert b"" == third.taken
+    assert 1 == road.traffic.in_flight
+
+
+# --- tunnels -------------------------------------------------------------------------------------------------------------
+
+
+WEBSOCKET = b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+
+
+def test_after_the_engines_own_101_bytes_pass_both_ways() -> None:
+    """Early bytes of the client wait for the 101 and go into the tunnel; either side's end is the other's."""
+    road = Road()
+    client = road.client()
+
+    client.send(WEBSOCKET + b"early")
+    road.engine.send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello")
+    client.send(b" late")
+
+    assert road.engine.taken.endswith(b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly late")
+    assert client.taken.endswith(b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
+    road.engine.end()
+    assert client.lost
+    assert [Outcome.OK] == road.outcomes
+
+
+def test_where_the_engine_declines_early_bytes_are_the_next_request() -> None:
+    """The connection speaks HTTP on."""
+    road = Road()
+    client = road.client()
+
+    client.send(WEBSOCKET + GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno")
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+
+    assert client.taken.endswith(b"noHTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+    assert [Outcome.OK, Outcome.OK] == road.outcomes
+
+
+# --- the end -------------------------------------------------------------------------------------------------------------
+
+
+def test_while_draining_answers_say_close_and_idle_connections_are_closed() -> None:
+    """New requests are still served: whoever has not noticed yet must not be refused."""
+    road = Road()
+    idle, busy, late = road.client(), road.client(), road.client()
+    busy.send(GET)
+
+    road.traffic.drain()
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    assert idle.lost
+    assert b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\nok" == busy.taken
+    assert busy.lost
+    assert late.lost
+
+
+def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
+    """A stream is cut, a request that waits is answered 503, each once."""
+    road = Road()
+    streaming, waiting = road.client(), road.client()
+    streaming.send(POST)
+    road.engine.send(STREAM + b"5\r\nhello\r\n")
+    waiting.send(POST)
+
+    road.traffic.abandon()
+
+    assert STREAM_OUT + b"5\r\nhello\r\n" == streaming.taken
+    assert streaming.lost
+    assert waiting.taken.startswith(b"HTTP/1.1 503 ")
+    assert [Outcome.SIDECAR_ERROR, Outcome.SIDECAR_ERROR] == road.outcomes
+    assert 0 == road.traffic.in_flight

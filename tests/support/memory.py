@@ -1,0 +1,268 @@
+"""The road in memory: the real `Traffic`, `ClientConnection`, `Exchange` and `EngineConnection` between fake sockets and a fake clock.
+
+Nothing waits here. A socket takes as many bytes as its `room` allows and buffers the rest as asyncio's transports do
+(pause_writing above the high-water mark, resume_writing below the low one), so that a slow reader is a number and not a
+sleep. `Road.connections` holds what the relay opened towards the engine, in order.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from sidecar.proxy.accept import ClientConnection
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.headers import RequestHead, ResponseHead
+from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.traffic import Limits, Traffic
+from sidecar.proxy.watching import Unwatched, Watch
+from sidecar.timeline.outcome import Outcome
+
+
+LIMITS = Limits(
+    max_in_flight=4,
+    max_head_bytes=4096,
+    max_headers=16,
+    max_body_bytes=1 << 20,
+    look_in_bytes=1024,
+    client_buffer_bytes=1000,
+    head_timeout_seconds=75,
+    keep_alive_seconds=75,
+    body_gap_timeout_seconds=60,
+    client_write_timeout_seconds=60,
+    connect_timeout_seconds=2,
+    first_byte_timeout_seconds=600,
+    gap_timeout_seconds=300,
+)
+
+
+class Clock:
+    """Monotonic seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def later(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+class Socket(asyncio.Transport):
+    """A fake transport. `taken` is what the far end has; `room` is how much more it takes (None: everything)."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.protocol = protocol
+        self.taken = bytearray()
+        self.room: int | None = None
+        self.writes = 0
+        self.reading = True
+        self.ended = False
+        """write_eof was called."""
+        self.reset = False
+        """abort was called: nothing unsent goes out."""
+        self.lost = False
+        self._unsent = bytearray()
+        self._high, self._low = 65536, 16384
+        self._paused = False
+        self._closing = False
+
+    # --- what the relay does ---
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes += 1
+        self._unsent += data
+        self._drain()
+        self._pause_if_full()
+
+    def write_eof(self) -> None:
+        self.ended = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = 65536 if high is None else high
+        self._low = self._high // 4 if low is None else low
+        self._pause_if_full()
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+        if not self._unsent:
+            self.lose()
+
+    def abort(self) -> None:
+        self._closing = self.reset = True
+        self._unsent.clear()
+        self.lose()
+
+    def get_extra_info(self, _name: str, default: object = None) -> object:
+        return default
+
+    # --- what the far end does ---
+
+    def take(self, size: int | None) -> None:
+        """The far end reads `size` more bytes (None: from now on everything)."""
+        self.room = None if size is None else (self.room or 0) + size
+        self._drain()
+        if self._paused and len(self._unsent) <= self._low:
+            self._paused = False
+            self.protocol.resume_writing()
+        if self._closing and not self._unsent:
+            self.lose()
+
+    def send(self, data: bytes, size: int | None = None) -> None:
+        """The far end sends bytes, in pieces of `size` if given. What is sent to a paused or closed connection is an error of the test."""
+        step = size or max(1, len(data))
+        for start in range(0, len(data), step):
+            if self._closing:
+                return
+            assert self.reading, "the relay is not reading"
+            self.protocol.data_received(data[start : start + step])
+
+    def end(self) -> None:
+        """The far end closes its side."""
+        if not self.lost and not self.protocol.eof_received():
+            self.close()
+
+    def lose(self, error: Exception | None = None) -> None:
+        """The connection is gone; with an error, it was reset."""
+        if not self.lost:
+            self.lost = self._closing = True
+            self.protocol.connection_lost(error)
+
+    def _drain(self) -> None:
+        size = len(self._unsent) if self.room is None else min(self.room, len(self._unsent))
+        self.taken += self._unsent[:size]
+        del self._unsent[:size]
+        if self.room is not None:
+            self.room -= size
+
+    def _pause_if_full(self) -> None:
+        if not self._paused and len(self._unsent) > self._high:
+            self._paused = True
+            self.protocol.pause_writing()
+
+
+class InstantPool(EnginePool):
+    """A pool that connects at once, to fake sockets."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__("engine", 8000, clock=clock, idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
+        self.sockets: list[Socket] = []
+
+    def take(self) -> EngineConnection:
+        idle = super().take()
+        if idle is not None:
+            return idle
+        connection = EngineConnection(self)
+        socket = Socket(connection)
+        self.sockets.append(socket)
+        connection.connection_made(socket)
+        return connection
+
+
+class Recording(Unwatched):
+    """A watch that writes down what it is told, as (hook, instant or fact)."""
+
+    def __init__(self, head: RequestHead, *, wants_body: bool = False) -> None:
+        self.request = head
+        self.wants_body = wants_body
+        self.told: list[tuple[str, object]] = []
+        self.body = b""
+        self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
+
+    def classify(self, body: bytes, *, whole: bool) -> bytes | None:
+        self.told.append(("classify", (body, whole)))
+        return None
+
+    def received(self, at: float) -> None:
+        self.told.append(("received", at))
+
+    def sent(self, at: float) -> None:
+        self.told.append(("sent", at))
+
+    def head(self, at: float, head: ResponseHead) -> None:
+        self.told.append(("head", at))
+
+    def feed(self, at: float, data: bytes) -> None:
+        self.told.append(("feed", at))
+        self.body += data
+
+    def paused(self, at: float) -> None:
+        self.told.append(("paused", at))
+
+    def resumed(self, at: float) -> None:
+        self.told.append(("resumed", at))
+
+    def ended(self, at: float) -> None:
+        self.told.append(("ended", at))
+
+    def flushed(self, at: float) -> None:
+        self.told.append(("flushed", at))
+
+    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
+        self.told.append(("close", at))
+        self.closed.append((outcome, failure, status))
+
+    def instants(self, *hooks: str) -> list[tuple[str, object]]:
+        """What was told by these hooks, in order."""
+        return [told for told in self.told if told[0] in hooks]
+
+
+class Road:
+    """A whole relay in memory."""
+
+    def __init__(self, limits: Limits = LIMITS, watch: Callable[[RequestHead], Watch] | None = None) -> None:
+        self.clock = Clock()
+        self.pool = InstantPool(self.clock)
+        self.watches: list[Recording] = []
+        self.dropped: list[str] = []
+        self.refused: list[Failure] = []
+        self.traffic = Traffic(
+            limits,
+            self.pool,
+            clock=self.clock,
+            watch=watch or self._record,
+            dropped=self.dropped.append,
+            refused=self.refused.append,
+            overhead=lambda _seconds: None,
+        )
+
+    def _record(self, head: RequestHead) -> Watch:
+        recording = Recording(head, wants_body=head.method == b"POST" and head.path == b"/v1/chat/completions")
+        self.watches.append(recording)
+        return recording
+
+    def client(self) -> Socket:
+        """A new client connection."""
+        connection = ClientConnection(self.traffic)
+        socket = Socket(connection)
+        connection.connection_made(socket)
+        return socket
+
+    @property
+    def engine(self) -> Socket:
+        """The newest connection that the relay opened towards the engine."""
+        return self.pool.sockets[-1]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How every request ended, in the order in which they came; each exactly once."""
+        assert all(len(watch.closed) <= 1 for watch in self.watches), "a request ended twice"
+        return [watch.closed[0][0] for watch in self.watches if watch.closed]
