@@ -81,6 +81,9 @@ def running_vllm(
         "DO_NOT_TRACK": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        # One core computes, the other serves: with all cores in OpenMP's spinning hands vLLM's own API server starves, and
+        # tokens wait there, where its report cannot see them.
+        "OMP_NUM_THREADS": "1",
     }
     say(f"starting {engine.url}, log in {engine.log}")
     with engine.log.open("wb") as log:

@@ -71,7 +71,7 @@ def question(engine: RunningEngine, number: int) -> tuple[bytes, bool]:
     words = "la to mi re nu ka so ti be da vo an " * (1 + number * 7 % 30)
     body: dict[str, object] = {
         "model": engine.model,
-        "max_tokens": 1 + number * 13 % 90,
+        "max_tokens": 1 if number % 20 == 0 else 40 + number * 13 % 160,
         "ignore_eos": True,
         "stream": True,
         "temperature": 1,
@@ -112,7 +112,7 @@ class Line:
     def request_id(self) -> str:
         notes = self.fields["notes"]
         assert isinstance(notes, dict)
-        return str(notes["request_id"])
+        return str(notes["header.x-request-id"])
 
     @property
     def phases(self) -> dict[str, float]:
@@ -144,7 +144,10 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    with running_sidecar(vllm.url, tmp_path_factory.mktemp("sidecar")) as sidecar:
+    folder = tmp_path_factory.mktemp("sidecar")
+    config = folder / "sidecar.yml"
+    config.write_text("log:\n  headers: [x-request-id]\n")  # how a line finds its client
+    with running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = vllm.metrics()
         witnesses = asyncio.run(clients(vllm, sidecar))
         lines = [Line(line) for line in sidecar.wait_for_log_lines("request", REQUESTS)]

@@ -66,7 +66,7 @@ def make(folder: Path) -> None:
         vocab_size=len(words),
         hidden_size=256,
         intermediate_size=512,
-        num_hidden_layers=4,
+        num_hidden_layers=12,
         num_attention_heads=4,
         num_key_value_heads=4,
         max_position_embeddings=CONTEXT,
