@@ -1,0 +1,267 @@
+"""What a request owes, by how it ended: each number goes to the population that its HELP states."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from sidecar.ledger.account import Account, Phase
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome, Stage
+from sidecar.timeline.reading import Usage
+
+
+MARKS = Marks(
+    accepted_at=100.0,
+    received_at=100.25,
+    first_token_at=101.25,
+    last_token_at=103.25,
+    ended_at=103.25,
+    flushed_at=103.5,
+    paused_seconds=0.5,
+    output_events=5,
+    choices=1,
+    usage=Usage(prompt_tokens=1000, cached_tokens=600, completion_tokens=5, reasoning_tokens=2),
+)
+REPORT = EngineReport(queue_seconds=0.25, prefill_seconds=0.5, decode_seconds=2.0)
+
+
+class House:
+    """A registry, its recorder, and short ways to ask what was written."""
+
+    def __init__(self, *, by_bucket: bool = False) -> None:
+        self.metrics = Metrics(
+            lanes=["chat"], prompt_buckets=["512-4k"], models=["llama"], inter_token_by_prompt_bucket=by_bucket
+        )
+        self.recorder = Recorder(self.metrics)
+
+    def count(self, metric: Counter, *labels: str) -> float:
+        return self.metrics.counter(metric).child(*labels).value
+
+    def seen(self, metric: Histogram) -> dict[tuple[str, ...], tuple[int, float]]:
+        """Labels to (count, sum) of all children with an observation."""
+        children = self.metrics.histogram(metric).children
+        return {labels: (child.count, child.sum) for labels, child in children.items() if child.count}
+
+
+def account(
+    outcome: Outcome = Outcome.OK,
+    marks: Marks = MARKS,
+    report: EngineReport | None = REPORT,
+    *,
+    streaming: bool = True,
+    cancelled_in: Stage | None = None,
+    trace_id: str | None = None,
+) -> Account:
+    ledger = close_ledger(marks, streaming=streaming, report=report) if outcome is Outcome.OK else None
+    return Account("chat", "llama", "512-4k", streaming, outcome, marks, ledger, cancelled_in, trace_id)
+
+
+def test_a_streamed_request_owes_everything() -> None:
+    """Received at .25, first token a second later, five tokens in two seconds, flushed a quarter of a second after."""
+    house = House()
+
+    house.recorder.close(account())
+
+    who, bucket = ("llama", "chat"), ("llama", "chat", "512-4k")
+    assert house.count(c.REQUESTS_TOTAL, *bucket, "ok") == 1
+    assert house.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.25)}
+    assert {bucket: (1, 1.0)} == house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS)
+    assert {who: (1, 0.5)} == house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
+    assert {(*bucket, "true"): (1, 3.25)} == house.seen(c.REQUEST_SECONDS)
+    assert {
+        (*bucket, "true", "queue", "engine"): (1, 0.25),
+        (*bucket, "true", "prefill", "engine"): (1, 0.5),
+        (*bucket, "true", "first_token", "derived"): (1, 0.25),
+        (*bucket, "true", "decode", "engine"): (1, 2.0),
+        (*bucket, "true", "stream", "derived"): (1, 0.25),
+    } == house.seen(c.REQUEST_PHASE_SECONDS)
+    assert house.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "engine", "in_band") == 1
+    assert {who: (1, 1000.0)} == house.seen(c.PROMPT_TOKENS)
+    assert {who: (1, 5.0)} == house.seen(c.OUTPUT_TOKENS)
+    assert house.count(c.CACHED_PROMPT_TOKENS_TOTAL, *who) == 600
+    assert house.count(c.STREAM_PAUSED_SECONDS_TOTAL, "chat") == 0.5
+
+
+def test_phases_add_up_to_whole_requests_on_the_page() -> None:
+    """Over requests with a report, without one, with one that contradicts the wire, and not streamed."""
+    house = House()
+    reports = (REPORT, None, EngineReport(5.0, 5.0, 1.0), EngineReport(0.25, None, None))
+
+    for report in reports:
+        for streaming in (True, False):
+            house.recorder.close(account(report=report, streaming=streaming))
+
+    phases = sum(total for _, total in house.seen(c.REQUEST_PHASE_SECONDS).values())
+    assert pytest.approx(phases, abs=1e-9) == 8 * 3.25
+    assert pytest.approx(sum(total for _, total in house.seen(c.REQUEST_SECONDS).values()), abs=1e-9) == 8 * 3.25
+
+
+def test_without_a_report_no_phase_is_invented() -> None:
+    """Queue, prefill and first token are not zero: they are not there."""
+    house = House()
+
+    house.recorder.close(account(report=None))
+
+    told = {labels[4] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
+    assert {Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM} == told
+    assert house.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "none", "no_report") == 1
+
+
+def test_a_non_streamed_request_is_in_series_of_its_own() -> None:
+    """It has no time to first token and no pace, whatever its marks say."""
+    house = House()
+
+    house.recorder.close(account(streaming=False))
+
+    assert {"false"} == {labels[3] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
+    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.OK])
+def test_a_stream_that_ended_badly_owes_its_first_token_and_no_more(outcome: Outcome) -> None:
+    """Its TTFT was lived through; its phases, pace and tokens are of a part of a request."""
+    house = House()
+
+    house.recorder.close(account(outcome, cancelled_in=Stage.STREAMING))
+
+    assert house.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", outcome) == 1
+    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {("llama", "chat", "512-4k"): (1, 1.0)}
+    for metric in (c.REQUEST_PHASE_SECONDS, c.REQUEST_SECONDS, c.TIME_PER_OUTPUT_TOKEN_SECONDS, c.OUTPUT_TOKENS):
+        assert house.seen(metric) == {}
+    cancels = sum(house.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", stage) for stage in Stage)
+    assert (outcome is Outcome.CLIENT_CANCELLED) == cancels
+
+
+def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
+    house = House()
+    marks = Marks(accepted_at=1.0, received_at=1.5)
+
+    house.recorder.close(account(Outcome.CLIENT_CANCELLED, marks, cancelled_in=Stage.WAITING))
+
+    assert house.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", "waiting") == 1
+    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert house.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.5)}
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        replace(MARKS, usage=Usage(completion_tokens=1)),
+        replace(MARKS, choices=2),
+        replace(MARKS, usage=None),
+        replace(MARKS, usage=Usage(prompt_tokens=3)),
+    ],
+    ids=["one token", "two choices", "no usage", "no completion tokens"],
+)
+def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
+    house = House()
+
+    house.recorder.close(account(marks=marks))
+
+    assert house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
+
+
+def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
+    house = House()
+
+    house.recorder.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
+
+    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert house.count(c.DROPPED_TOTAL, "not_a_duration") == 0
+
+
+def test_a_late_report_settles_later() -> None:
+    """The end is on the page at once; the phases, and the whole that they add up to, when the ledger closes."""
+    house = House()
+
+    house.recorder.ended(account())
+    assert house.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", "ok") == 1
+    assert house.seen(c.REQUEST_SECONDS) == {}
+
+    house.recorder.settled(account())
+    assert list(house.seen(c.REQUEST_SECONDS).values()) == [(1, 3.25)]
+    assert len(house.seen(c.REQUEST_PHASE_SECONDS)) == 5
+
+
+def test_a_sampled_trace_becomes_an_exemplar() -> None:
+    house = House()
+
+    house.recorder.close(account(trace_id="d" * 32), at_unix=1_700_000_000.0)
+
+    child = house.metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "512-4k")
+    assert [tuple(exemplar) for exemplar in (child.exemplars or {}).values()] == [("d" * 32, 1.0, 1_700_000_000.0)]
+
+
+@pytest.mark.parametrize(("by_bucket", "labels"), [(False, ("llama", "chat")), (True, ("llama", "chat", "512-4k"))])
+def test_gaps_are_written_as_they_happen(by_bucket: bool, labels: tuple[str, ...]) -> None:
+    house = House(by_bucket=by_bucket)
+
+    observe: Callable[[float], None] = house.recorder.gap_observer("llama", "chat", "512-4k")
+    observe(0.02)
+    observe(0.03)
+
+    assert {labels: (2, 0.05)} == house.seen(c.INTER_TOKEN_SECONDS)
+
+
+def test_the_rest_of_the_road_is_counted() -> None:
+    house = House()
+
+    house.recorder.passthrough(Outcome.OK)
+    house.recorder.failed("engine_connect_failed")
+    house.recorder.dropped("event_too_long", 3)
+    house.recorder.injection("spliced")
+    house.recorder.connected("chat", 0.001)
+    house.recorder.read_observer("chat")(2)
+    house.recorder.overhead(0.00002)
+
+    assert house.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
+    assert house.count(c.FAILURES_TOTAL, "engine_connect_failed") == 1
+    assert house.count(c.DROPPED_TOTAL, "event_too_long") == 3
+    assert house.count(c.USAGE_INJECTION_TOTAL, "spliced") == 1
+    assert house.seen(c.ENGINE_CONNECT_SECONDS) == {("chat",): (1, 0.001)}
+    assert house.seen(c.STREAM_EVENTS_PER_READ) == {("chat",): (1, 2.0)}
+    assert house.seen(c.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
+
+
+def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
+    """Or the first error of a lane would be no growth. All of them, from the first scrape."""
+    metrics = House().metrics
+
+    begun = {family.metric.name for family in metrics.families if family.children}
+
+    counters = {family.metric.name for family in metrics.families if isinstance(family.metric, Counter)}
+    engine = {name for name in counters if name.startswith("llm_engine_")}
+    elsewhere = {"llm_sidecar_scrapes_total", "llm_sidecar_label_overflow_total"}
+    assert counters - engine - elsewhere <= begun
+    assert len(metrics.counter(c.REQUESTS_TOTAL).children) == 2 * 2 * 2 * 9
+
+
+def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
+    house = House()
+
+    house.recorder.admit_models(["mixtral"])
+    house.recorder.admit_lanes(["batch"])
+
+    assert ("mixtral", "batch", "512-4k", "rejected") in house.metrics.counter(c.REQUESTS_TOTAL).children
+    assert house.count(c.LABEL_OVERFLOW_TOTAL, "model") == 0
+
+
+def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
+    """Here: marks that are no instants. Nothing is raised, and both halves are told."""
+    house = House()
+    broken = replace(MARKS, received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
+    ledger = account().ledger
+    assert ledger is not None
+    spoiled = replace(ledger, shares=(None,))  # type: ignore[arg-type]  # the mistake under test
+
+    house.recorder.close(replace(account(), marks=broken, ledger=spoiled))
+
+    assert house.count(c.DROPPED_TOTAL, "observer_error") == 2
