@@ -96,9 +96,9 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
     if report.queue_seconds is None or report.prefill_seconds is None:
         return None, Reason.REPORT_INCOMPLETE
     queue, prefill = report.queue_seconds, report.prefill_seconds
-    excess = queue + prefill - ttft
-    if excess > max(TOLERANCE_SECONDS, TOLERANCE_RATIO * ttft):
+    if _exceeds(queue + prefill, ttft):
         return None, Reason.REPORT_EXCEEDS_WIRE
+    excess = queue + prefill - ttft
     if excess > 0:
         prefill = max(0.0, prefill - excess)
         queue = ttft - prefill
@@ -107,7 +107,10 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
 
 def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> Ledger:
     """A non-streamed request: what the engine reports, and the rest unattributed."""
-    decode = 0.0 if report is None or report.decode_seconds is None else report.decode_seconds
+    reported = 0.0 if report is None or report.decode_seconds is None else report.decode_seconds
+    if _exceeds(reported, e2e_seconds):
+        return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
+    decode = min(reported, e2e_seconds)
     split, reason = _believed(report, e2e_seconds - decode, reason)
     if split is None or report is None:
         return _unsplit(e2e_seconds, reason)
@@ -117,6 +120,11 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
         shares.append(Share(Phase.DECODE, decode, Source.ENGINE))
     shares.append(Share(Phase.UNATTRIBUTED, e2e_seconds - queue - prefill - decode, Source.DERIVED))
     return Ledger(tuple(shares), e2e_seconds, None, 0.0, reason)
+
+
+def _exceeds(reported_seconds: float, wire_seconds: float) -> bool:
+    """Whether a report says more than the wire can hold, past what two clocks may differ by."""
+    return reported_seconds - wire_seconds > max(TOLERANCE_SECONDS, TOLERANCE_RATIO * wire_seconds)
 
 
 def _unsplit(e2e_seconds: float, reason: Reason) -> Ledger:

@@ -1,0 +1,48 @@
+"""What is known of the engine, and what follows from it."""
+
+from collections.abc import Sequence
+
+from sidecar.engines.engine import Engine
+
+
+def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
+    """Nor are figures in its answers believed to be what vLLM's are."""
+    engine = Engine("auto")
+    assert not engine.accepts_include_usage
+    assert not engine.reports
+
+    engine.is_kind("vllm")
+    assert engine.accepts_include_usage
+    assert engine.reports
+
+
+def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:
+    """Its reports are still read, where a client asked for them itself."""
+    engine = Engine("vllm")
+
+    engine.adds_null_usage()
+
+    assert not engine.accepts_include_usage
+    assert engine.reports
+
+
+def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -> None:
+    """What is not served is `other`; unsaid it is the one model that there is."""
+    told: list[Sequence[str]] = []
+    engine = Engine("auto", on_models=told.append)
+    assert "other" == engine.model_of("llama")
+
+    engine.serves(["llama"])
+    assert ["llama", "other", "llama"] == [engine.model_of("llama"), engine.model_of("gpt-4\xff"), engine.model_of(None)]
+    engine.serves(["llama", "adapter"])
+    assert "other" == engine.model_of(None)
+    assert [("llama",), ("llama", "adapter")] == told
+
+
+def test_where_the_config_states_the_models_its_word_stands() -> None:
+    """The engine's own list changes nothing."""
+    engine = Engine("vllm", ["llama"])
+
+    engine.serves(["something-else"])
+
+    assert ("llama",) == engine.models

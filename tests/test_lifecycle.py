@@ -1,0 +1,58 @@
+"""Readiness latches, and drops only for good reasons."""
+
+import pytest
+
+from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Life, Readiness
+
+
+def test_not_ready_before_the_engine_has_answered() -> None:
+    """A pod must not get traffic while its model is still loading, however well the sidecar itself is."""
+    readiness = Readiness()
+    readiness.failed()
+
+    assert (False, "the engine has not answered yet") == readiness.ready(at=5)
+    readiness.answered(at=6)
+    assert (True, "ready") == readiness.ready(at=6)
+
+
+def test_a_slow_health_check_under_overload_does_not_take_the_pod_out() -> None:
+    """Checks fail one after the other, but bytes keep coming: the engine is busy and not down."""
+    readiness = Readiness()
+    readiness.answered(at=0)
+    for second in range(100):
+        readiness.failed()
+        readiness.heard(at=second)
+
+    assert (True, "ready") == readiness.ready(at=100)
+
+
+def test_an_idle_pod_stays_ready_through_one_failed_check() -> None:
+    """Silence alone is no failure either."""
+    readiness = Readiness()
+    readiness.answered(at=0)
+    readiness.failed()
+
+    assert (True, "ready") == readiness.ready(at=1000)
+
+
+def test_several_failed_checks_and_silence_together_are_an_engine_that_is_down() -> None:
+    """And one good answer brings it back."""
+    readiness = Readiness()
+    readiness.answered(at=0)
+    for _ in range(FAILED_CHECKS):
+        readiness.failed()
+
+    assert readiness.ready(at=SILENCE_SECONDS)[0]
+    assert not readiness.ready(at=SILENCE_SECONDS + 1)[0]
+    readiness.answered(at=40)
+    assert readiness.ready(at=40)[0]
+
+
+@pytest.mark.parametrize("life", [Life.LAME_DUCK, Life.DRAINING])
+def test_shutting_down_is_not_ready_at_once(life: Life) -> None:
+    """However well the engine answers."""
+    readiness = Readiness()
+    readiness.answered(at=0)
+    readiness.life = life
+
+    assert (False, f"shutting down ({life.value})") == readiness.ready(at=0)

@@ -1,0 +1,104 @@
+"""The timeline: what happened and when comes in, marks come out."""
+
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Stage
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.timeline import MAX_CHOICES
+from tests.support.story import START, Story
+
+
+def test_a_streamed_request_yields_every_mark() -> None:
+    """Each mark is the instant at which it was told."""
+    story = Story().received(0.1).sent(0.2).headers(0.3).token(0.9).token(1.0).usage(1.1, prompt_tokens=7).end(1.2, flushed=1.5)
+
+    assert (
+        Marks(
+            accepted_at=START,
+            received_at=START + 0.1,
+            sent_at=START + 0.2,
+            headers_at=START + 0.3,
+            first_token_at=START + 0.9,
+            last_token_at=START + 1.0,
+            ended_at=START + 1.2,
+            flushed_at=START + 1.5,
+            output_events=2,
+            choices=1,
+            usage=Usage(prompt_tokens=7),
+        )
+        == story.timeline.marks()
+    )
+
+
+def test_what_carries_no_output_is_no_first_token() -> None:
+    """Role frames, pings and usage say nothing of the first token, however early they come."""
+    story = Story().received(0).events(0.01, NOTHING, Reading(usage=Usage(prompt_tokens=3)), Reading(done=True))
+
+    assert story.timeline.marks().first_token_at is None
+    assert Stage.WAITING is story.timeline.stage()
+
+
+def test_a_mark_told_twice_stays_where_it_was() -> None:
+    """A second end cannot move the first one."""
+    marks = Story().received(0.1).received(0.5).end(1.0).end(2.0).timeline.marks()
+
+    assert (START + 0.1, START + 1.0, START + 1.0) == (marks.received_at, marks.ended_at, marks.flushed_at)
+
+
+def test_gaps_are_per_choice() -> None:
+    """Two interleaved choices are two streams: the gap of one is not shortened by the other."""
+    story = Story().token(1.0, 0).token(1.5, 1).token(2.0, 0).token(2.5, 1)
+
+    assert [1.0, 1.0] == story.gaps
+    assert 2 == story.timeline.marks().choices
+
+
+def test_events_of_one_read_have_one_instant() -> None:
+    """Tokens that came together have no time between them, and that is said: it is how a buffering hop shows."""
+    story = Story().events(1.0, Reading(output=(0,)), Reading(output=(0,)), Reading(output=(0,)))
+
+    assert [0.0, 0.0] == story.gaps
+    assert 3 == story.timeline.marks().output_events
+
+
+def test_an_engine_cannot_make_the_timeline_grow() -> None:
+    """Choice indexes and finishes past the bound are still output, but not remembered."""
+    story = Story()
+    for choice in range(10_000):
+        story.events(1.0, Reading(output=(choice,), finished=(choice,)))
+
+    assert MAX_CHOICES == story.timeline.marks().choices
+    assert MAX_CHOICES == len(story.timeline.finished)
+    assert 10_000 == story.timeline.marks().output_events
+
+
+def test_usage_told_in_parts_adds_up() -> None:
+    """Anthropic states the prompt at the start and the output at the end; the later word counts where both speak."""
+    story = Story().usage(1, prompt_tokens=9, completion_tokens=1).usage(2, completion_tokens=40)
+
+    assert Usage(prompt_tokens=9, completion_tokens=40) == story.timeline.marks().usage
+
+
+def test_a_pause_counts_only_between_first_and_last_token() -> None:
+    """Before the first token there is nothing to pause; after the last one the engine no longer decodes."""
+    story = Story().received(0).paused(0.1).token(1.0).resumed(1.4).token(2.0).paused(2.1).resumed(2.3).token(3.0)
+    assert 0.6 == round(story.timeline.marks().paused_seconds, 9)
+
+    story.paused(4.0).resumed(9.0).end(9.5)
+    assert 0.6 == round(story.timeline.marks().paused_seconds, 9)
+
+
+def test_a_pause_counts_up_to_a_token_that_came_during_it() -> None:
+    """What was read before the pause took effect may still be parsed within it."""
+    story = Story().received(0).token(1.0).paused(2.0).token(2.5).resumed(4.0).token(4.5)
+
+    assert 2.0 == round(story.timeline.marks().paused_seconds, 9)
+
+
+def test_the_stage_is_how_far_the_request_had_come() -> None:
+    """The word for a client that leaves: upload, waiting, streaming."""
+    story = Story()
+    stages = [story.timeline.stage()]
+    stages.append(story.received(0.1).headers(0.2).timeline.stage())
+    stages.append(story.token(0.3).timeline.stage())
+
+    assert [Stage.UPLOAD, Stage.WAITING, Stage.STREAMING] == stages
