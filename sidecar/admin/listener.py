@@ -98,11 +98,12 @@ class AdminListener:
             handler_cancellation=True,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
             auto_decompress=False,
+            shutdown_timeout=1.0,
             logger=_log,
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host or None, port, shutdown_timeout=1.0).start()
+            await web.TCPSite(self._runner, host or None, port).start()
         except OSError:
             await self._runner.cleanup()
             raise

@@ -1,0 +1,298 @@
+"""The admin listener over real sockets on loopback: what it answers, to whom, and that nobody holds up anybody."""
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+
+import aiohttp
+import pytest
+
+from sidecar.admin import listener as listening
+from sidecar.admin.listener import AdminListener, _is_loopback
+from sidecar.admin.pages import Facts
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.in_flight import LaneInFlight
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from tests.support.promtool import check_metrics, samples
+
+
+class Double:
+    """A house that says what the story wants."""
+
+    def __init__(self) -> None:
+        self.is_ready = (True, "ready")
+        self.is_healthy = (True, "healthy")
+        self.errors: list[str] = []
+        self.reloads = 0
+        self.reloading_at_once = 0
+
+    def ready(self) -> tuple[bool, str]:
+        return self.is_ready
+
+    def healthy(self) -> tuple[bool, str]:
+        return self.is_healthy
+
+    async def reload(self) -> list[str]:
+        self.reloads += 1
+        self.reloading_at_once += 1
+        await asyncio.sleep(0.01)
+        assert self.reloading_at_once == 1
+        self.reloading_at_once -= 1
+        return self.errors
+
+    def facts(self) -> Facts:
+        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
+
+    def in_flight(self) -> Mapping[str, LaneInFlight]:
+        if self.is_healthy[1] == "broken":
+            raise RuntimeError("sk-CANARY")
+        return {}
+
+
+def metrics() -> Metrics:
+    registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
+    Recorder(registry)
+    return registry
+
+
+class Visit:
+    """A started listener, its double, and a client."""
+
+    def __init__(self, house: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
+        self.house, self.metrics, self.session, self.port = house, registry, session, port
+
+    async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self.session.request(method, url, headers=named, allow_redirects=False) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+
+def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
+    async def play() -> None:
+        house, of = Double(), registry or metrics()
+        admin = AdminListener(house, of, asyncio.get_running_loop().time)
+        ((_, port),) = await admin.start("127.0.0.1", 0)
+        try:
+            async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
+                await story(Visit(house, of, session, port))
+        finally:
+            await admin.stop()
+
+    asyncio.run(play())
+
+
+def test_metrics_come_in_the_format_that_was_asked_for() -> None:
+    """Text for a person, OpenMetrics for Prometheus, gzip for who takes it; valid each time, and not cached as one."""
+
+    async def story(visit: Visit) -> None:
+        status, headers, text = await visit.ask("/metrics")
+        assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert headers["Vary"] == "Accept, Accept-Encoding"
+        check_metrics(text)
+
+        _, headers, page = await visit.ask("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+        assert headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        assert ("llm_requests_total" in {name for name, _ in samples(page, openmetrics=True)}) is True
+
+        _, headers, squeezed = await visit.ask("/metrics", Accept_Encoding="gzip")
+        assert headers["Content-Encoding"] == "gzip"
+        check_metrics(gzip.decompress(squeezed))
+
+    visit(story)
+
+
+def test_ready_and_healthy_say_why_not() -> None:
+    async def story(visit: Visit) -> None:
+        assert (await visit.ask("/-/ready"))[::2] == (200, b"ready\n")
+        assert (await visit.ask("/-/healthy"))[::2] == (200, b"healthy\n")
+
+        visit.house.is_ready = (False, "shutting down")
+        visit.house.is_healthy = (False, "the loop lags")
+
+        assert (await visit.ask("/-/ready"))[::2] == (503, b"shutting down\n")
+        assert (await visit.ask("/-/healthy"))[::2] == (503, b"the loop lags\n")
+        assert (await visit.ask("/metrics"))[0] == 200
+        assert (await visit.ask("/"))[0] == 200
+
+    visit(story)
+
+
+def test_a_reload_is_a_write_and_never_a_read() -> None:
+    """POST and PUT reload, one at a time; GET is refused as a method; errors come back whole."""
+
+    async def story(visit: Visit) -> None:
+        assert (await visit.ask("/-/reload"))[0] == 405
+        assert visit.house.reloads == 0
+
+        both = await asyncio.gather(visit.ask("/-/reload", "POST"), visit.ask("/-/reload", "PUT"))
+        assert [status for status, _, _ in both] == [200, 200]
+        assert visit.house.reloads == 2
+
+        visit.house.errors = ["lanes.rules[0]: no lane", "engine.url: no URL"]
+        status, _, body = await visit.ask("/-/reload", "POST")
+        assert (status, body) == (500, b"lanes.rules[0]: no lane\nengine.url: no URL\n")
+
+    visit(story)
+
+
+def test_a_browser_cannot_be_led_to_reload() -> None:
+    """A page anywhere may make a browser on this host POST here; browsers say where they come from."""
+
+    async def story(visit: Visit) -> None:
+        assert (await visit.ask("/-/reload", "POST", Origin="http://evil.example"))[0] == 403
+        assert (await visit.ask("/-/reload", "POST", Sec_Fetch_Site="cross-site"))[0] == 403
+        assert visit.house.reloads == 0
+
+    visit(story)
+
+
+@pytest.mark.parametrize(
+    ("peer", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.7", False),
+        ("::ffff:10.0.0.7", False),
+        ("fe80::1%eth0", False),
+        ("", False),
+        (None, False),
+        ("localhost", False),
+    ],
+)
+def test_only_loopback_may_write(peer: str | None, loopback: bool) -> None:
+    """The peer's address decides, never a header that a client can write."""
+    assert loopback == _is_loopback(peer)
+
+
+def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "_is_loopback", lambda _peer: False)
+
+    async def story(visit: Visit) -> None:
+        assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403
+        assert visit.house.reloads == 0
+
+    visit(story)
+
+
+def test_every_answer_bears_our_name_and_not_the_library_s() -> None:
+    async def story(visit: Visit) -> None:
+        for path, status in (("/", 200), ("/metrics", 200), ("/-/ready", 200), ("/nowhere", 404), ("/-/reload", 405)):
+            found, headers, _ = await visit.ask(path)
+            assert (status, "llm-phase-sidecar") == (found, headers["Server"])
+
+    visit(story)
+
+
+def test_the_landing_page_is_html_that_may_load_nothing() -> None:
+    async def story(visit: Visit) -> None:
+        _, headers, page = await visit.ask("/")
+
+        assert headers["Content-Type"] == "text/html; charset=utf-8"
+        assert headers["Content-Security-Policy"].startswith("default-src 'none';")
+        assert b"No traffic yet" in page
+        assert b"refresh" in page
+        assert b'http-equiv="refresh"' not in (await visit.ask("/?refresh=off"))[2]
+
+    visit(story)
+
+
+def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
+    async def story(visit: Visit) -> None:
+        visit.house.is_healthy = (True, "broken")
+
+        status, _, body = await visit.ask("/")
+
+        assert (status, body) == (500, b"The sidecar failed to answer; its log says why.\n")
+        assert (await visit.ask("/metrics"))[0] == 200
+
+    visit(story)
+
+
+def big() -> Metrics:
+    """A page of some megabytes: more than any socket buffer takes."""
+    registry = Metrics(
+        lanes=[f"lane-{n}" for n in range(60)], prompt_buckets=["0-512"], models=["llama"], series_limit=1_000_000
+    )
+    Recorder(registry)
+    phases = registry.histogram(c.REQUEST_PHASE_SECONDS)
+    for lane in registry.lanes.shown():
+        for bucket in registry.prompt_buckets.shown():
+            for together in phases.metric.together:
+                phases.child("llama", lane, bucket, *together).observe(0.1)
+    return registry
+
+
+async def hang(port: int) -> asyncio.StreamWriter:
+    """A scraper that asks and never reads."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    await writer.drain()
+    await reader.read(1)
+    return writer
+
+
+async def until(said: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not said():  # noqa: ASYNC110  counters tell nobody when they rise
+            await asyncio.sleep(0.001)
+
+
+def test_scrapers_that_hang_hold_up_nobody_else() -> None:
+    """Seven hang; the eighth is served whole. With eight hanging a ninth is told to come back, health still answers."""
+
+    async def story(visit: Visit) -> None:
+        hanging = [await hang(visit.port) for _ in range(7)]
+        status, _, page = await visit.ask("/metrics")
+        assert status == 200
+        assert len(page) > 4_000_000
+
+        hanging.append(await hang(visit.port))
+        status, headers, _ = await visit.ask("/metrics")
+        assert (status, headers["Retry-After"]) == (503, "5")
+        assert (await visit.ask("/-/ready"))[0] == 200
+
+        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
+        assert tuple(scrapes.child(result).value for result in ("ok", "refused", "abandoned")) == (1, 1, 0)
+
+        for writer in hanging:
+            writer.transport.abort()
+        await until(lambda: scrapes.child("abandoned").value == 8)
+        assert (await visit.ask("/metrics"))[0] == 200
+
+    visit(story, big())
+
+
+def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time its connection is cut, so that half a page is not taken for a whole one."""
+    monkeypatch.setattr(listening, "SCRAPE_TIMEOUT_SECONDS", 0.3)
+
+    async def story(visit: Visit) -> None:
+        writer = await hang(visit.port)
+
+        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
+        await until(lambda: scrapes.child("abandoned").value == 1)
+
+        assert scrapes.child("ok").value == 0
+        writer.transport.abort()
+        assert (await visit.ask("/-/healthy"))[0] == 200
+
+    visit(story, big())
+
+
+def test_a_head_request_for_metrics_has_no_body() -> None:
+    async def story(visit: Visit) -> None:
+        assert (await visit.ask("/metrics", "HEAD"))[::2] == (200, b"")
+
+    visit(story)
+
+
+def test_a_port_that_is_taken_is_said_at_once() -> None:
+    async def story(visit: Visit) -> None:
+        with pytest.raises(OSError, match="address already in use"):
+            await AdminListener(Double(), metrics(), lambda: 0.0).start("127.0.0.1", visit.port)
+
+    visit(story)

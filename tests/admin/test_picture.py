@@ -1,0 +1,64 @@
+"""The picture: widths are shares of time, on one scale."""
+
+import re
+
+import pytest
+
+from sidecar.admin.anatomy import LaneAnatomy
+from sidecar.admin.picture import PHASE_ORDER, picture, seconds
+from sidecar.ledger.account import Phase
+
+
+def bar(lane: str, **phases: float) -> LaneAnatomy:
+    return LaneAnatomy(lane, True, 3, sum(phases.values()), phases, {})
+
+
+def drawn(svg: str) -> list[tuple[str, float, float]]:
+    """(phase, from, width) in percent."""
+    found = re.findall(r'class="p-(\w+)" x="([\d.]+)%" width="([\d.]+)%"', svg)
+    return [(phase, float(x), float(width)) for phase, x, width in found]
+
+
+def test_phases_stand_in_the_order_of_life_and_on_one_scale() -> None:
+    """The longest lane is as wide as the page; a lane half as slow ends in the middle."""
+    svg = picture((bar("slow", decode=2.0, queue=1.0, stream=1.0), bar("fast", queue=2.0)))
+
+    assert drawn(svg) == [("queue", 0, 25), ("decode", 25, 50), ("stream", 75, 25), ("queue", 0, 50)]
+
+
+def test_every_phase_has_its_place() -> None:
+    assert sorted(phase.value for phase in Phase) == sorted(PHASE_ORDER)
+
+
+def test_nothing_is_drawn_for_a_phase_that_is_unknown() -> None:
+    svg = picture((bar("chat", unattributed=1.0, decode=1.0),))
+
+    assert [phase for phase, _, _ in drawn(svg)] == ["unattributed", "decode"]
+
+
+def test_a_lane_whose_requests_took_no_time_can_be_drawn() -> None:
+    assert "chat" in picture((bar("chat", decode=0.0),))
+
+
+def test_who_cannot_see_the_picture_hears_it() -> None:
+    svg = picture((bar("chat", queue=1.0, decode=3.0),))
+
+    assert 'aria-label="chat: queue 1.00 s (25%), decode 3.00 s (75%)"' in svg
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.00004, "40 µs"),
+        (0.00999, "9.99 ms"),
+        (0.0999, "99.9 ms"),
+        (0.0444, "44.4 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.00 s"),
+        (12.34, "12.3 s"),
+        (119, "119 s"),
+        (600, "10.0 min"),
+    ],
+)
+def test_durations_read_with_three_digits(value: float, said: str) -> None:
+    assert said == seconds(value)
