@@ -13,7 +13,7 @@ from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import sampled_trace_id
 from sidecar.engines import vllm
-from sidecar.engines.engine import Engine
+from sidecar.engines.engine import OTHER, Engine
 from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
@@ -24,6 +24,7 @@ from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
+from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.watching import Unwatched, Watch
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import EventReader
@@ -125,6 +126,7 @@ class RequestWatch:
         self._body: bytearray | None = None
         self._streaming: bool | None = None
         self._on_read: Callable[[float], None] | None = None
+        self._delivery: dict[str, str] = {}
 
     # --- the request -------------------------------------------------------------------------------------------------
 
@@ -166,6 +168,10 @@ class RequestWatch:
         api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
         self._lane = rules.lane_of(self._head.path, self._head.fields, self._look, api_key)
         self._model = shared.engine.model_of(self._look.model)
+        if self._model == OTHER and self._look.model is not None:
+            shared.recorder.outside("model")
+        if self._lane == OTHER:
+            shared.recorder.outside("lane")
         self._timeline.on_gap = shared.recorder.gap_observer(self._model, self._lane, self._estimated_bucket())
         self._on_read = shared.recorder.read_observer(self._lane)
 
@@ -256,6 +262,13 @@ class RequestWatch:
     def flushed(self, at: float) -> None:
         self._timeline.flushed(at)
 
+    def delivered(self, times: SendTimes) -> None:
+        """Who held the answer back on its last hop, as the kernel saw it: for the log line, since it overlaps with decode."""
+        if times.receive_window_limited_seconds > 0:
+            self._delivery["client_window_limited_seconds"] = f"{times.receive_window_limited_seconds:.6f}"
+        if times.send_buffer_limited_seconds > 0:
+            self._delivery["send_buffer_limited_seconds"] = f"{times.send_buffer_limited_seconds:.6f}"
+
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
         """The request is over: one outcome, one account."""
         shared, timeline = self._shared, self._timeline
@@ -314,4 +327,4 @@ class RequestWatch:
             notes["status"] = str(status)
         if failure is not None:
             notes["error"] = failure.reason
-        return notes
+        return notes | self._delivery

@@ -77,6 +77,10 @@ class Recorder:
         """Something was not measured or not written down, for a reason of DROP_REASONS."""
         self._dropped.child(reason).inc(n)
 
+    def outside(self, label: str) -> None:
+        """A client named a model or a lane that does not exist: it is counted under `other`."""
+        self._metrics.overflowed(label)
+
     # --- the end ---------------------------------------------------------------------------------------------------------
 
     def close(self, account: Account, at_unix: float | None = None) -> None:

@@ -14,7 +14,7 @@ from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
-from sidecar.proxy.tcp import peer_has_left
+from sidecar.proxy.tcp import SendTimes, peer_has_left, send_times
 
 
 if TYPE_CHECKING:
@@ -337,6 +337,11 @@ class ClientConnection(asyncio.Protocol):
             exchange.fail(failure, at)
             if failure is Failure.CLIENT_WRITE_STALLED:
                 self.abort()
+
+    def send_times(self) -> SendTimes | None:
+        """What the kernel says about sending on this connection, since it began."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        return None if sock is None else send_times(sock)
 
     def _peer_has_left(self) -> bool:
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, request_bytes, response_bytes
+from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.watching import Watch
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
@@ -64,6 +65,7 @@ class Exchange:
         self._out: list[bytes] = []
         self._pieces: list[bytes] = []
         self._response_complete = False
+        self._send_times: SendTimes | None = None
         self._client_blocked = False
         self._stalled_bytes = 0
         self._stalled_at = at
@@ -216,6 +218,8 @@ class Exchange:
         if head.framing is Framing.CHUNKED and self.head.version == "1.0":
             self._framing = Framing.UNTIL_CLOSE
         self.tunnel = head.status == 101
+        if self.watch.wants_body:
+            self._send_times = self.client.send_times()
         self._keep_alive = (
             self.head.keep_alive
             and self.upload_complete
@@ -297,6 +301,8 @@ class Exchange:
         if self._ended or not self._response_complete or self._response is None:
             return
         self.watch.flushed(at)
+        if self._send_times is not None and (times := self.client.send_times()) is not None:
+            self.watch.delivered(times.since(self._send_times))
         self._over(at, outcome_of_status(self._response.status), None)
         if self.upload_complete:
             self.client.exchange_over(keep_alive=self._keep_alive)

@@ -20,6 +20,15 @@ class SendTimes:
     receive_window_limited_seconds: float
     """The peer's receive buffer was full: the next hop (often an ingress) did not read."""
     send_buffer_limited_seconds: float
+    """Our own send buffer was full: a path with much delay, or ours is small."""
+
+    def since(self, earlier: "SendTimes") -> "SendTimes":
+        """What lies between two looks at one connection."""
+        return SendTimes(
+            self.busy_seconds - earlier.busy_seconds,
+            self.receive_window_limited_seconds - earlier.receive_window_limited_seconds,
+            self.send_buffer_limited_seconds - earlier.send_buffer_limited_seconds,
+        )
 
 
 def send_times(sock: socket.socket) -> SendTimes | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
+from sidecar.proxy.tcp import SendTimes
 from sidecar.timeline.outcome import Outcome
 
 
@@ -47,6 +48,7 @@ class Watch(Protocol):
     def resumed(self, at: float) -> None: ...
     def ended(self, at: float) -> None: ...
     def flushed(self, at: float) -> None: ...
+    def delivered(self, times: SendTimes) -> None: ...
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None: ...
 
 
@@ -78,6 +80,7 @@ class Unwatched:
     def resumed(self, at: float) -> None: ...
     def ended(self, at: float) -> None: ...
     def flushed(self, at: float) -> None: ...
+    def delivered(self, times: SendTimes) -> None: ...
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None: ...
 
 
@@ -164,6 +167,9 @@ class Guarded:
 
     def flushed(self, at: float) -> None:
         self._tell(self._inner.flushed, at)
+
+    def delivered(self, times: SendTimes) -> None:
+        self._tell(self._inner.delivered, times)
 
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
         # Even a blinded request ended in one outcome, and the observer's own close knows how to say so without a timeline.
