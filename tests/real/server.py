@@ -87,8 +87,9 @@ def running_vllm(
     }
     say(f"starting {engine.url}, log in {engine.log}")
     with engine.log.open("wb") as log:
-        # A session of its own: the API server forks an engine core, and both must go at the end.
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        # A process group of its own: the API server starts an engine core, that a worker, and all must go at the end.
+        # Not a session: Linux shares the processor by session, and vLLM's three processes would get one share between them.
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
     try:
         _wait_until_healthy(engine, process, patience_seconds, say)
         yield engine

@@ -5,18 +5,21 @@ The sidecar is judged by its log lines and its scraped page, as its users see th
 """
 
 import asyncio
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass
 from math import fsum
+from pathlib import Path
 from statistics import median
 from typing import cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.real.environment import Say
 from tests.real.server import RunningEngine
 from tests.support.client import Answer, Connection, event_json, events, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tests.support.tools import missing
 
 
 REQUESTS = 200
@@ -141,10 +144,35 @@ class Run:
     engine_growth: dict[str, float]
     """Growth of vLLM's own sums, by phase; and of its count."""
 
+    @property
+    def held_seconds(self) -> float:
+        """Output that vLLM's engine had made and its API server, short of processor time, passed on late."""
+        return fsum(line.number("held_seconds") for line in self.lines.values() if "held_seconds" in line.fields)
+
+    @property
+    def starved(self) -> bool:
+        return self.held_seconds > 0.005 * self.engine_growth["decode"]
+
+
+RUNS = 3
+"""At most: a run in which others took the processor says less than it could, and is done again."""
+
 
 @pytest.fixture(scope="module")
-def run(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    folder = tmp_path_factory.mktemp("sidecar")
+def run(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    for _ in range(RUNS):
+        found = one_run(vllm, tmp_path_factory.mktemp("sidecar"))
+        if not found.starved:
+            break
+        say(f"  vLLM's API server was starved: {found.held_seconds:.2f} s of output held back; {uptime()}")
+    return found
+
+
+def uptime() -> str:
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def one_run(vllm: RunningEngine, folder: Path) -> Run:
     config = folder / "sidecar.yml"
     config.write_text("log:\n  headers: [x-request-id]\n")  # how a line finds its client
     with running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar:
@@ -152,14 +180,13 @@ def run(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         witnesses = asyncio.run(clients(vllm, sidecar))
         lines = [Line(line) for line in sidecar.wait_for_log_lines("request", REQUESTS)]
         after = vllm.metrics()
-        growth = {
-            phase: after[f"vllm:request_{phase}_time_seconds_sum"] - before[f"vllm:request_{phase}_time_seconds_sum"]
-            for phase in ENGINE_PHASES
-        }
-        growth["count"] = (
-            after["vllm:request_queue_time_seconds_count"] - before["vllm:request_queue_time_seconds_count"]
-        )
-        yield Run(witnesses, {line.request_id: line for line in lines}, page_of(sidecar), growth)
+        growth = {phase: _grown(before, after, f"vllm:request_{phase}_time_seconds_sum") for phase in ENGINE_PHASES}
+        growth["count"] = _grown(before, after, "vllm:request_queue_time_seconds_count")
+        return Run(witnesses, {line.request_id: line for line in lines}, page_of(sidecar), growth)
+
+
+def _grown(before: dict[str, float], after: dict[str, float], name: str) -> float:
+    return after[name] - before[name]
 
 
 def page_of(sidecar: SidecarProcess) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -213,10 +240,21 @@ def test_nobody_gets_usage_who_did_not_ask(run: Run) -> None:
 
 
 def test_the_scraped_sums_are_vllms_own(run: Run) -> None:
+    """Within 1 %. Of decode, what was held back before the sidecar counts too: the engine had made it, and stream has it."""
+    ours = {phase: total(run, "llm_request_phase_seconds_sum", phase=phase, source="engine") for phase in ENGINE_PHASES}
+
     assert run.engine_growth["count"] == REQUESTS
-    for phase in ENGINE_PHASES:
-        ours = total(run, "llm_request_phase_seconds_sum", phase=phase, source="engine")
-        assert ours == pytest.approx(run.engine_growth[phase], rel=0.01), phase
+    assert ours["queue"] == pytest.approx(run.engine_growth["queue"], rel=0.01)
+    assert ours["prefill"] == pytest.approx(run.engine_growth["prefill"], rel=0.01)
+    assert ours["decode"] + run.held_seconds == pytest.approx(run.engine_growth["decode"], rel=0.01)
+
+
+def test_decode_alone_is_vllms_own_where_nothing_is_held_back(run: Run) -> None:
+    if run.starved:
+        missing(f"this machine starves vLLM's API server: of all decode {run.held_seconds:.1f} s were held back there")
+
+    decode = total(run, "llm_request_phase_seconds_sum", phase="decode", source="engine")
+    assert decode == pytest.approx(run.engine_growth["decode"], rel=0.01)
 
 
 def test_the_phases_of_the_page_add_up_to_its_end_to_end_times(run: Run) -> None:
