@@ -6,6 +6,7 @@ twice, or without having entered, changes nothing: the gauges cannot drift, what
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import product
 
 from sidecar.metrics.catalogue import OLDEST_REQUEST_SECONDS, REQUESTS_IN_FLIGHT
 from sidecar.metrics.registry import Metrics
@@ -35,6 +36,8 @@ class InFlight:
     def __init__(self, metrics: Metrics) -> None:
         self._in_flight = metrics.gauge(REQUESTS_IN_FLIGHT)
         self._oldest = metrics.gauge(OLDEST_REQUEST_SECONDS)
+        self._models, self._lanes = metrics.models, metrics.lanes
+        self._known = (0, 0)
         self._groups: dict[tuple[str, str], _Group] = {}
         self._group_of: dict[Hashable, _Group] = {}
         metrics.before_scrape(self.look)
@@ -65,20 +68,19 @@ class InFlight:
             group.waiting.pop(key, None)
             group.streaming.pop(key, None)
 
-    def known(self, model: str, lane: str) -> None:
-        """Have the gauges of this model and lane on the page, at 0, before their first request."""
-        shown = self._in_flight.child(model, lane, "waiting").labels
-        self._groups.setdefault((shown[0], shown[1]), _Group())
-
     def by_lane(self, at: float) -> dict[str, LaneInFlight]:
-        """Every lane that has had requests, or is known, as of this instant."""
+        """Every lane that has had requests, or has been on the page, as of this instant."""
         lanes: dict[str, list[_Group]] = {}
         for (_, lane), group in self._groups.items():
             lanes.setdefault(lane, []).append(group)
         return {lane: _summed(groups, at) for lane, groups in lanes.items()}
 
     def look(self, at: float) -> None:
-        """Set both gauges as of this instant."""
+        """Set both gauges as of this instant; a lane or model that nobody has used yet stands at 0."""
+        if (len(self._models.shown()), len(self._lanes.shown())) != self._known:
+            self._known = (len(self._models.shown()), len(self._lanes.shown()))
+            for who in product(self._models.shown(), self._lanes.shown()):
+                self._groups.setdefault(who, _Group())
         for (model, lane), group in self._groups.items():
             for state, entered in (("waiting", group.waiting), ("streaming", group.streaming)):
                 self._in_flight.child(model, lane, state).set(len(entered))

@@ -41,12 +41,19 @@ def test_a_request_waits_then_streams_then_is_gone() -> None:
     assert len(inside) == 0
 
 
-def test_a_known_lane_is_on_the_page_before_its_first_request() -> None:
+def test_every_lane_is_on_the_page_before_its_first_request() -> None:
+    """Also a lane or a model that is told later: an alert on the oldest request must not miss its series."""
     registry = metrics()
+    InFlight(registry)
 
-    InFlight(registry).known("llama", "batch")
+    first = gauges(registry, 1.0)
+    registry.models.admit(["mixtral"])
+    registry.lanes.admit(["night"])
+    second = gauges(registry, 2.0)
 
-    assert gauges(registry, 1.0)["llama", "batch", "waiting"] == (0, 0)
+    assert first["llama", "batch", "waiting"] == (0, 0)
+    assert second["mixtral", "night", "streaming"] == (0, 0)
+    assert (len(first), len(second)) == (2 * 3 * 2, 3 * 4 * 2)
 
 
 def test_what_a_client_invents_is_counted_under_other() -> None:
