@@ -10,9 +10,9 @@ def test_not_ready_before_the_engine_has_answered() -> None:
     readiness = Readiness()
     readiness.failed()
 
-    assert (False, "the engine has not answered yet") == readiness.ready(at=5)
+    assert readiness.ready(at=5) == (False, "the engine has not answered yet")
     readiness.answered(at=6)
-    assert (True, "ready") == readiness.ready(at=6)
+    assert readiness.ready(at=6) == (True, "ready")
 
 
 def test_a_slow_health_check_under_overload_does_not_take_the_pod_out() -> None:
@@ -23,7 +23,7 @@ def test_a_slow_health_check_under_overload_does_not_take_the_pod_out() -> None:
         readiness.failed()
         readiness.heard(at=second)
 
-    assert (True, "ready") == readiness.ready(at=100)
+    assert readiness.ready(at=100) == (True, "ready")
 
 
 def test_an_idle_pod_stays_ready_through_one_failed_check() -> None:
@@ -32,7 +32,7 @@ def test_an_idle_pod_stays_ready_through_one_failed_check() -> None:
     readiness.answered(at=0)
     readiness.failed()
 
-    assert (True, "ready") == readiness.ready(at=1000)
+    assert readiness.ready(at=1000) == (True, "ready")
 
 
 def test_several_failed_checks_and_silence_together_are_an_engine_that_is_down() -> None:

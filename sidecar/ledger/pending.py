@@ -37,6 +37,10 @@ class PendingLedgers(Generic[E]):
         """How many wait."""
         return len(self._open)
 
+    def keys(self) -> tuple[Hashable, ...]:
+        """Who waits, oldest first."""
+        return tuple(self._open)
+
     def open(self, key: Hashable, entry: E, at: float) -> None:
         """Wait for the report on this request. A key that is open already settles its older entry unreported."""
         self._close(key, Reason.NO_REPORT)

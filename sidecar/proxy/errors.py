@@ -145,7 +145,7 @@ def error_response(failure: Failure, *, close: bool, bodyless: bool = False) -> 
     answer = failure.value
     error = {
         "message": answer.message,
-        "type": "invalid_request_error" if answer.status < 500 else "server_error",
+        "type": "invalid_request_error" if answer.outcome is Outcome.CLIENT_ERROR else "server_error",
         "param": None,
         "code": answer.reason,
     }

@@ -30,13 +30,17 @@ def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -
     """What is not served is `other`; unsaid it is the one model that there is."""
     told: list[Sequence[str]] = []
     engine = Engine("auto", on_models=told.append)
-    assert "other" == engine.model_of("llama")
+    assert engine.model_of("llama") == "other"
 
     engine.serves(["llama"])
-    assert ["llama", "other", "llama"] == [engine.model_of("llama"), engine.model_of("gpt-4\xff"), engine.model_of(None)]
+    assert [
+        engine.model_of("llama"),
+        engine.model_of("gpt-4\xff"),
+        engine.model_of(None),
+    ] == ["llama", "other", "llama"]
     engine.serves(["llama", "adapter"])
-    assert "other" == engine.model_of(None)
-    assert [("llama",), ("llama", "adapter")] == told
+    assert engine.model_of(None) == "other"
+    assert told == [("llama",), ("llama", "adapter")]
 
 
 def test_where_the_config_states_the_models_its_word_stands() -> None:
@@ -45,4 +49,4 @@ def test_where_the_config_states_the_models_its_word_stands() -> None:
 
     engine.serves(["something-else"])
 
-    assert ("llama",) == engine.models
+    assert engine.models == ("llama",)

@@ -14,7 +14,9 @@ class Table:
     def __init__(self, max_entries: int = 10) -> None:
         self.settled: list[tuple[str, EngineReport | None, Reason]] = []
         self.pending: PendingLedgers[str] = PendingLedgers(
-            lambda entry, report, reason: self.settled.append((entry, report, reason)), wait_seconds=5, max_entries=max_entries
+            lambda entry, report, reason: self.settled.append((entry, report, reason)),
+            wait_seconds=5,
+            max_entries=max_entries,
         )
 
 
@@ -26,8 +28,8 @@ def test_a_report_that_comes_in_time_settles_its_request_and_no_other() -> None:
 
     assert table.pending.report("b", REPORT)
 
-    assert [("second", REPORT, Reason.LATE_REPORT)] == table.settled
-    assert 1 == len(table.pending)
+    assert table.settled == [("second", REPORT, Reason.LATE_REPORT)]
+    assert len(table.pending) == 1
 
 
 def test_a_report_for_nobody_or_told_twice_joins_nothing() -> None:
@@ -38,7 +40,7 @@ def test_a_report_for_nobody_or_told_twice_joins_nothing() -> None:
 
     assert not table.pending.report("a", REPORT)
     assert not table.pending.report("never seen", REPORT)
-    assert 1 == len(table.settled)
+    assert len(table.settled) == 1
 
 
 def test_after_the_deadline_nobody_waits() -> None:
@@ -49,7 +51,7 @@ def test_after_the_deadline_nobody_waits() -> None:
 
     table.pending.expire(at=5)
 
-    assert [("first", None, Reason.NO_REPORT)] == table.settled
+    assert table.settled == [("first", None, Reason.NO_REPORT)]
     assert not table.pending.report("a", REPORT)
     assert table.pending.report("b", REPORT)
 
@@ -60,8 +62,8 @@ def test_the_table_is_bounded_and_the_oldest_goes_first() -> None:
     for number in range(4):
         table.pending.open(number, str(number), at=number)
 
-    assert [("0", None, Reason.TABLE_FULL), ("1", None, Reason.TABLE_FULL)] == table.settled
-    assert 2 == len(table.pending)
+    assert table.settled == [("0", None, Reason.TABLE_FULL), ("1", None, Reason.TABLE_FULL)]
+    assert len(table.pending) == 2
 
 
 def test_a_key_used_again_settles_the_request_that_had_it() -> None:
@@ -71,7 +73,7 @@ def test_a_key_used_again_settles_the_request_that_had_it() -> None:
     table.pending.open("a", "second", at=1)
     table.pending.report("a", REPORT)
 
-    assert [("first", None, Reason.NO_REPORT), ("second", REPORT, Reason.LATE_REPORT)] == table.settled
+    assert table.settled == [("first", None, Reason.NO_REPORT), ("second", REPORT, Reason.LATE_REPORT)]
 
 
 def test_at_the_end_everything_is_settled() -> None:
@@ -82,5 +84,5 @@ def test_at_the_end_everything_is_settled() -> None:
 
     table.pending.close_all(Reason.SHUTDOWN)
 
-    assert [("first", None, Reason.SHUTDOWN), ("second", None, Reason.SHUTDOWN)] == table.settled
-    assert 0 == len(table.pending)
+    assert table.settled == [("first", None, Reason.SHUTDOWN), ("second", None, Reason.SHUTDOWN)]
+    assert len(table.pending) == 0

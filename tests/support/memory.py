@@ -185,11 +185,14 @@ class Recording(Unwatched):
         self.wants_body = wants_body
         self.told: list[tuple[str, object]] = []
         self.body = b""
+        self.response: ResponseHead | None = None
+        self.instead: bytes | None = None
+        """What `classify` has the engine sent in the body's place."""
         self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
 
     def classify(self, body: bytes, *, whole: bool) -> bytes | None:
         self.told.append(("classify", (body, whole)))
-        return None
+        return self.instead
 
     def received(self, at: float) -> None:
         self.told.append(("received", at))
@@ -198,6 +201,7 @@ class Recording(Unwatched):
         self.told.append(("sent", at))
 
     def head(self, at: float, head: ResponseHead) -> None:
+        self.response = head
         self.told.append(("head", at))
 
     def feed(self, at: float, data: bytes) -> None:

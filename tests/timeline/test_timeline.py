@@ -9,7 +9,16 @@ from tests.support.story import START, Story
 
 def test_a_streamed_request_yields_every_mark() -> None:
     """Each mark is the instant at which it was told."""
-    story = Story().received(0.1).sent(0.2).headers(0.3).token(0.9).token(1.0).usage(1.1, prompt_tokens=7).end(1.2, flushed=1.5)
+    story = (
+        Story()
+        .received(0.1)
+        .sent(0.2)
+        .headers(0.3)
+        .token(0.9)
+        .token(1.0)
+        .usage(1.1, prompt_tokens=7)
+        .end(1.2, flushed=1.5)
+    )
 
     assert (
         Marks(
@@ -41,23 +50,23 @@ def test_a_mark_told_twice_stays_where_it_was() -> None:
     """A second end cannot move the first one."""
     marks = Story().received(0.1).received(0.5).end(1.0).end(2.0).timeline.marks()
 
-    assert (START + 0.1, START + 1.0, START + 1.0) == (marks.received_at, marks.ended_at, marks.flushed_at)
+    assert (marks.received_at, marks.ended_at, marks.flushed_at) == (START + 0.1, START + 1.0, START + 1.0)
 
 
 def test_gaps_are_per_choice() -> None:
     """Two interleaved choices are two streams: the gap of one is not shortened by the other."""
     story = Story().token(1.0, 0).token(1.5, 1).token(2.0, 0).token(2.5, 1)
 
-    assert [1.0, 1.0] == story.gaps
-    assert 2 == story.timeline.marks().choices
+    assert story.gaps == [1.0, 1.0]
+    assert story.timeline.marks().choices == 2
 
 
 def test_events_of_one_read_have_one_instant() -> None:
     """Tokens that came together have no time between them, and that is said: it is how a buffering hop shows."""
     story = Story().events(1.0, Reading(output=(0,)), Reading(output=(0,)), Reading(output=(0,)))
 
-    assert [0.0, 0.0] == story.gaps
-    assert 3 == story.timeline.marks().output_events
+    assert story.gaps == [0.0, 0.0]
+    assert story.timeline.marks().output_events == 3
 
 
 def test_an_engine_cannot_make_the_timeline_grow() -> None:
@@ -66,9 +75,9 @@ def test_an_engine_cannot_make_the_timeline_grow() -> None:
     for choice in range(10_000):
         story.events(1.0, Reading(output=(choice,), finished=(choice,)))
 
-    assert MAX_CHOICES == story.timeline.marks().choices
-    assert MAX_CHOICES == len(story.timeline.finished)
-    assert 10_000 == story.timeline.marks().output_events
+    assert story.timeline.marks().choices == MAX_CHOICES
+    assert len(story.timeline.finished) == MAX_CHOICES
+    assert story.timeline.marks().output_events == 10_000
 
 
 def test_usage_told_in_parts_adds_up() -> None:
@@ -81,17 +90,17 @@ def test_usage_told_in_parts_adds_up() -> None:
 def test_a_pause_counts_only_between_first_and_last_token() -> None:
     """Before the first token there is nothing to pause; after the last one the engine no longer decodes."""
     story = Story().received(0).paused(0.1).token(1.0).resumed(1.4).token(2.0).paused(2.1).resumed(2.3).token(3.0)
-    assert 0.6 == round(story.timeline.marks().paused_seconds, 9)
+    assert round(story.timeline.marks().paused_seconds, 9) == 0.6
 
     story.paused(4.0).resumed(9.0).end(9.5)
-    assert 0.6 == round(story.timeline.marks().paused_seconds, 9)
+    assert round(story.timeline.marks().paused_seconds, 9) == 0.6
 
 
 def test_a_pause_counts_up_to_a_token_that_came_during_it() -> None:
     """What was read before the pause took effect may still be parsed within it."""
     story = Story().received(0).token(1.0).paused(2.0).token(2.5).resumed(4.0).token(4.5)
 
-    assert 2.0 == round(story.timeline.marks().paused_seconds, 9)
+    assert round(story.timeline.marks().paused_seconds, 9) == 2.0
 
 
 def test_the_stage_is_how_far_the_request_had_come() -> None:
@@ -101,4 +110,4 @@ def test_the_stage_is_how_far_the_request_had_come() -> None:
     stages.append(story.received(0.1).headers(0.2).timeline.stage())
     stages.append(story.token(0.3).timeline.stage())
 
-    assert [Stage.UPLOAD, Stage.WAITING, Stage.STREAMING] == stages
+    assert stages == [Stage.UPLOAD, Stage.WAITING, Stage.STREAMING]

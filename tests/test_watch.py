@@ -1,0 +1,328 @@
+"""One request from its first byte to the page of metrics, in memory: what the companion makes of what passes."""
+
+import json
+
+import pytest
+
+from sidecar.engines.engine import Engine
+from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.ledger.report import EngineReport
+from sidecar.timeline.outcome import Outcome, Stage
+from tests.support.walk import Walk
+
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
+TOKEN = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+FINISH = b'data: {"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"length"}]}\n\n'
+USAGE = (
+    b'data: {"choices":[],"usage":{"prompt_tokens":600,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":64}},'
+    b'"metrics":{"queue_time_ms":100,"time_to_first_token_ms":300,"generation_time_ms":200}}\n\n'
+)
+DONE = b"data: [DONE]\n\n"
+
+
+def post(body: dict[str, object], *fields: str, path: str = "/v1/chat/completions") -> bytes:
+    data = json.dumps({"model": "tiny", "messages": [], **body}).encode()
+    head = "".join(
+        f"{field}\r\n" for field in (f"POST {path} HTTP/1.1", "Host: pod", *fields, f"Content-Length: {len(data)}")
+    )
+    return head.encode("latin-1") + b"\r\n" + data
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def play(walk: Walk, *, usage: bool = True) -> None:
+    """The engine answers: head at once, the first token after 0.45 s, the last 0.2 s later."""
+    walk.engine.send(STREAM)
+    walk.clock.later(0.45)
+    walk.engine.send(chunk(ROLE) + chunk(TOKEN))
+    walk.clock.later(0.2)
+    walk.engine.send(chunk(FINISH))
+    walk.clock.later(0.05)
+    walk.engine.send((chunk(USAGE) if usage else b"") + chunk(DONE) + b"0\r\n\r\n")
+
+
+def test_a_vllm_stream_comes_out_as_five_phases() -> None:
+    """Usage was asked for on the client's behalf, read, and taken out again; the engine's own numbers make the split."""
+    walk = Walk()
+    client = walk.client()
+
+    client.send(post({"stream": True}))
+    play(walk)
+
+    assert b'"stream_options":{"include_usage":true}' in walk.engine.taken
+    assert client.taken.endswith(chunk(ROLE) + chunk(TOKEN) + chunk(FINISH) + chunk(DONE) + b"0\r\n\r\n")
+    (account,) = walk.accounts
+    assert account.ledger is not None
+    assert [(share.phase, round(share.seconds, 9), share.source) for share in account.ledger.shares] == [
+        (Phase.QUEUE, 0.1, Source.ENGINE),
+        (Phase.PREFILL, 0.3, Source.ENGINE),
+        (Phase.FIRST_TOKEN, 0.05, Source.DERIVED),
+        (Phase.DECODE, 0.2, Source.ENGINE),
+        (Phase.STREAM, 0.05, Source.DERIVED),
+    ]
+    assert (
+        account.lane,
+        account.model,
+        account.prompt_bucket,
+        account.streaming,
+        account.outcome,
+    ) == ("interactive", "tiny", "512-4k", True, Outcome.OK)
+
+
+def test_the_page_holds_what_the_request_owed() -> None:
+    """TTFT and gaps apart, phases with their source, tokens by the engine's count, the split and how it was obtained."""
+    walk = Walk()
+    walk.client().send(post({"stream": True}, "X-Lane: batch"))
+    play(walk)
+
+    assert walk.value("llm_requests_total", lane="batch", prompt_bucket="512-4k", outcome="ok") == 1
+    assert pytest.approx(walk.value("llm_time_to_first_token_seconds_sum", lane="batch")) == 0.45
+    assert pytest.approx(walk.value("llm_inter_token_seconds_sum", lane="batch")) == 0.2
+    assert pytest.approx(walk.value("llm_time_per_output_token_seconds_sum", lane="batch")) == 0.2
+    assert walk.value("llm_request_phase_seconds_sum", lane="batch", phase="queue", source="engine") == 0.1
+    assert walk.value("llm_request_seconds_sum", lane="batch") == pytest.approx(
+        walk.value("llm_request_phase_seconds_sum", lane="batch")
+    )
+    assert walk.value("llm_prompt_tokens_sum", lane="batch") == 600
+    assert walk.value("llm_cached_prompt_tokens_total", lane="batch") == 64
+    assert walk.value("llm_phase_attribution_total", lane="batch", source="engine", reason="in_band") == 1
+    assert walk.value("llm_sidecar_usage_injection_total", result="asked") == 1
+    assert walk.value("llm_requests_in_flight", lane="batch") == 0
+
+
+def test_in_flight_says_who_waits_and_who_streams() -> None:
+    """Waiting until the first output, then streaming, then gone; with the age of the oldest."""
+    walk = Walk()
+    walk.client().send(post({"stream": True}))
+    walk.engine.send(STREAM + chunk(ROLE))
+    walk.clock.later(3)
+    assert (
+        walk.value("llm_requests_in_flight", state="waiting"),
+        walk.value("llm_requests_in_flight", state="streaming"),
+    ) == (1, 0)
+    assert walk.value("llm_oldest_request_seconds", state="waiting") == 3
+
+    walk.engine.send(chunk(TOKEN))
+
+    assert (
+        walk.value("llm_requests_in_flight", state="waiting"),
+        walk.value("llm_requests_in_flight", state="streaming"),
+    ) == (0, 1)
+
+
+def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
+    """Nothing is spliced and nothing is cut; the report is read all the same."""
+    walk = Walk()
+    client = walk.client()
+
+    client.send(post({"stream": True, "stream_options": {"include_usage": True}}))
+    play(walk)
+
+    assert client.taken.endswith(chunk(FINISH) + chunk(USAGE) + chunk(DONE) + b"0\r\n\r\n")
+    assert walk.accounts[0].ledger.source == "engine"  # type: ignore[union-attr]  # an ok request has one
+
+
+@pytest.mark.parametrize(
+    ("walk", "result"),
+    [
+        pytest.param(Walk(include_usage=False), "off", id="switched off"),
+        pytest.param(Walk(engine=Engine("auto", ["tiny"])), "engine_not_proven", id="an engine that nobody knows"),
+    ],
+)
+def test_where_usage_may_not_be_asked_for_the_body_goes_untouched_and_the_split_is_unknown(
+    walk: Walk, result: str
+) -> None:
+    """Unknown is not zero: the time before the first token is unattributed, and counted as such."""
+    client = walk.client()
+    request = post({"stream": True})
+
+    client.send(request)
+    play(walk, usage=False)
+
+    assert request == walk.engine.taken
+    assert walk.value("llm_sidecar_usage_injection_total", result=result) == 1
+    assert pytest.approx(walk.value("llm_request_phase_seconds_sum", phase="unattributed", source="wire")) == 0.45
+    assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == 1
+
+
+def test_a_report_may_come_seconds_after_the_stream() -> None:
+    """The request counts as ended at once; its phases are written when the engine's word has come."""
+    walk = Walk(late_report_seconds=5)
+    walk.client().send(post({"stream": True}))
+    play(walk, usage=False)
+    assert walk.value("llm_requests_total", outcome="ok") == 1
+    assert walk.accounts == []
+
+    (key,) = walk.watchers.pending.keys()
+    walk.watchers.pending.report(key, EngineReport(0.1, 0.2, 0.2))
+
+    (account,) = walk.accounts
+    assert account.ledger is not None
+    assert Reason.LATE_REPORT is account.ledger.reason
+    assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
+
+
+def test_a_whole_answer_states_its_usage_and_its_phases() -> None:
+    """Non-streamed: in series of their own, never in TTFT or inter-token."""
+    walk = Walk()
+    answer = json.dumps(
+        {
+            "choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 9},
+            "metrics": {"queue_time_ms": 100, "time_to_first_token_ms": 200, "generation_time_ms": 600},
+        }
+    ).encode()
+    walk.client().send(post({}))
+    walk.clock.later(1)
+
+    walk.engine.send(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer
+    )
+
+    assert walk.value("llm_request_phase_seconds_sum", phase="queue", streaming="false") == 0.1
+    assert pytest.approx(walk.value("llm_request_phase_seconds_sum", phase="unattributed", streaming="false")) == 0.1
+    assert walk.value("llm_output_tokens_sum") == 9
+    assert walk.accounts[0].prompt_bucket == "0-512"
+    with pytest.raises(AssertionError, match="no sample"):
+        walk.value("llm_time_to_first_token_seconds_count", lane="batch")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", Outcome.CLIENT_ERROR, id="400"),
+        pytest.param(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n", Outcome.REJECTED, id="429"),
+        pytest.param(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n", Outcome.REJECTED, id="503"),
+        pytest.param(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", Outcome.ENGINE_ERROR, id="500"),
+        pytest.param(
+            STREAM + chunk(b'data: {"error":{"message":"out of memory"}}\n\n') + b"0\r\n\r\n",
+            Outcome.ENGINE_ERROR,
+            id="in mid-stream",
+        ),
+    ],
+)
+def test_the_engines_failures_are_its_own_outcomes(answer: bytes, outcome: Outcome) -> None:
+    """A 200 with an error inside is no success; no failure has phases."""
+    walk = Walk()
+    walk.client().send(post({"stream": True}))
+
+    walk.engine.send(answer)
+
+    assert walk.value("llm_requests_total", outcome=outcome) == 1
+    assert walk.accounts[0].ledger is None
+
+
+def test_a_client_that_leaves_during_its_upload_is_counted_there() -> None:
+    """Before anything was classified: in the lane that its head says."""
+    walk = Walk()
+    client = walk.client()
+    client.send(post({"stream": True}, "X-Lane: batch")[:-5])
+
+    client.end()
+
+    assert Stage.UPLOAD is walk.accounts[0].cancelled_in
+    assert walk.value("llm_client_cancels_total", lane="batch", stage="upload") == 1
+    assert walk.value("llm_requests_total", lane="batch", outcome="client_cancelled") == 1
+
+
+def test_what_a_client_invents_is_other_and_counted() -> None:
+    """No lane, no model and no header value of a client becomes a label."""
+    walk = Walk()
+    before = walk.page().count("\n")
+    for number in range(50):
+        client = walk.client()
+        client.send(post({"model": f"model-{number}"}, f"X-Lane: lane-\xff-{number}"))
+        walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        client.end()
+    first = walk.page().count("\n")
+
+    walk.client().send(post({"model": "yet another"}, "X-Lane: yet-another"))
+    walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    assert first == walk.page().count("\n") > before
+    assert walk.value("llm_requests_total", lane="other", model="other", outcome="ok") == 51
+    assert walk.value("llm_sidecar_label_overflow_total", label="model") == 51
+    assert walk.value("llm_sidecar_label_overflow_total", label="lane") == 51
+
+
+def test_a_server_that_answers_include_usage_in_every_chunk_is_asked_once() -> None:
+    """It was seen once; from then on its clients' streams are left alone."""
+    walk = Walk()
+    null = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}\n\n'
+    for _ in range(2):
+        client = walk.client()
+        client.send(post({"stream": True}))
+        walk.engine.send(STREAM + chunk(null) + chunk(DONE) + b"0\r\n\r\n")
+        assert client.taken.endswith(chunk(null) + chunk(DONE) + b"0\r\n\r\n")
+
+    assert walk.value("llm_sidecar_usage_injection_total", result="asked") == 1
+    assert walk.value("llm_sidecar_usage_injection_total", result="engine_not_proven") == 1
+
+
+def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
+    """Without usage the bucket is unknown at first, and an estimate after twenty prompts that the engine counted."""
+    walk = Walk()
+    text = [{"role": "user", "content": "x" * 800}]
+
+    def request(*, usage: bool) -> str:
+        client = walk.client()
+        client.send(post({"stream": True, "messages": text}))
+        play(walk, usage=usage)
+        client.end()
+        return walk.accounts[-1].prompt_bucket
+
+    assert request(usage=False) == "unknown"
+    for _ in range(20):
+        assert request(usage=True) == "512-4k"
+    assert request(usage=False) == "512-4k"
+
+
+def test_the_log_line_has_allowed_headers_and_no_query() -> None:
+    """Path without its query, the one header that is allowed, the status; nothing else of the request."""
+    walk = Walk()
+    walk.client().send(
+        post({}, "X-Team: search", "Authorization: Bearer sk-CANARY", path="/v1/chat/completions?key=sk-CANARY")
+    )
+    walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    assert walk.accounts[0].notes == {"path": "/v1/chat/completions", "header.x-team": "search", "status": "200"}
+
+
+def test_everything_else_is_one_counter() -> None:
+    """No lane and no account, whatever it is."""
+    walk = Walk()
+    walk.client().send(b"GET /v1/models HTTP/1.1\r\nHost: pod\r\n\r\n")
+    walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    assert walk.value("llm_passthrough_requests_total", outcome="ok") == 1
+    assert walk.accounts == []
+
+
+def test_a_compressed_answer_passes_unread_and_says_so() -> None:
+    """A client that asks for gzip from an engine that does it gets it; the wire's marks are all that is known."""
+    walk = Walk(include_usage=False)
+    client = walk.client()
+    client.send(post({"stream": True}))
+    walk.engine.send(
+        STREAM.replace(b"content-type", b"content-encoding: gzip\r\ncontent-type")
+        + chunk(b"\x1f\x8b...")
+        + b"0\r\n\r\n"
+    )
+
+    assert client.taken.endswith(chunk(b"\x1f\x8b...") + b"0\r\n\r\n")
+    assert walk.value("llm_sidecar_dropped_total", reason="encoded_response") == 1
+    assert walk.value("llm_requests_total", outcome="ok") == 1
+
+
+def test_a_sampled_trace_becomes_an_exemplar() -> None:
+    """The client's own trace, if its owner keeps it."""
+    walk = Walk()
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    walk.client().send(post({"stream": True}, f"traceparent: 00-{trace}-b7ad6b7169203331-01"))
+    play(walk)
+
+    assert trace == walk.accounts[0].trace_id
