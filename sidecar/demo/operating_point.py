@@ -48,14 +48,16 @@ def mean_queue_seconds(preset: Preset, workload: Workload, rate: float, requests
     return fmean(life.phases.queue_seconds for life in lives)
 
 
-@cache
-def rate_for_mean_queue(preset: Preset, workload: Workload | None = None, requests: int = 3000) -> float:
+def rate_for_mean_queue(preset: Preset, workload: Workload | None = None, requests: int = 2000) -> float:
     """Requests a second at which the mean queue is 90 ms, to 1 %; a few seconds of computing, remembered for the process.
 
     `requests` is the sample for each seed; a rough search on an eighth of it comes first.
     """
-    workload = workload or preset.reference_load
+    return _found_rate(preset, workload or preset.reference_load, requests)
 
+
+@cache
+def _found_rate(preset: Preset, workload: Workload, requests: int) -> float:
     def sampled(sample: int) -> Callable[[float], float]:
         return lambda rate: mean_queue_seconds(preset, workload, rate, sample)
 
@@ -70,7 +72,7 @@ def rate_for_mean_queue(preset: Preset, workload: Workload | None = None, reques
     return sum(_bisect(sampled(requests), low / 1.25, high * 1.25, 0.01)) / 2
 
 
-def operating_point(preset: Preset, workload: Workload | None = None, requests: int = 3000) -> OperatingPoint:
+def operating_point(preset: Preset, workload: Workload | None = None, requests: int = 2000) -> OperatingPoint:
     """The replica at the rate at which its mean queue is 90 ms."""
     workload = workload or preset.reference_load
     rate = rate_for_mean_queue(preset, workload, requests)

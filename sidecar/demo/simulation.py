@@ -13,11 +13,29 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from sidecar.demo.kv import KvPool
 from sidecar.demo.physics import Costs, Knobs, Limits
 from sidecar.demo.request import SimulatedRequest
+
+
+class Progress(NamedTuple):
+    """New tokens of one request: those numbered `first` to `first + tokens - 1`, counted from 0."""
+
+    request: SimulatedRequest
+    first: int
+    tokens: int
+
+    @property
+    def instants(self) -> list[float]:
+        """When each came to exist."""
+        return self.request.token_instants[self.first : self.first + self.tokens]
+
+    @property
+    def complete(self) -> bool:
+        """The request's last token is among them."""
+        return self.first + self.tokens == self.request.output_tokens
 
 
 @dataclass(slots=True)
@@ -51,7 +69,7 @@ class Simulation:
         self._step: list[tuple[SimulatedRequest, int]] = []
         self._step_ends_at = inf
         self._hung_at: float | None = None
-        self._progress: list[tuple[SimulatedRequest, int]] = []
+        self._progress: list[Progress] = []
 
     def arrive(
         self, at: float, prompt_tokens: int, output_tokens: int, hashes: Sequence[bytes] = ()
@@ -103,8 +121,8 @@ class Simulation:
             self._preempt_youngest()
         self._happen(at)
 
-    def advance(self, until: float) -> list[tuple[SimulatedRequest, int]]:
-        """Live up to and including `until`: (request, number of new tokens), in order, for all tokens not yet returned."""
+    def advance(self, until: float) -> list[Progress]:
+        """Live up to and including `until`; all tokens not yet returned, in order."""
         self._happen(until)
         progress, self._progress = self._progress, []
         return progress
@@ -262,9 +280,9 @@ class Simulation:
     def _emit(self, request: SimulatedRequest, instants: Sequence[float]) -> None:
         if not request.token_instants:
             self.totals.prompt_tokens += request.prompt_tokens
+        self._progress.append(Progress(request, len(request.token_instants), len(instants)))
         request.token_instants.extend(instants)
         self.totals.generation_tokens += len(instants)
-        self._progress.append((request, len(instants)))
         if request.finished:
             self.totals.finished += 1
             self.running.remove(request)
