@@ -6,6 +6,7 @@ which counts from the signal, is over; then the pending ledgers are closed, whil
 """
 
 import asyncio
+import contextlib
 import platform
 import signal
 import time
@@ -61,6 +62,7 @@ class App:
         self._clock = clock
         self._began_at = clock()
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._reload_refused: str | None = None
         self.logs = Logs.set_up(config.log)
         self.metrics = Metrics(
@@ -103,6 +105,7 @@ class App:
             dropped=self.recorder.dropped,
             refused=self._refused,
             overhead=self.recorder.overhead,
+            via=via_of(config),
         )
         self.admin = AdminListener(self, self.metrics, clock)
         self.prober = Prober(config.engine.url, self.engine, self.readiness, clock=clock, changed=self._engine_changed)
@@ -130,7 +133,7 @@ class App:
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: self.traffic.spawn(self._reload_on_signal()))
         tasks = [
             loop.create_task(self.prober.run()),
@@ -141,6 +144,12 @@ class App:
         await self._shut_down()
         await self._end(tasks)
         return 0
+
+    def _told_to_stop(self) -> None:
+        """Once: in order. Twice: somebody is waiting at a terminal, and what is in flight is cut and counted."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
 
     async def _shut_down(self) -> None:
         shutdown, began_at = self.config.shutdown, self._clock()
@@ -159,9 +168,11 @@ class App:
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
-        """Wait, but not for what nobody needs: once idle, draining is over."""
-        while self._clock() < until and not (idle and self.traffic.in_flight == 0):  # noqa: ASYNC110  twenty looks a second at two facts
-            await asyncio.sleep(min(0.05, max(0.0, until - self._clock())))
+        """Wait, but not for what nobody needs: once idle, draining is over; and not at all in a hurry."""
+        while (left := until - self._clock()) > 0 and not (idle and self.traffic.in_flight == 0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), min(0.05, left))
+                return
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         for task in tasks:
@@ -229,6 +240,7 @@ class App:
         self.watchers.include_usage = config.proxy.include_usage == "auto"
         self.watchers.max_event_bytes = config.proxy.max_event_bytes
         self.traffic.limits = limits_of(config)
+        self.traffic.via = via_of(config)
         self.traffic.pool.keep_for(config.engine.pool_idle_seconds)
         self.logs.apply(config.log)
         self._reload_refused = None
@@ -295,6 +307,11 @@ def limits_of(config: Config) -> Limits:
         first_byte_timeout_seconds=engine.first_byte_timeout_seconds,
         gap_timeout_seconds=engine.gap_timeout_seconds,
     )
+
+
+def via_of(config: Config) -> bytes | None:
+    """The Via value for requests to the engine (RFC 9110 7.6.3), or None."""
+    return b"1.1 llm-phase-sidecar" if config.proxy.via == "on" else None
 
 
 def _shown(address: tuple[str, int]) -> str:

@@ -92,8 +92,8 @@ class ProxyConfig(_Section):
     """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
     max_event_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 256 << 10
     """One server-sent event, past which observing it stops and its bytes still flow (Envoy's sse filter: 8 KiB)."""
-    via: Literal["off"] = "off"
-    """No Via header is added, a stated deviation from RFC 9110 7.6.3: answers stay the engine's own, byte for byte."""
+    via: Literal["off", "on"] = "off"
+    """on adds `Via: 1.1 llm-phase-sidecar` to what goes to the engine, as RFC 9110 7.6.3 asks; off keeps us out of sight."""
     include_usage: Literal["auto", "never"] = "auto"
     """auto asks engines proven to accept it for the usage chunk and cuts it out again; never leaves bodies untouched."""
 

@@ -1,0 +1,123 @@
+"""The hallway: a config becomes a running sidecar, and another config may take its place."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sidecar.app import App
+from sidecar.config import Config
+from sidecar.config_file import load
+from sidecar.metrics.exposition import slices
+
+
+FIRST = """
+engine: {url: "http://127.0.0.1:8000"}
+lanes: {default: chat}
+"""
+SECOND = """
+engine: {url: "http://127.0.0.1:8000"}
+lanes: {default: chat, rules: [{lane: batch, headers: {x-lane: batch}}]}
+proxy: {max_in_flight: 7, via: "on"}
+"""
+BAD = """
+engine: {url: "http://127.0.0.1:8000"}
+proxy: {max_in_flight: 0, colour: red}
+"""
+ELSEWHERE = """
+engine: {url: "http://127.0.0.1:9000"}
+"""
+
+
+def value(app: App, name: str, **labels: str) -> float:
+    page = b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+class Reloading:
+    """An app whose config file can be rewritten."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "sidecar.yml"
+        self.app = App(self.load(FIRST), lambda: load(str(self.file)))
+
+    def load(self, text: str) -> Config:
+        self.file.write_text(text)
+        return load(str(self.file))
+
+    async def reload(self, text: str) -> list[str]:
+        self.file.write_text(text)
+        return await self.app.reload()
+
+
+def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_at_zero(tmp_path: Path) -> None:
+    """Whoever comes next is sorted by the new rules; the new lane's counters are there for rate() to see."""
+
+    async def story() -> None:
+        reloading = Reloading(tmp_path)
+        app = reloading.app
+
+        assert await reloading.reload(SECOND) == []
+
+        assert app.traffic.limits.max_in_flight == 7
+        assert app.traffic.via == b"1.1 llm-phase-sidecar"
+        assert app.watchers.rules.lanes == ("batch", "chat", "other")
+        assert 'lane="batch"' in b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()
+        assert value(app, "llm_requests_total", lane="batch") == 0
+        assert value(app, "llm_sidecar_config_last_reload_successful") == 1
+        app.logs.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(BAD, ["proxy.max_in_flight", "proxy.colour"], id="bad"),
+        pytest.param(ELSEWHERE, ["engine.url: cannot change while the process runs"], id="needs a restart"),
+    ],
+)
+def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
+    tmp_path: Path, text: str, said: list[str]
+) -> None:
+    """All its errors at once; the old config stays in force until a good one comes."""
+
+    async def story() -> None:
+        reloading = Reloading(tmp_path)
+        app, before = reloading.app, reloading.app.config
+
+        errors = await reloading.reload(text)
+
+        assert all(any(words in error for error in errors) for words in said)
+        assert app.config is before
+        assert value(app, "llm_sidecar_config_last_reload_successful") == 0
+        assert any("refused" in note for note in app.facts().notes)
+        assert await reloading.reload(SECOND) == []
+        assert value(app, "llm_sidecar_config_last_reload_successful") == 1
+        assert app.facts().notes == ()
+        app.logs.close()
+
+    asyncio.run(story())
+
+
+def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
+    """And what stands on the page is what `/-/ready` says."""
+
+    async def story() -> None:
+        app = Reloading(tmp_path).app
+        assert app.ready() == (False, "the engine has not answered yet")
+        assert value(app, "llm_sidecar_ready") == 0
+
+        app.readiness.answered(0.0)
+
+        assert app.ready() == (True, "ready")
+        assert value(app, "llm_sidecar_ready") == 1
+        app.logs.close()
+
+    asyncio.run(story())
