@@ -56,7 +56,7 @@ def vllm(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFac
 
 
 def _warm_up(engine: RunningEngine) -> None:
-    # A fresh vLLM takes ten seconds over its first token; no test wants to measure that.
+    # The first request after installation took ten seconds; no test wants to measure that.
     body = {"model": engine.model, "prompt": "la to mi re nu ka", "max_tokens": 8, "ignore_eos": True}
     question = urllib.request.Request(
         f"{engine.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}

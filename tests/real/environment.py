@@ -2,7 +2,8 @@
 
 A venv of its own in the XDG cache folder, keyed by its pins and the Python it was made with, so that a fresh clone finds it
 and a changed pin makes another one beside it. It knows how to install and nothing about serving (`server.py`).
-Two test runs at once share one build: the second waits for the first one's lock.
+Two test runs at once share one build: the second waits for the first one's lock. Of the system it needs libnuma
+(Debian: libnuma1) and no compiler.
 """
 
 import fcntl

@@ -64,7 +64,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
 async def record(engine: RunningEngine, folder: Path) -> None:
     """Ask every question on a connection of its own and write what came."""
     warm = await Connection.open(engine.port)
-    await warm.request(post(*QUESTIONS["completions"]))  # a fresh vLLM takes ten seconds over its first token
+    await warm.request(post(*QUESTIONS["completions"]))  # the first request after installation took ten seconds
     warm.close()
     for name, (path, body) in QUESTIONS.items():
         connection = await Connection.open(engine.port)
