@@ -1,0 +1,248 @@
+"""What a page of vLLM's metrics says, and what its counters grew by."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.engines.state import (
+    KV_CACHE_USAGE,
+    MAX_LINE_BYTES,
+    MAX_SAMPLES,
+    PREEMPTIONS,
+    PREFIX_CACHE_HITS,
+    PREFIX_CACHE_QUERIES,
+    RUNNING,
+    STARTED,
+    STEP_BYTES,
+    WAITING,
+    EngineState,
+    Growth,
+    GrowthReader,
+    PageScan,
+)
+
+
+PAGE = b"""\
+# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds 1.76360001025e+09
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="tiny"} 4.0
+# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 8.0
+# TYPE vllm:num_requests_waiting_by_reason gauge
+vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"} 700.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.021484375
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="tiny"} 91720.0
+# TYPE vllm:prefix_cache_queries_created gauge
+vllm:prefix_cache_queries_created{engine="0",model_name="tiny"} 1.7636000124e+09
+vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 512.0
+vllm:num_preemptions_total{engine="0",model_name="tiny"} 0.0
+vllm:e2e_request_latency_seconds_bucket{engine="0",le="0.3",model_name="tiny"} 12.0
+"""
+RANK_0 = b'{engine="0",model_name="tiny"}'
+
+
+def read(page: bytes, step: int = STEP_BYTES) -> EngineState | None:
+    scan = PageScan()
+    for at in range(0, len(page), step):
+        scan.feed(page[at : at + step])
+    return scan.finish()
+
+
+def known(page: bytes) -> EngineState:
+    state = read(page)
+    assert state is not None
+    return state
+
+
+# --- one page ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_vllm_says_who_waits_who_runs_and_how_full_the_cache_is() -> None:
+    """And nothing that begins with the same name is taken for it."""
+    expected = EngineState(
+        requests_waiting=8.0,
+        requests_running=4.0,
+        kv_cache_usage_ratio=0.021484375,
+        counters={
+            PREFIX_CACHE_QUERIES: {RANK_0: 91720.0},
+            PREFIX_CACHE_HITS: {RANK_0: 512.0},
+            PREEMPTIONS: {RANK_0: 0.0},
+        },
+        started_at_unix=1763600010.25,
+    )
+
+    assert expected == read(PAGE)
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 100, 1000])
+def test_a_page_reads_the_same_in_whatever_pieces_it_comes(step: int) -> None:
+    assert read(PAGE) == read(PAGE, step)
+
+
+def test_ranks_are_summed_and_the_fullest_one_speaks_for_the_cache() -> None:
+    """A cache that is full on one rank preempts there, whatever the mean."""
+    state = known(
+        b'vllm:num_requests_waiting{engine="0"} 3\n'
+        b'vllm:num_requests_waiting{engine="1"} 4\n'
+        b'vllm:num_requests_running{engine="1"} 2\n'
+        b'vllm:kv_cache_usage_perc{engine="0"} 0.25\n'
+        b'vllm:kv_cache_usage_perc{engine="1"} 0.75\n'
+    )
+
+    assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == (7.0, 2.0, 0.75)
+
+
+def test_what_the_page_does_not_say_is_unknown_and_not_zero() -> None:
+    assert EngineState(requests_waiting=0.0) == read(b"vllm:num_requests_waiting 0\n")
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"+Inf", b"-1", b"1_0", b"", b"0x10", b"9" * 100, b"1e999", b'{engine="1'])
+def test_a_rank_that_cannot_be_read_leaves_the_whole_sum_unknown(value: bytes) -> None:
+    """A sum without one of its ranks would be too small and look right."""
+    page = b'vllm:num_requests_waiting{engine="0"} 3\nvllm:num_requests_waiting{engine="1"} ' + value + b"\n"
+
+    assert EngineState(requests_running=1.0) == read(page + b"vllm:num_requests_running 1\n")
+
+
+def test_a_ratio_above_one_is_not_believed() -> None:
+    assert EngineState(requests_running=1.0) == read(b"vllm:kv_cache_usage_perc 7\nvllm:num_requests_running 1\n")
+
+
+def test_names_of_models_may_hold_anything() -> None:
+    """Braces, quotes and blanks in a label's value do not shift the number."""
+    label = rb'{engine="0",model_name="a} 9 \" {b\\"}'
+
+    assert known(b"vllm:num_requests_running" + label + b" 5.0 1700000000000\r\n").requests_running == 5.0
+
+
+def test_a_series_that_stands_twice_counts_once() -> None:
+    assert known(b"vllm:num_requests_running 4\nvllm:num_requests_running 5\n").requests_running == 5.0
+
+
+def test_a_page_that_breaks_off_is_not_believed() -> None:
+    """Its last number may lack digits, and the ranks behind it are missing."""
+    cut = PAGE[: PAGE.index(b"running{") + len(b'running{engine="0",model_name="tiny"} 4')]
+
+    assert read(cut) is None
+
+
+@pytest.mark.parametrize(
+    "page", [b"", b"\n", b"<html></html>\n", b"llamacpp:requests_processing 1\n", STARTED.encode()]
+)
+def test_a_page_of_something_else_says_nothing(page: bytes) -> None:
+    assert read(page) is None
+
+
+def test_a_line_without_end_is_passed_over_and_costs_no_memory() -> None:
+    """The lines behind it are read."""
+    scan = PageScan()
+    for _ in range(100):
+        scan.feed(b"x" * STEP_BYTES)
+        assert len(scan._rest) <= MAX_LINE_BYTES
+    scan.feed(b"\nvllm:num_requests_running 2\n")
+
+    assert EngineState(requests_running=2.0) == scan.finish()
+
+
+def test_a_page_with_more_series_than_any_engine_has_ranks_is_not_believed() -> None:
+    page = b"".join(b'vllm:num_requests_running{engine="%d"} 1\n' % rank for rank in range(MAX_SAMPLES + 1))
+
+    assert read(page) is None
+
+
+FRAGMENTS = [
+    *(name.encode() for name in (WAITING, RUNNING, KV_CACHE_USAGE, PREEMPTIONS, STARTED)),
+    *(b'{engine="0"}', b'{engine="', b'"', b"\\", b"}", b" ", b"\n", b"\r\n", b"1.5", b"NaN", b"# ", b"\x00\xff"),
+]
+
+
+@given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=5)), max_size=40), st.integers(1, 20))
+def test_no_page_makes_the_scan_raise_and_no_cut_changes_what_it_says(fragments: list[bytes], step: int) -> None:
+    page = b"".join(fragments)
+
+    assert read(page) == read(page, step)
+
+
+# --- from one page to the next --------------------------------------------------------------------------------------------
+
+
+def state_of(count: float, started_at: float | None = 1000.0, rank: int = 0) -> EngineState:
+    return EngineState(counters={PREEMPTIONS: {b"%d" % rank: count}}, started_at_unix=started_at)
+
+
+def growths(*states: EngineState) -> list[tuple[float | None, bool]]:
+    reader = GrowthReader()
+    readings = [reader.read(state) for state in states]
+    return [(reading.counters.get(PREEMPTIONS), reading.restarted) for reading in readings]
+
+
+def test_what_the_engine_counted_before_we_came_is_not_growth() -> None:
+    assert growths(state_of(5000), state_of(5003), state_of(5003)) == [(0.0, False), (3.0, False), (0.0, False)]
+
+
+def test_a_counter_that_fell_is_a_restart_and_its_new_count_is_growth() -> None:
+    """Also where no start time is told, as with several API servers."""
+    assert growths(state_of(5000, None), state_of(2, None), state_of(3, None)) == [
+        (0.0, False),
+        (2.0, True),
+        (1.0, False),
+    ]
+
+
+def test_another_start_time_is_a_restart_even_where_no_counter_fell() -> None:
+    """The new process may have counted further than the old one had."""
+    assert growths(state_of(5, 1000.0), state_of(9, 1060.0), state_of(9, 1060.4)) == [
+        (0.0, False),
+        (9.0, True),
+        (0.0, False),
+    ]
+
+
+def test_a_restart_is_counted_once_though_a_counter_comes_back_later() -> None:
+    """A page that leaves the counter out says nothing about it; when it is back, all of it is growth of the new process."""
+    silent = EngineState(requests_running=0.0, started_at_unix=1060.0)
+
+    assert growths(state_of(5), silent, state_of(9, 1060.0)) == [(0.0, False), (None, True), (9.0, False)]
+
+
+def test_a_rank_that_joins_begins_at_what_it_says() -> None:
+    """Nobody knows what of it happened before."""
+    both = EngineState(counters={PREEMPTIONS: {b"0": 6.0, b"1": 40.0}}, started_at_unix=1000.0)
+    later = EngineState(counters={PREEMPTIONS: {b"0": 6.0, b"1": 42.0}}, started_at_unix=1000.0)
+
+    assert growths(state_of(5), both, later) == [(0.0, False), (1.0, False), (2.0, False)]
+
+
+def test_a_page_without_counters_is_no_growth_and_no_restart() -> None:
+    assert Growth() == GrowthReader().read(EngineState(requests_running=1.0))
+
+
+COUNTS = st.dictionaries(st.sampled_from([b"0", b"1", b"2"]), st.integers(0, 100).map(float))
+STATES = st.builds(
+    lambda counts, started: EngineState(counters={PREEMPTIONS: counts} if counts else {}, started_at_unix=started),
+    COUNTS,
+    st.sampled_from([None, 1000.0, 2000.0]),
+)
+
+
+@given(st.lists(STATES, max_size=10))
+def test_growth_is_never_negative_and_never_more_than_the_engine_says_it_counted(states: list[EngineState]) -> None:
+    reader = GrowthReader()
+    grown = [reader.read(state).counters.get(PREEMPTIONS, 0.0) for state in states]
+    counted = [sum(state.counters.get(PREEMPTIONS, {}).values()) for state in states]
+
+    assert [growth for growth, count in zip(grown, counted, strict=True) if not 0 <= growth <= count] == []
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=20).map(sorted))
+def test_without_restarts_growth_is_the_difference_of_the_ends(counts: list[int]) -> None:
+    reader = GrowthReader()
+    total = sum(reader.read(state_of(count)).counters[PREEMPTIONS] for count in counts)
+
+    assert counts[-1] - counts[0] == total
