@@ -8,6 +8,7 @@ bound. What a request means and where it goes is the `Exchange`'s business (`rel
 import asyncio
 import socket
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from sidecar.proxy.errors import Failure, error_response
@@ -28,6 +29,15 @@ LINGER_BYTES = 1 << 20
 """How long, and for how many bytes, the rest of an unwanted upload is read after the answer, so that a reset does not eat the answer (RFC 9112 9.6)."""
 
 
+def _weight(part: Part) -> int:
+    """What a part that waits counts for, in bytes; a head costs more memory than its text."""
+    if isinstance(part, bytes):
+        return len(part)
+    if part is None:
+        return 64
+    return 1024 + len(part.target) + sum(len(name) + len(value) for name, value in part.fields)
+
+
 class ClientConnection(asyncio.Protocol):
     """One client connection."""
 
@@ -43,7 +53,7 @@ class ClientConnection(asyncio.Protocol):
             max_headers=limits.max_headers,
             max_body_bytes=limits.max_body_bytes,
         )
-        self._waiting: list[Part] = []
+        self._waiting: deque[Part] = deque()
         self._waiting_bytes = 0
         self._at = 0.0
         self._upload_paused = False
@@ -143,7 +153,7 @@ class ClientConnection(asyncio.Protocol):
         """The client's bytes that came before the engine's 101, once."""
         early = b"".join(self._after_upgrade or ())
         self._after_upgrade = None
-        self._waiting_bytes = 0
+        self._waiting_bytes -= len(early)
         self._update_reading()
         return early
 
@@ -151,8 +161,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _deliver(self, part: Part) -> None:
         if self._waiting or not self._may_take():
+            if isinstance(part, RequestHead):
+                part.websocket = False  # what follows is read as HTTP before the engine can answer
             self._waiting.append(part)
-            self._waiting_bytes += len(part) if isinstance(part, bytes) else 1024
+            self._waiting_bytes += _weight(part)
             self._update_reading()
         else:
             self._take(part, self._at)
@@ -196,11 +208,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_waiting(self, at: float) -> None:
         while self._waiting and self._may_take():
-            part = self._waiting.pop(0)
-            self._waiting_bytes -= len(part) if isinstance(part, bytes) else 1024
+            part = self._waiting.popleft()
+            self._waiting_bytes -= _weight(part)
             self._take(part, at)
         self._update_reading()
-        if self.exchange is None and self._requests.refusal is not None:
+        if self._requests.refusal is not None:
             self._refuse(self._requests.refusal, at)
 
     # --- holding back ------------------------------------------------------------------------------------------------
@@ -288,7 +300,8 @@ class ClientConnection(asyncio.Protocol):
         self._closing = True
         self._lingering_since = self.traffic.clock()
         self._upload_paused = False
-        self._waiting, self._waiting_bytes = [], 0
+        self._waiting.clear()
+        self._waiting_bytes = 0
         self._update_reading()
         if self.transport is not None and self.transport.can_write_eof():
             self.transport.write_eof()

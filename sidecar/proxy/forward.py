@@ -43,6 +43,7 @@ class EngineConnection(asyncio.Protocol):
         self.consumer: Consumer | None = None
         self.idle_since = 0.0
         self.blocked = False
+        self._held_back = False
         self._method = b""
         self._websocket = False
         self._parser: httptools.HttpResponseParser | None = None
@@ -76,6 +77,7 @@ class EngineConnection(asyncio.Protocol):
         self.consumer = None
         self._parser = None
         if reusable and self.transport is not None and not self.transport.is_closing():
+            self.resume_reading()  # the client of this exchange may be slow still; whoever comes next is not
             self.pool.put(self)
         else:
             self.abort()
@@ -99,12 +101,14 @@ class EngineConnection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Stop reading: the client does not keep up."""
-        if self.transport is not None and not self.transport.is_closing():
+        if self.transport is not None and not self.transport.is_closing() and not self._held_back:
+            self._held_back = True
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read on."""
-        if self.transport is not None and not self.transport.is_closing():
+        if self.transport is not None and not self.transport.is_closing() and self._held_back:
+            self._held_back = False
             self.transport.resume_reading()
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
@@ -126,9 +130,14 @@ class EngineConnection(asyncio.Protocol):
             self.consumer.engine_unblocked()
 
     def eof_received(self) -> bool:
+        # At once, not when `close` has flushed: an engine that answers and leaves may never take the rest of the upload.
+        self._lost(None)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(exc)
+
+    def _lost(self, exc: Exception | None) -> None:
         self.pool.closed(self)
         consumer, self.consumer = self.consumer, None
         if consumer is None:
@@ -145,6 +154,8 @@ class EngineConnection(asyncio.Protocol):
             consumer.engine_read_done(at)
         else:
             consumer.engine_failed(Failure.ENGINE_TRUNCATED, at)
+        if self.blocked:
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         at = self.pool.clock()
@@ -210,23 +221,26 @@ class EngineConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         # Trailers come this way too, after the body has begun: they are dropped, never merged into the head.
         if self._head is None and not self._complete:
-            self._fields.append((name, value))
+            self._fields.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._complete or self._failure is not None or self._parser is None or self.consumer is None:
             return
         status = self._parser.get_status_code()
+        version = self._parser.get_http_version()
         framing = read_response_framing(self._method, status, self._fields)
-        unasked = status == 101 and not self._websocket
-        if framing is None or unasked or len(self._fields) > self.pool.max_headers:
+        options = tokens_of(self._fields, b"connection")
+        agreed = status != 101 or (
+            self._websocket and b"upgrade" in options and tokens_of(self._fields, b"upgrade") == [b"websocket"]
+        )
+        if framing is None or not agreed or version not in ("1.0", "1.1") or len(self._fields) > self.pool.max_headers:
             self._failure = Failure.ENGINE_BAD_RESPONSE
             return
-        options = tokens_of(self._fields, b"connection")
-        http_10 = self._parser.get_http_version() == "1.0"
         reusable = (
             b"close" not in options
             and framing[0] is not Framing.UNTIL_CLOSE
-            and (not http_10 or b"keep-alive" in options)
+            # HTTP/1.0 has no chunks: after such framing nothing more is believed (RFC 9112 6.1).
+            and (version == "1.1" or (b"keep-alive" in options and framing[0] is not Framing.CHUNKED))
         )
         self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
         self.consumer.engine_head(self._head)

@@ -252,11 +252,16 @@ def _head_bytes(start_line: bytes, fields: Fields) -> bytes:
 def read_response_framing(method: bytes, status: int, fields: Fields) -> tuple[Framing, int] | None:
     """How the body of the answer to `method` ends (RFC 9112 6.3), or None where the engine's framing cannot be trusted.
 
-    A response to HEAD, and any 1xx, 204 or 304, has no body whatever its fields say.
+    A response to HEAD, and any 204 or 304, has no body whatever its fields say; neither has a 1xx, but there a stated
+    framing is forbidden, and the parser would read a body for it.
     """
+    if status < 100:
+        return None
     codings = tokens_of(fields, b"transfer-encoding")
     lengths = values_of(fields, b"content-length")
-    if method == b"HEAD" or status < 200 or status in (204, 304):
+    if status < 200:
+        return None if codings or lengths else (Framing.NONE, 0)
+    if method == b"HEAD" or status in (204, 304):
         return Framing.NONE, 0
     if codings:
         return (Framing.CHUNKED, 0) if codings == [b"chunked"] and not lengths else None

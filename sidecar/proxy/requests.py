@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httptools
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import RequestHead, check_request
+from sidecar.proxy.headers import Framing, RequestHead, check_request
 
 
 Part = RequestHead | bytes | None
@@ -38,38 +38,70 @@ class RequestReader:
         self._fields: list[tuple[bytes, bytes]] = []
         self._in_head = True
         self._unproductive_bytes = 0
+        self._body_unread: RequestHead | None = None
+        self._resuming = False
 
     def feed(self, data: bytes, at: float) -> bytes | None:
         """Read what came at `at`. Returns the bytes behind a request that asks for an upgrade, else None."""
         self._at = at
-        behind: bytes | None = None
         self._unproductive_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            behind = data[upgrade.args[0] :]
-        except httptools.HttpParserError:
-            self.refusal = self.refusal or Failure.BAD_REQUEST
+        behind = self._parse(data)
         if self.refusal is None and self._unproductive_bytes > self._max_head_bytes:
             self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end
         return behind
 
+    def _parse(self, data: bytes) -> bytes | None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            behind: bytes = data[upgrade.args[0] :]
+            if self._body_unread is None:
+                return behind
+            self._resume_body(self._body_unread)
+            return self._parse(behind)
+        except httptools.HttpParserError:
+            self.refusal = self.refusal or Failure.BAD_REQUEST
+        return None
+
+    def _resume_body(self, head: RequestHead) -> None:
+        """Read the body of a request that asked for an upgrade: `Upgrade: h2c` on a POST is what Java's HttpClient sends.
+
+        httptools takes every such request for one without a body, whatever its fields say, and would read the body as
+        the next request: a way to smuggle one. A fresh parser is told the framing once more, and goes on from there.
+        """
+        self._body_unread = None
+        framing = b"Transfer-Encoding: chunked" if head.framing is Framing.CHUNKED else b"Content-Length: %d"
+        if head.framing is Framing.LENGTH:
+            framing %= head.content_length
+        connection = b"keep-alive" if head.keep_alive else b"close"
+        self._parser = httptools.HttpRequestParser(self)
+        self._resuming = True
+        self._parser.feed_data(
+            b"POST / HTTP/%b\r\nConnection: %b\r\n%b\r\n\r\n" % (head.version.encode(), connection, framing)
+        )
+        self._resuming = False
+
     # --- llhttp ------------------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        if self._resuming:
+            return
         self._url = b""
         self._fields = []
         self._in_head = True
         self.began_at = self._at
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
+        if not self._resuming:
+            self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else a trailer: dropped, never merged into the head
-            self._fields.append((name, value))
+            self._fields.append((name, value.rstrip(b" \t")))  # RFC 9110 5.5: white space around is no part of it
 
     def on_headers_complete(self) -> None:
+        if self._resuming:
+            return
         self._in_head = False
         self._unproductive_bytes = 0
         if self.refusal is not None:
@@ -87,10 +119,12 @@ class RequestReader:
             self.refusal = Failure.HEAD_TOO_LARGE
         else:
             self.refusal = check_request(head, max_headers=self._max_headers, max_body_bytes=self._max_body_bytes)
-        if self.refusal is None:
-            self._deliver(head)
-        else:
+        if self.refusal is not None:
             self.refused_head = head
+            return
+        if self._parser.should_upgrade() and head.framing is not Framing.NONE:
+            self._body_unread = head
+        self._deliver(head)
 
     def on_body(self, data: bytes) -> None:
         self._unproductive_bytes = 0
@@ -98,6 +132,8 @@ class RequestReader:
             self._deliver(data)
 
     def on_message_complete(self) -> None:
+        if self._body_unread is not None:
+            return
         self._in_head = True
         self._unproductive_bytes = 0
         self.began_at = None

@@ -1,0 +1,215 @@
+"""What is believed of an engine's answer, and which of its connections may serve again: lying engines, in memory."""
+
+import pytest
+
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Road
+
+
+GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
+HEAD = b"HEAD /health HTTP/1.1\r\nHost: pod\r\n\r\n"
+WEBSOCKET = b"GET /v1/realtime HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("an interim answer with a length", b"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nHTTP/"),
+        ("the same, its body in the next read", b"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\n"),
+        ("an interim answer in chunks", b"HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+        ("a status below 100", b"HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n"),
+        ("HTTP/2.0 in words only", b"HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("HTTP/0.9 in words only", b"HTTP/0.9 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("two lengths that agree", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok"),
+        ("two lengths that do not", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok"),
+        ("both framings", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"),
+        ("a coding nobody undoes", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        ("chunked twice", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        (
+            "chunked on two lines",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
+        ("gzip to the end", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nxxx"),
+        ("a folded line", b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\nok"),
+        ("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+        ("a NUL in a value", b"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 2\r\n\r\nok"),
+        ("more fields than agreed", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 33 + b"Content-Length: 2\r\n\r\nok"),
+        ("a head without end", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000),
+        ("interim answers without end", b"HTTP/1.1 102 Processing\r\nX: " + b"y" * 70_000),
+        ("no HTTP at all", b"SSH-2.0-OpenSSH_9.2p1\r\n"),
+        ("a switch of protocol that nobody asked for", b"HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_an_answer_that_cannot_be_trusted_is_a_502(name: str, answer: bytes) -> None:
+    """Not one byte of it reaches the client, and its connection is closed."""
+    road = Road()
+    client = road.client()
+
+    client.send(GET)
+    road.engine.send(answer)
+
+    assert client.taken.startswith(b"HTTP/1.1 502 Bad Gateway\r\n"), name
+    assert b"x-sidecar-error: engine_bad_response\r\n" in client.taken
+    assert client.taken.count(b"HTTP/1.1 ") == 1, "one answer, and nothing before it"
+    assert road.engine.lost
+    assert road.watches[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\nearly",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    ],
+)
+def test_a_101_that_switches_to_nothing_agreed_is_a_502(answer: bytes) -> None:
+    """A tunnel opens only to the protocol that the client asked for."""
+    road = Road()
+    client = road.client()
+
+    client.send(WEBSOCKET)
+    road.engine.send(answer)
+
+    assert client.taken.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    assert road.watches[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "answer", "seen"),
+    [
+        (HEAD, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"),
+        (HEAD, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"),
+        (HEAD, b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n"),
+        (GET, b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (GET, b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n", b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"),
+        (
+            GET,
+            b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+            b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+        ),
+    ],
+)
+def test_an_answer_that_has_no_body_ends_with_its_head(request_bytes: bytes, answer: bytes, seen: bytes) -> None:
+    """HEAD, 204 and 304 have none whatever the head says, and both connections serve on."""
+    road = Road()
+    client = road.client()
+
+    client.send(request_bytes)
+    road.engine.send(answer, size=1)
+    client.send(GET)
+    road.engine.send(OK)
+
+    assert seen + OK == client.taken
+    assert len(road.pool.sockets) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "answer"),
+    [
+        (HEAD, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
+        (HEAD, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        (GET, b"HTTP/1.1 204 No Content\r\n\r\nhello"),
+        (GET, b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello"),
+        (GET, OK + OK),
+        (GET, OK + b"garbage"),
+        (GET, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n"),
+    ],
+)
+def test_a_body_where_none_may_be_costs_the_connection(request_bytes: bytes, answer: bytes) -> None:
+    """The client gets its answer; what was too much gets to nobody, and that connection never serves again."""
+    road = Road()
+    client = road.client()
+
+    client.send(request_bytes)
+    first = road.engine
+    first.send(answer)
+    own = bytes(client.taken)
+    client.send(GET)
+    road.engine.send(OK)
+
+    assert first.lost
+    assert own.count(b"HTTP/1.1 ") == 1
+    assert not own.endswith(b"hello")
+    assert own + OK == client.taken
+    assert road.outcomes == [Outcome.OK, Outcome.OK]
+
+
+def test_spaces_behind_a_length_are_no_part_of_it() -> None:
+    """Optional white space around a value does not belong to it (RFC 9110 5.5), in either direction."""
+    road = Road()
+    client = road.client()
+
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod \t\r\nContent-Length: 2 \r\n\r\nhi")
+    road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\t \r\n\r\nok")
+
+    assert road.engine.taken.endswith(b"\r\n\r\nhi")
+    assert client.taken.endswith(b"\r\n\r\nok")
+    assert road.outcomes == [Outcome.OK]
+
+
+def test_chunks_in_http_1_0_end_with_the_connection() -> None:
+    """Transfer-Encoding in an HTTP/1.0 message is faulty framing (RFC 9112 6.1): read it, but believe nothing behind it."""
+    road = Road()
+    client = road.client()
+
+    client.send(GET)
+    road.engine.send(
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    )
+
+    assert client.taken == b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    assert road.engine.lost
+
+
+def test_a_connection_that_was_held_back_for_a_slow_client_reads_again_for_the_next_one() -> None:
+    """The answer fits into one read, the client is too slow for it, and the engine's connection is given back meanwhile."""
+    road = Road()
+    slow, next_one = road.client(), road.client()
+
+    slow.room = 0
+    slow.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000)
+    next_one.send(GET)
+    road.engine.send(OK)
+
+    assert next_one.taken == OK
+    slow.take(None)
+    assert slow.taken.endswith(b"x" * 5000)
+    assert road.outcomes == [Outcome.OK, Outcome.OK]
+
+
+def test_an_engine_that_ends_its_answer_without_reading_the_upload_is_not_waited_for() -> None:
+    """It says no, until close, and stops reading: the client hears it although our bytes for the engine are stuck."""
+    road = Road()
+    client = road.client()
+
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 100000\r\n\r\n")
+    road.engine.room = 0
+    client.send(b"x" * 3000)
+    road.engine.send(b"HTTP/1.1 413 Content Too Large\r\n\r\ntoo large")
+    road.engine.end()
+
+    assert client.taken.endswith(b"\r\n\r\ntoo large")
+    assert client.ended
+    assert road.outcomes == [Outcome.CLIENT_ERROR]
+
+
+def test_interim_answers_go_on_to_http_1_1_only() -> None:
+    """103 is forwarded as it is (RFC 9110 15.2); 100 answers an expectation that stayed here; HTTP/1.0 knows neither."""
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
+    both = b"HTTP/1.1 100 Continue\r\n\r\n" + early + OK
+    road = Road()
+    new, old = road.client(), road.client()
+
+    new.send(GET)
+    road.engine.send(both, size=1)
+    old.send(b"GET /health HTTP/1.0\r\n\r\n")
+    road.engine.send(both)
+
+    assert early + OK == new.taken
+    assert old.taken == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"

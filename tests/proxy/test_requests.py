@@ -1,0 +1,146 @@
+"""The reader of requests: what it makes of bytes in any pieces, and that nothing is ever read as a request that is a body."""
+
+import pytest
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import Framing, RequestHead
+from sidecar.proxy.requests import Part, RequestReader
+
+
+def read(data: bytes, size: int = 1 << 20, *, max_head_bytes: int = 4096) -> tuple[list[Part], RequestReader, bytes]:
+    """(delivered parts with body pieces joined, the reader, bytes behind an upgrade)."""
+    parts: list[Part] = []
+
+    def deliver(part: Part) -> None:
+        last = parts[-1] if parts else None
+        if isinstance(part, bytes) and isinstance(last, bytes):
+            parts[-1] = last + part
+        else:
+            parts.append(part)
+
+    reader = RequestReader(deliver, max_head_bytes=max_head_bytes, max_headers=16, max_body_bytes=1 << 20)
+    behind = b""
+    for start in range(0, len(data), size):
+        behind += reader.feed(data[start : start + size], 1.0) or b""
+    return parts, reader, behind
+
+
+def heads(parts: list[Part]) -> list[bytes]:
+    return [part.method + b" " + part.target for part in parts if isinstance(part, RequestHead)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 10_000])
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0"])
+@pytest.mark.parametrize("closing", [b"", b"close, "])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 30\r\n\r\nGET /smuggled HTTP/1.1\r\nX: y\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n1e;x=y\r\nGET /smuggled HTTP/1.1\r\nX: y\r\n\r\n0\r\nTrailer: z\r\n\r\n",
+    ],
+)
+def test_the_body_of_a_request_that_asks_for_an_upgrade_is_a_body(
+    body: bytes, closing: bytes, protocol: bytes, size: int
+) -> None:
+    """Java's HttpClient sends `Upgrade: h2c` with every POST; httptools would read the body as the next request."""
+    asked = b"POST /1 HTTP/1.1\r\nHost: pod\r\nConnection: %bUpgrade\r\nUpgrade: %b\r\n" % (closing, protocol)
+    parts, reader, behind = read(asked + body + b"GET /2 HTTP/1.1\r\nHost: pod\r\n\r\n", size)
+
+    expected = [b"POST /1"] if closing else [b"POST /1", b"GET /2"]
+    assert expected == heads(parts)
+    assert parts[1] == b"GET /smuggled HTTP/1.1\r\nX: y\r\n"
+    assert parts[2] is None
+    assert (Failure.BAD_REQUEST if closing else None) is reader.refusal
+    assert behind == b"" or size == 10_000, "only a whole second request may follow"
+
+
+def test_a_chunk_that_goes_bad_behind_an_upgrade_is_refused() -> None:
+    """The body is held to the same rules wherever it stands."""
+    parts, reader, _ = read(
+        b"POST /1 HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"2\r\nhi\r\nZZ\r\n"
+    )
+
+    assert parts[1] == b"hi"
+    assert len(parts) == 2
+    assert Failure.BAD_REQUEST is reader.refusal
+
+
+def test_trailers_stay_behind() -> None:
+    """They come through the same callback as the head's fields and must not be mistaken for them."""
+    parts, _, _ = read(
+        b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nAuthorization: x\r\n\r\n", 1
+    )
+
+    assert isinstance(parts[0], RequestHead)
+    assert parts[0].fields == [(b"Host", b"pod"), (b"Transfer-Encoding", b"chunked")]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /" + b"x" * 9000,
+        b"GET / HTTP/1.1\r\nHost: pod\r\nX: " + b"x" * 9000,
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 3000,
+        b"\r\n" * 5000,
+        b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 9000,
+        b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 3000,
+    ],
+    ids=["target", "value", "fields", "empty-lines", "chunk-extension", "trailers"],
+)
+@pytest.mark.parametrize("size", [1, 100, 4000])
+def test_what_has_no_end_is_refused_before_it_costs_memory(start: bytes, size: int) -> None:
+    """The parser itself has no limits, and a drip is as bad as a flood."""
+    _, reader, _ = read(start, size)
+
+    assert Failure.HEAD_TOO_LARGE is reader.refusal
+
+
+def test_one_field_too_many_is_refused() -> None:
+    """Sixteen are allowed here."""
+    fits = b"GET / HTTP/1.1\r\nHost: pod\r\n" + b"X: y\r\n" * 15 + b"\r\n"
+    too_many = b"GET / HTTP/1.1\r\nHost: pod\r\n" + b"X: y\r\n" * 16 + b"\r\n"
+
+    assert read(fits)[1].refusal is None
+    assert Failure.HEAD_TOO_LARGE is read(too_many)[1].refusal
+
+
+def test_many_small_requests_in_one_read_are_no_large_head() -> None:
+    """The bound is on what leads nowhere, not on what a fast client sends at once."""
+    parts, reader, _ = read(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n" * 1000)
+
+    assert reader.refusal is None
+    assert len(heads(parts)) == 1000
+
+
+def test_nothing_is_delivered_behind_a_refused_request() -> None:
+    """What stands there may be a body: reading on would be guessing."""
+    parts, reader, _ = read(
+        b"POST /bad HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+        b"GET /next HTTP/1.1\r\nHost: pod\r\n\r\n"
+    )
+
+    assert parts == []
+    assert Failure.UNSUPPORTED_CODING is reader.refusal
+    assert reader.refused_head is not None
+    assert reader.refused_head.target == b"/bad"
+
+
+def test_began_at_is_the_first_byte_of_what_is_not_complete() -> None:
+    """The limit on heads counts from it, and a keep-alive connection without a request has none."""
+    reader = RequestReader(lambda _part: None, max_head_bytes=4096, max_headers=16, max_body_bytes=100)
+
+    reader.feed(b"GET / HTTP/1.1\r\n", 5.0)
+    assert reader.began_at == 5.0
+    reader.feed(b"Host: pod\r\n\r\n", 6.0)
+    assert reader.began_at is None
+
+
+def test_framing_is_what_the_fields_say() -> None:
+    """A length of nothing is no body."""
+    none, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: 0\r\n\r\n")
+    length, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: 002\r\n\r\nhi")
+    chunked, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: Chunked \r\n\r\n0\r\n\r\n")
+
+    framings = [part.framing for part in (none[0], length[0], chunked[0]) if isinstance(part, RequestHead)]
+    assert framings == [Framing.NONE, Framing.LENGTH, Framing.CHUNKED]
