@@ -60,6 +60,7 @@ class ClientConnection(asyncio.Protocol):
         self._flushing = False
         self._write_paused = False
         self._closing = False
+        self._came_while_draining = traffic.draining
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
         self._idle_since = 0.0
@@ -78,11 +79,11 @@ class ClientConnection(asyncio.Protocol):
         self.traffic.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self.transport = None
         self.traffic.disconnected(self)
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.client_left(self.traffic.clock())
+        self.transport = None  # not before: what was still unsent decides whether the client has everything
 
     def eof_received(self) -> bool:
         # A half-closed client cannot be told from one that is gone; every proxy that aborts work for the gone treats both alike.
@@ -251,7 +252,9 @@ class ClientConnection(asyncio.Protocol):
 
     def flush(self) -> bool:
         """Whether the client's socket has taken everything; if not, `Exchange.client_flushed` follows when it has."""
-        if self.transport is None or self.transport.is_closing() or self.transport.get_write_buffer_size() == 0:
+        if self.transport is None or self.transport.is_closing():
+            return False  # the client is gone, and `connection_lost` is on its way to say so
+        if self.transport.get_write_buffer_size() == 0:
             return True
         self._flushing = True
         self.transport.set_write_buffer_limits(high=0)  # resume_writing now means: empty
@@ -362,5 +365,10 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """No request is in flight or half read."""
-        return self.exchange is None and self._requests.began_at is None and not self._closing
+        """No request is in flight or half read, nor just on its way (who connects while we drain does it to ask)."""
+        return (
+            self.exchange is None
+            and self._requests.began_at is None
+            and not self._closing
+            and not self._came_while_draining
+        )

@@ -6,12 +6,14 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 """
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of
+from sidecar.proxy.tcp import is_quiet
 
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class EngineConnection(asyncio.Protocol):
         self.pool = pool
         self.transport: asyncio.Transport | None = None
         self.consumer: Consumer | None = None
+        self.socket: socket.socket | None = None
         self.idle_since = 0.0
         self.blocked = False
         self._held_back = False
@@ -93,6 +96,13 @@ class EngineConnection(asyncio.Protocol):
         self.consumer = None
         if self.transport is not None:
             self.transport.close()
+
+    @property
+    def quiet(self) -> bool:
+        """Idle in the kernel's eyes too. Else it is closing, or its next bytes would be read as somebody's answer."""
+        if self.transport is None or self.transport.is_closing():
+            return False
+        return self.socket is None or is_quiet(self.socket)
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the engine's socket."""

@@ -52,11 +52,7 @@ class EnginePool:
         at = self.clock()
         while self._idle:
             connection = self._idle.pop()
-            if (
-                connection.transport is not None
-                and not connection.transport.is_closing()
-                and at - connection.idle_since <= self.idle_seconds
-            ):
+            if at - connection.idle_since <= self.idle_seconds and connection.quiet:
                 return connection
             connection.abort()
         return None
@@ -70,6 +66,7 @@ class EnginePool:
         except BaseException:
             sock.close()
             raise
+        connection.socket = sock
         return connection
 
     async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What the kernel knows about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h): whether the peer has left, and who held the stream back."""
+"""What the kernel knows about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h): whether it is quiet, whether the peer has left, and who held the stream back."""
 
 import socket
 import struct
@@ -43,6 +43,17 @@ def send_times(sock: socket.socket) -> SendTimes | None:
         return None
     busy, window, buffer = _TIMES.unpack_from(info, _BUSY_OFFSET)
     return SendTimes(busy / 1e6, window / 1e6, buffer / 1e6)
+
+
+def is_quiet(sock: socket.socket) -> bool:
+    """Nothing waits to be read: no byte, no end and no reset that the event loop has not come round to yet."""
+    try:
+        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def peer_has_left(sock: socket.socket) -> bool:

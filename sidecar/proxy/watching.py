@@ -146,7 +146,7 @@ class Guarded:
             except Exception:  # noqa: BLE001  the promise of this class
                 self._failed()
                 # It failed before it took this piece: what had been held back goes first.
-                return self._inner.cut_rest() + data
+                return self.cut_rest() + data
         return data
 
     def seen(self, at: float) -> None:
@@ -154,7 +154,11 @@ class Guarded:
         self.done = self._inner.done
 
     def cut_rest(self) -> bytes:
-        return self._inner.cut_rest()
+        try:
+            return self._inner.cut_rest()
+        except Exception:  # noqa: BLE001  the promise of this class
+            self._failed()
+            return b""
 
     def paused(self, at: float) -> None:
         self._tell(self._inner.paused, at)

@@ -1,0 +1,98 @@
+"""Which idle connection may carry a request: asked of the kernel at the last moment, because a POST is never sent twice."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.pool import EnginePool
+from tests.support.memory import Clock, Road
+
+
+GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def take_after(happens: Callable[[socket.socket], None]) -> EngineConnection | None:
+    """Put a real connection into a pool, let something happen at its far end, and take without the loop having run since."""
+
+    async def story() -> EngineConnection | None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            pool = EnginePool(
+                "127.0.0.1", port, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536
+            )
+            connection = await pool.connect()
+            engine, _ = listener.accept()
+            pool.put(connection)
+            with engine:
+                happens(engine)
+                taken = pool.take()
+            pool.close()
+            await asyncio.sleep(0)
+            return taken
+
+    return uvloop.run(story())
+
+
+def close_with_a_reset(engine: socket.socket) -> None:
+    engine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    engine.close()
+
+
+def test_a_quiet_connection_is_taken() -> None:
+    """The control: nothing happened."""
+    assert take_after(lambda _engine: None) is not None
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        socket.socket.close,
+        close_with_a_reset,
+        lambda engine: engine.shutdown(socket.SHUT_WR),
+        lambda engine: engine.send(b"HTTP/1.1 408 Request Timeout\r\n\r\n"),
+    ],
+    ids=["closed", "reset", "half-closed", "spoke-unasked"],
+)
+def test_a_connection_that_is_closing_or_has_spoken_is_not_taken(happens: Callable[[socket.socket], None]) -> None:
+    """The event loop has not seen it yet, but the kernel knows: the request goes over a new connection, not into a 502."""
+    assert take_after(happens) is None
+
+
+def test_the_newest_idle_connection_is_taken_first() -> None:
+    """The older ones may then age and go: a burst's connections do not live for ever."""
+    road = Road()
+    first, second = road.client(), road.client()
+
+    first.send(GET)
+    older = road.engine
+    second.send(GET)
+    newer = road.engine
+    older.send(OK)
+    road.clock.later(1)
+    newer.send(OK)
+    first.send(GET)
+    road.clock.later(2.5)
+    road.traffic.sweep(road.clock.now)
+
+    assert newer.taken == GET + GET
+    assert older.lost
+    assert not newer.lost
+
+
+def test_a_pool_that_keeps_none_keeps_none() -> None:
+    """`engine.pool_idle_seconds: 0` means a connection per request."""
+    road = Road()
+    road.pool.keep_for(0)
+    client = road.client()
+
+    for _ in range(3):
+        client.send(GET)
+        road.engine.send(OK)
+        road.clock.later(0.001)
+
+    assert len(road.pool.sockets) == 3
