@@ -172,7 +172,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _may_take(self) -> bool:
         """No request is being answered, or the one that is has not been read to its end."""
-        return not self._closing and (self.exchange is None or not self.exchange.upload_complete)
+        return not self._closing and (self.exchange is None or not self.exchange.upload.complete)
 
     def _take(self, part: Part, at: float) -> None:
         if isinstance(part, RequestHead):
@@ -273,7 +273,7 @@ class ClientConnection(asyncio.Protocol):
         """What came is no request that may pass. Nothing after it on this connection can be trusted."""
         exchange = self.exchange
         if exchange is not None:
-            if not exchange.upload_complete:
+            if not exchange.upload.complete:
                 exchange.fail(failure, at)
             return  # else a pipelined request is at fault, and the one before it is answered first
         if self._closing:

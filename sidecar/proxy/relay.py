@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
-from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, request_bytes, response_bytes
+from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
 from sidecar.proxy.tcp import SendTimes
+from sidecar.proxy.upload import LAST_CHUNK, Upload, chunk
 from sidecar.proxy.watching import Watch
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
@@ -22,13 +23,6 @@ from sidecar.timeline.outcome import Outcome, outcome_of_status
 if TYPE_CHECKING:
     from sidecar.proxy.accept import ClientConnection
     from sidecar.proxy.traffic import Traffic
-
-LAST_CHUNK = b"0\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    """One chunk of RFC 9112 7.1."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Exchange:
@@ -42,21 +36,11 @@ class Exchange:
         self.head = head
         self.watch = watch
         self.tunnel = False
-        # upload
-        self.upload_complete = False
-        self._upload_bytes = 0
+        self.upload = Upload(head, watch, traffic.limits.look_in_bytes, traffic.clock)
         self._upload_at = at
-        self._look_in: list[bytes] | None = [] if watch.wants_body else None
-        self._look_in_bytes = 0
-        self._unsent: list[bytes] = []
-        self._unsent_bytes = 0
-        self._spliced: bytes | None = None
-        # engine
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._connect_began_at: float | None = None
-        self._forwarding = False
-        self._sent_at: float | None = None
+        self._connect_began_at = at
         self._engine_read_at = at
         # response
         self._response: ResponseHead | None = None
@@ -75,45 +59,31 @@ class Exchange:
 
     def begin(self) -> None:
         """The head has been accepted. Without a body to look at, it goes on at once."""
-        if self._look_in is None:
+        if not self.upload.held:
             self._forward()
 
     def client_body(self, data: bytes, at: float) -> None:
         """A piece of the request body."""
         self._upload_at = at
-        self._upload_bytes += len(data)
-        if self._upload_bytes > self.traffic.limits.max_body_bytes:
+        held = self.upload.held
+        self.upload.body(data)
+        limits = self.traffic.limits
+        if self.upload.size > limits.max_body_bytes:
             self.fail(Failure.BODY_TOO_LARGE, at)
-        elif self._look_in is not None:
-            self._look_in.append(data)
-            self._look_in_bytes += len(data)
-            if self._look_in_bytes > self.traffic.limits.look_in_bytes:
-                self._classify(whole=False)
-        else:
-            self._send_body(data)
+        elif held and not self.upload.held:
+            self._forward()
+        elif not held and self.upload.waiting_bytes > limits.client_buffer_bytes:
+            self.client.pause_upload()
 
     def client_end(self, at: float) -> None:
         """The request is complete."""
-        self.watch.received(at)
-        self.upload_complete = True
-        if self._look_in is not None:
-            self._classify(whole=True)
-        elif self._engine is not None:
-            self._finish_upload()
-
-    def _classify(self, *, whole: bool) -> None:
-        """Show the body to the watch, then send on what was held, spliced or as it came."""
-        held, self._look_in = b"".join(self._look_in or ()), None
-        self._spliced = self.watch.classify(held, whole=whole)
-        body = held if self._spliced is None else self._spliced
-        if body:
-            self._unsent.append(body)
-            self._unsent_bytes += len(body)
-        self._forward()
+        held = self.upload.held
+        self.upload.end(at)
+        if held:
+            self._forward()
 
     def _forward(self) -> None:
         """Find a connection to the engine: an idle one now, or a new one soon."""
-        self._forwarding = True
         idle = self.traffic.pool.take()
         if idle is not None:
             self._use(idle)
@@ -136,60 +106,16 @@ class Exchange:
             if self._ended:
                 engine.abort()
                 return
-            if self._connect_began_at is not None:
-                self.watch.connected(self.traffic.clock() - self._connect_began_at)
+            self.watch.connected(self.traffic.clock() - self._connect_began_at)
             self._use(engine)
 
     def _use(self, engine: EngineConnection) -> None:
-        """The engine's connection is there: head and whatever of the body has come."""
+        """The engine's connection is there."""
         self._engine = engine
         engine.serve(self, self.head.method, websocket=self.head.websocket)
-        length = len(self._spliced) if self._spliced is not None and self.head.framing is Framing.LENGTH else None
-        out = [
-            request_bytes(
-                self.head,
-                engine_authority=self.traffic.engine_authority,
-                content_length=length,
-                identity=self._spliced is not None,
-                via=self.traffic.via,
-            )
-        ]
-        out += map(self._framed, self._unsent)
-        if self.upload_complete and self.head.framing is Framing.CHUNKED:
-            out.append(LAST_CHUNK)
-        self._unsent, self._unsent_bytes = [], 0
         self.client.resume_upload()
-        engine.write(b"".join(out))
-        if self.upload_complete:
-            self._upload_written()
-
-    def _framed(self, data: bytes) -> bytes:
-        return chunk(data) if self.head.framing is Framing.CHUNKED else data
-
-    def _send_body(self, data: bytes) -> None:
-        if self._response_complete:
-            return  # the engine has answered and left; the rest of the upload is read and thrown away
-        if self._engine is not None:
-            self._engine.write(self._framed(data))
-            return
-        self._unsent.append(data)
-        self._unsent_bytes += len(data)
-        if self._unsent_bytes > self.traffic.limits.client_buffer_bytes:
-            self.client.pause_upload()
-
-    def _finish_upload(self) -> None:
-        if self._engine is not None and self.head.framing is Framing.CHUNKED:
-            self._engine.write(LAST_CHUNK)
-        self._upload_written()
-
-    def _upload_written(self) -> None:
-        if self._engine is not None and not self._engine.blocked:
-            self._sent(self.traffic.clock())
-
-    def _sent(self, at: float) -> None:
-        if self._sent_at is None:
-            self._sent_at = self._engine_read_at = at
-            self.watch.sent(at)
+        self.upload.start(engine, authority=self.traffic.engine_authority, via=self.traffic.via)
+        self._engine_read_at = self.traffic.clock()
 
     def engine_blocked(self) -> None:
         """The engine's socket is full: stop reading the upload."""
@@ -198,10 +124,8 @@ class Exchange:
 
     def engine_unblocked(self) -> None:
         """The engine's socket took everything."""
-        if self.upload_complete:
-            self._sent(self.traffic.clock())
-        else:
-            self._upload_at = self.traffic.clock()
+        self._upload_at = self._engine_read_at = self.traffic.clock()
+        self.upload.written()
         self.client.resume_upload()
 
     # --- response: engine to client ----------------------------------------------------------------------------------
@@ -222,7 +146,7 @@ class Exchange:
             self._send_times = self.client.send_times()
         self._keep_alive = (
             self.head.keep_alive
-            and self.upload_complete
+            and self.upload.complete
             and self._framing is not Framing.UNTIL_CLOSE
             and not self.traffic.draining
         )
@@ -290,7 +214,8 @@ class Exchange:
         self.watch.ended(at)
         if self._engine is not None:
             engine, self._engine = self._engine, None
-            engine.release(upload_complete=self._sent_at is not None)
+            self.upload.stop()
+            engine.release(upload_complete=self.upload.sent_at is not None)
         if self.client.flush():
             self.client_flushed(self.traffic.clock())
         else:
@@ -304,7 +229,7 @@ class Exchange:
         if self._send_times is not None and (times := self.client.send_times()) is not None:
             self.watch.delivered(times.since(self._send_times))
         self._over(at, outcome_of_status(self._response.status), None)
-        if self.upload_complete:
+        if self.upload.complete:
             self.client.exchange_over(keep_alive=self._keep_alive)
         else:
             self.client.linger()
@@ -372,7 +297,7 @@ class Exchange:
         answered = self._response is not None
         self._over(at, failure.outcome, failure)
         if not answered:
-            self.client.answer(failure, bodyless=self.head.method == b"HEAD", upload_complete=self.upload_complete)
+            self.client.answer(failure, bodyless=self.head.method == b"HEAD", upload_complete=self.upload.complete)
         else:
             self.client.cut_short(reset=self._framing is Framing.UNTIL_CLOSE)
 
@@ -406,13 +331,14 @@ class Exchange:
                 else None
             )
         if (
-            not self.upload_complete
+            not self.upload.complete
             and at - self._upload_at > limits.body_gap_timeout_seconds
             and not self.client.reading_paused
         ):
             return Failure.UPLOAD_STALLED
         if self._response is not None:
             return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > limits.gap_timeout_seconds else None
-        if self._sent_at is not None and at - self._sent_at > limits.first_byte_timeout_seconds:
+        sent_at = self.upload.sent_at
+        if sent_at is not None and at - sent_at > limits.first_byte_timeout_seconds:
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT
         return None

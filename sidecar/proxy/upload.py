@@ -1,0 +1,117 @@
+"""The way in: one request's body from the client to the engine, looked at on the way if a watch wants to see it.
+
+Knows when the last byte was handed to the engine's socket, and how much waits here for a connection. Which connection it
+is, when the client must be held back and what is answered is the `Exchange`'s business (`relay.py`).
+"""
+
+from collections.abc import Callable
+
+from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.headers import Framing, RequestHead, request_bytes
+from sidecar.proxy.watching import Watch
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of RFC 9112 7.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Upload:
+    """One request on its way to the engine."""
+
+    def __init__(self, head: RequestHead, watch: Watch, look_in_bytes: int, clock: Callable[[], float]) -> None:
+        self.complete = False
+        """The client has sent all of it."""
+        self.sent_at: float | None = None
+        """When the engine's socket had all of it."""
+        self.size = 0
+        """Bytes of body that have come."""
+        self.waiting_bytes = 0
+        """Bytes of body that wait here for a connection."""
+        self._head = head
+        self._watch = watch
+        self._look_in_bytes = look_in_bytes
+        self._clock = clock
+        self._looked = not watch.wants_body
+        self._waiting: list[bytes] = []
+        self._spliced: bytes | None = None
+        self._engine: EngineConnection | None = None
+        self._unwanted = False
+
+    @property
+    def held(self) -> bool:
+        """The body is still being collected for a look; nothing may be sent yet."""
+        return not self._looked
+
+    def body(self, data: bytes) -> None:
+        """A piece of the body: sent on, or kept until it has been looked at and there is a connection."""
+        self.size += len(data)
+        if self._unwanted:
+            return
+        if self._engine is not None:
+            self._engine.write(self._framed(data))
+            return
+        self._keep(data)
+        if not self._looked and self.waiting_bytes > self._look_in_bytes:
+            self._look(whole=False)
+
+    def end(self, at: float) -> None:
+        """The client has sent all of it."""
+        self._watch.received(at)
+        self.complete = True
+        if not self._looked:
+            self._look(whole=True)
+        elif self._engine is not None:
+            if self._head.framing is Framing.CHUNKED:
+                self._engine.write(LAST_CHUNK)
+            self.written()
+
+    def _look(self, *, whole: bool) -> None:
+        """Show the body to the watch; what goes on is what came, or what the watch spliced together."""
+        self._looked = True
+        held = b"".join(self._waiting)
+        self._spliced = self._watch.classify(held, whole=whole)
+        self._waiting, self.waiting_bytes = [], 0
+        self._keep(held if self._spliced is None else self._spliced)
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._waiting.append(data)
+            self.waiting_bytes += len(data)
+
+    def _framed(self, data: bytes) -> bytes:
+        return chunk(data) if self._head.framing is Framing.CHUNKED else data
+
+    def start(self, engine: EngineConnection, *, authority: bytes, via: bytes | None) -> None:
+        """The engine's connection is there: the head and whatever of the body has come go out in one write."""
+        spliced, chunked = self._spliced, self._head.framing is Framing.CHUNKED
+        out = [
+            request_bytes(
+                self._head,
+                engine_authority=authority,
+                content_length=len(spliced) if spliced is not None and not chunked else None,
+                identity=spliced is not None,
+                via=via,
+            ),
+            *map(self._framed, self._waiting),
+        ]
+        if self.complete and chunked:
+            out.append(LAST_CHUNK)
+        self._waiting, self.waiting_bytes = [], 0
+        self._engine = engine
+        engine.write(b"".join(out))
+        self.written()
+
+    def stop(self) -> None:
+        """The engine has answered, or is gone: what still comes is thrown away."""
+        self._unwanted = True
+        self._engine = None
+
+    def written(self) -> None:
+        """Something was written: if it was the last of it and the engine's socket has it, this instant is `sent_at`."""
+        if self.complete and self.sent_at is None and self._engine is not None and not self._engine.blocked:
+            self.sent_at = self._clock()
+            self._watch.sent(self.sent_at)
