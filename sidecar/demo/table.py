@@ -1,0 +1,142 @@
+"""The live table: rows as text for a log, or drawn with colours in a terminal when `rich` is there.
+
+It knows columns, units and how long a bar is. It refuses to know where rows come from (`view.py`) and when to draw.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self
+
+from sidecar.demo.view import PHASES, Row
+
+
+BAR, LONG_BAR = 30, 64
+"""Characters of a whole bar, in a line of text and below the table."""
+COLOURS = {
+    "queue": "red",
+    "prefill": "yellow",
+    "first_token": "magenta",
+    "unattributed": "white",
+    "decode": "green",
+    "stream": "blue",
+}
+SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
+
+
+class Screen(Protocol):
+    """Where rows are shown."""
+
+    def show(self, rows: Sequence[Row], status: str) -> None:
+        """Replace what was shown, or add to it."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class PlainScreen:
+    """A line for each lane, again and again: for logs, pipes and terminals without `rich`."""
+
+    def show(self, rows: Sequence[Row], status: str) -> None:
+        """Print all rows and the status."""
+        for row in rows:
+            print(plain(row))
+        print(status, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class LiveScreen:
+    """A table that is redrawn in place. Raises ImportError without `rich` (the extra `demo`)."""
+
+    def __init__(self) -> None:
+        from rich.live import Live  # noqa: PLC0415  an extra: without it the plain screen serves
+
+        # Redrawn only when told: a thread of rich's own would share this process with the engine's event loop.
+        self._live = Live(auto_refresh=False)
+
+    def show(self, rows: Sequence[Row], status: str) -> None:
+        """Redraw. It fits 80 columns."""
+        from rich.console import Group  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(
+            box=None, padding=(0, 1, 0, 0), title="the last minute, in ms: TTFT and inter-token p50/p95, mean phases"
+        )
+        table.add_column("\nlane", no_wrap=True)
+        for name in ("\nreq", "\nTTFT", "inter-\ntoken"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for phase in SHOWN:
+            name = phase.replace("_", "\n") if "_" in phase else f"\n{phase}"
+            table.add_column(name, justify="right", style=COLOURS[phase], no_wrap=True)
+        bars = []
+        for row in rows:
+            phases = (milliseconds(row.phases.get(phase)) for phase in SHOWN)
+            table.add_row(row.lane, requests(row), *latencies(row), *phases)
+            bar = Text(f"{row.lane:<12}")
+            for phase, width in bar_widths(row.phases, LONG_BAR).items():
+                bar.append("█" * width, style=COLOURS[phase])
+            bars.append(bar)
+        shown = Group(table, Text(), *bars, Text(), Text(status))
+        self._live.update(shown, refresh=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+
+def screen(*, terminal: bool) -> Screen:
+    """The best screen there is."""
+    if terminal:
+        try:
+            return LiveScreen()
+        except ImportError:
+            pass
+    return PlainScreen()
+
+
+def plain(row: Row) -> str:
+    """A row as one line of text."""
+    ttft, inter_token = latencies(row)
+    phases = "  ".join(f"{phase} {milliseconds(row.phases.get(phase))}" for phase in PHASES if phase in row.phases)
+    initials = "".join(phase[0] * width for phase, width in bar_widths(row.phases).items())
+    return f"{row.lane:<12} {requests(row):>6} requests  TTFT {ttft} ms  inter-token {inter_token} ms  |  {phases}  [{initials}]"
+
+
+def requests(row: Row) -> str:
+    """How many, and how many of them were not ok."""
+    return f"{row.requests} ({row.not_ok} not ok)" if row.not_ok else str(row.requests)
+
+
+def latencies(row: Row) -> tuple[str, str]:
+    """TTFT and inter-token, each median and 95th percentile."""
+    return (
+        f"{milliseconds(row.ttft_p50)}/{milliseconds(row.ttft_p95)}",
+        f"{milliseconds(row.inter_token_p50)}/{milliseconds(row.inter_token_p95)}",
+    )
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Three significant digits are more than the table needs; an unknown is a dash, never 0."""
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1e3:.1f}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
+
+
+def bar_widths(phases: Mapping[str, float], length: int = BAR) -> dict[str, int]:
+    """Characters for each phase, `length` in all (none if there is no time): edges are rounded, so that they add up."""
+    whole = sum(phases.values())
+    widths: dict[str, int] = {}
+    seconds = 0.0
+    for phase in PHASES:
+        start = round(length * seconds / whole) if whole else 0
+        seconds += phases.get(phase, 0.0)
+        widths[phase] = (round(length * seconds / whole) if whole else 0) - start
+    return widths

@@ -1,0 +1,127 @@
+"""The demo as a newcomer runs it: one command, in a process of its own, judged by what it prints and how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sidecar.config_file import load
+from sidecar.demo.demo import CONFIG, main
+from sidecar.demo.load import LANE_HEADER, MIXED
+
+
+COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0", "--plain", "--rate=8"]
+
+
+def start(*flags: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that this one started; Linux says so in /proc."""
+    found: list[int] = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [int(child) for child in tasks.read_text().split()]
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_demos_config_is_one_that_the_sidecar_takes_and_knows_every_lane_of_the_load() -> None:
+    config = load(str(CONFIG), {"engine.url": "http://127.0.0.1:1"}, {})
+
+    assert {shape.lane for shape in MIXED.shapes} <= set(config.lanes.declared)
+    assert (config.lanes.header or "").lower() == LANE_HEADER.lower()
+
+
+def test_it_shows_every_lane_with_its_phases_and_ends_by_itself() -> None:
+    demo = start("--duration=11")
+
+    out, err = demo.communicate(timeout=100)
+
+    assert (demo.returncode, err) == (0, "")
+    assert "status page  http://127.0.0.1:" in out
+    rows = [line for line in out.splitlines() if line.startswith(("interactive", "batch", "rag"))]
+    assert any(line.startswith("interactive") for line in rows)
+    for phase in ("queue", "prefill", "first_token", "decode", "stream"):
+        assert any(f" {phase} " in line for line in rows), phase
+    assert re.search(r"[1-9]\d* answered, 0 failed", out)
+
+
+def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
+    demo = start()
+    assert demo.stdout is not None
+    lines: list[str] = []
+    while not (lines and lines[-1].startswith("load ")):
+        lines.append(demo.stdout.readline())
+        assert lines[-1], "it ended before it began"
+    children = children_of(demo.pid)
+    time.sleep(0.5)
+
+    demo.send_signal(signal.SIGINT)
+    out, err = demo.communicate(timeout=60)
+
+    assert (demo.returncode, err) == (0, "")
+    assert "requests sent" in out
+    assert len(children) == 1
+    assert not any(alive(child) for child in children)
+
+
+def test_a_taken_port_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        code = main([f"--port={port}", "--rate=1"])
+
+    assert code == 1
+    said = capsys.readouterr().err
+    assert f"port {port} cannot be had" in said
+    assert "--port=0 takes any free one" in said
+
+
+@pytest.mark.parametrize("flags", [["--rate=0"], ["--duration=-1"], ["--preset=405b"], ["--nonsense"]])
+def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(flags) == 2
+    assert capsys.readouterr().err
+
+
+def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal of its own is not needed: without one rich prints the last table when it ends."""
+    pytest.importorskip("rich")
+    from sidecar.demo.table import LiveScreen  # noqa: PLC0415
+    from sidecar.demo.view import Row  # noqa: PLC0415
+
+    with LiveScreen() as screen:
+        screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8")
+
+    drawn = capsys.readouterr().out
+    assert "sent 8" in drawn
+    assert drawn.count("rag") == 2
+    assert "200/400" in drawn
+
+
+def test_a_page_that_the_table_reads_is_one_that_the_reference_parser_reads() -> None:
+    """The filter that spares the parser work must leave it whole lines."""
+    from sidecar.demo.view import read_page  # noqa: PLC0415
+
+    line = 'llm_requests_total{model="a",lane="b\\"c",prompt_bucket="0-512",outcome="ok"} 3\n'
+    families = list(text_string_to_metric_families(line))
+
+    assert read_page("# HELP llm_requests_total x\n" + line) == {
+        ("llm_requests_total", families[0].samples[0].labels["lane"], "ok"): 3.0
+    }
