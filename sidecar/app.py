@@ -23,12 +23,13 @@ from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
 from sidecar.engines.engine import Engine
-from sidecar.engines.probe import Prober
+from sidecar.engines.probe import Prober, StateProber
 from sidecar.ledger.account import Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.log import Logs
 from sidecar.log_text import allowed_headers
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
@@ -109,6 +110,8 @@ class App:
         )
         self.admin = AdminListener(self, self.metrics, clock)
         self.prober = Prober(config.engine.url, self.engine, self.readiness, clock=clock, changed=self._engine_changed)
+        self.engine_state = EngineStateRecorder(self.metrics)
+        self.state_prober = StateProber(config.engine.url, self.engine, self.engine_state)
         self._state_at_scrape()
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -137,6 +140,7 @@ class App:
         loop.add_signal_handler(signal.SIGHUP, lambda: self.traffic.spawn(self._reload_on_signal()))
         tasks = [
             loop.create_task(self.prober.run()),
+            loop.create_task(self.state_prober.run()),
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
         ]
@@ -267,6 +271,8 @@ class App:
     def _engine_changed(self) -> None:
         engine = self.engine
         self.metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
+        if not engine.up:
+            self.engine_state.unknown()
         if engine.kind not in ("auto", "none"):
             self.metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
         log.info("engine", up=engine.up, kind=engine.kind, version=engine.version, models=list(engine.models))

@@ -1,0 +1,41 @@
+"""The engine's state on our page: what is known stands there, what is not is absent."""
+
+from sidecar.engines.state import PREEMPTIONS, EngineState, Growth
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.exposition import slices
+from sidecar.metrics.registry import Metrics
+
+
+def shown(metrics: Metrics) -> list[str]:
+    text = b"".join(slices(metrics, openmetrics=False, at=0.0)).decode()
+    return [line for line in text.splitlines() if line.startswith("llm_engine_") and "scrapes" not in line]
+
+
+def test_before_the_first_reading_nothing_is_said_about_the_engine() -> None:
+    """A zero would be a claim. Only the readings themselves are counted from the start, for `rate()`."""
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    EngineStateRecorder(metrics)
+
+    assert shown(metrics) == []
+    assert {labels for labels, *_ in metrics.counter(c.ENGINE_SCRAPES_TOTAL).children} == set(
+        c.ENGINE_SCRAPES_TOTAL.labels[0].values
+    )
+
+
+def test_what_a_reading_does_not_state_is_taken_off_and_what_was_counted_stays() -> None:
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    recorder = EngineStateRecorder(metrics)
+
+    recorder.read(EngineState(requests_waiting=0.0, kv_cache_usage_ratio=0.5), Growth({PREEMPTIONS: 0.0}))
+    recorder.read(EngineState(requests_waiting=2.0), Growth({PREEMPTIONS: 3.0}, restarted=True))
+
+    assert shown(metrics) == [
+        "llm_engine_requests_waiting 2.0",
+        "llm_engine_preemptions_total 3.0",
+        "llm_engine_restarts_total 1",
+    ]
+
+    recorder.unknown()
+
+    assert shown(metrics) == ["llm_engine_preemptions_total 3.0", "llm_engine_restarts_total 1"]
