@@ -1,0 +1,318 @@
+"""A delay that is put into a known place comes out in that place's phase, and in no other.
+
+The phases of a ledger add up whatever happens, so a wrong ledger is wrong in its attribution: time under another name. Here
+an engine, a hop or a client is made slow in one place at a time. What truly happened is not assumed but asked: of the
+simulation, for those very requests, and of the client's own clock. Every request has a prompt length of its own, which is how
+its ledger and its truth find each other.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import fsum
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+import uvloop
+
+from sidecar.demo.engine import SimulatedEngine
+from sidecar.demo.physics import Costs, Limits
+from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, Preset
+from sidecar.demo.request import SimulatedRequest
+from sidecar.ledger.account import Account, Phase, Reason, Source
+from tests.support.client import Connection, post
+from tests.support.road import Road, road_to
+from tests.support.withholding import Withholding, withholding
+
+
+PATIENCE_SECONDS = 60.0
+TOKENS = 40
+ENGINE = Preset(
+    name="attribution",
+    model="attribution",
+    quantization="none",
+    gpu_type="none",
+    limits=Limits(
+        max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=8192, kv_blocks=4096, prefix_caching=False
+    ),
+    costs=Costs(
+        step_seconds=0.004,
+        per_prompt_token_seconds=1e-4,
+        front_end_request_seconds=0.002,
+        delivery_seconds=0.001,
+    ),
+    reference_load=CHAT_WITH_DOCUMENTS,
+)
+"""A 400-token prompt: 44 ms of prefill; 40 tokens: 156 ms of decode."""
+FIVE = (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.DECODE, Phase.STREAM)
+
+Phases = dict[Phase, float]
+
+
+def truth_of(request: SimulatedRequest) -> Phases:
+    """The phases as the simulation made them. It has no client and no hop, so nothing of it is stream."""
+    true = request.phases
+    return {
+        Phase.QUEUE: true.queue_seconds,
+        Phase.PREFILL: true.prefill_seconds,
+        Phase.FIRST_TOKEN: true.front_end_seconds + true.delivery_seconds,
+        Phase.DECODE: true.decode_seconds,
+        Phase.STREAM: 0.0,
+    }
+
+
+def phases_of(account: Account) -> Phases:
+    assert account.ledger is not None, account
+    return {share.phase: share.seconds for share in account.ledger.shares}
+
+
+@dataclass(slots=True)
+class Run:
+    """Some requests: by prompt length, what the sidecar says of each and what is true of it."""
+
+    accounts: dict[int, Account] = field(default_factory=dict)
+    truths: dict[int, Phases] = field(default_factory=dict)
+    client_e2e_seconds: list[float] = field(default_factory=list)
+    """By the client's own clock, from its last byte out to its last byte in."""
+
+    def true_mean(self, phase: Phase) -> float:
+        return fmean(truth[phase] for truth in self.truths.values())
+
+    def error(self, phase: Phase) -> float:
+        """By how much the ledger differs from the simulation: the median over the requests, because one hiccup of a busy machine is no attribution."""
+        return median(
+            phases_of(account)[phase] - self.truths[prompt][phase] for prompt, account in self.accounts.items()
+        )
+
+
+class House:
+    """An engine, perhaps a buffering hop, a road, and the load that is sent through them."""
+
+    def __init__(
+        self, engine: SimulatedEngine, hop: Withholding, road: Road, simulated: list[SimulatedRequest]
+    ) -> None:
+        self.engine = engine
+        self.hop = hop
+        self.road = road
+        self._simulated = simulated
+        self._prompts = 400
+
+    async def run(self, ask: Callable[["House", int], Awaitable[float]], *, requests: int, at_once: int) -> Run:
+        """`ask(house, prompt_tokens)` sends one request and returns the client's seconds; `at_once` of them run side by side."""
+        self.road.accounts.clear()
+        self._simulated.clear()
+        run = Run()
+        for _ in range(requests // at_once):
+            self._prompts += at_once
+            asked = (ask(self, self._prompts - number) for number in range(at_once))
+            run.client_e2e_seconds += await asyncio.gather(*asked)
+        for account in self.road.accounts:
+            usage = account.marks.usage
+            assert usage is not None
+            assert usage.prompt_tokens is not None
+            run.accounts[usage.prompt_tokens] = account
+        run.truths = {request.prompt_tokens: truth_of(request) for request in self._simulated}
+        assert run.accounts.keys() == run.truths.keys()
+        assert len(run.accounts) == requests
+        return run
+
+
+@asynccontextmanager
+async def house(monkeypatch: pytest.MonkeyPatch, *, proxy: dict[str, object] | None = None) -> AsyncIterator[House]:
+    async with (
+        SimulatedEngine(ENGINE) as engine,
+        withholding(int(engine.url.rpartition(":")[2])) as hop,
+        road_to(f"http://127.0.0.1:{hop.port}", [ENGINE.model], proxy=proxy) as road,
+    ):
+        simulated: list[SimulatedRequest] = []
+        arrive = engine.simulation.arrive
+
+        def remembered(at: float, prompt: int, output: int, hashes: Sequence[bytes] = ()) -> SimulatedRequest:
+            simulated.append(arrive(at, prompt, output, hashes))
+            return simulated[-1]
+
+        monkeypatch.setattr(engine.simulation, "arrive", remembered)
+        yield House(engine, hop, road, simulated)
+
+
+def question(prompt_tokens: int, tokens: int = TOKENS) -> bytes:
+    body = {"model": ENGINE.model, "prompt": "abc " * prompt_tokens, "max_tokens": tokens, "stream": True}
+    return post("/v1/completions", body)
+
+
+async def ask(house: House, prompt_tokens: int) -> float:
+    connection = await Connection.open(house.road.port)
+    answer = await connection.request(question(prompt_tokens))
+    connection.close()
+    assert answer.complete
+    assert answer.body.endswith(b"data: [DONE]\n\n")
+    return answer.ended_at - answer.sent_at
+
+
+def told(story: Coroutine[Any, Any, tuple[Run, Run]]) -> tuple[Run, Run]:
+    """(healthy, faulted), run on the loop that the sidecar runs on."""
+    healthy, faulted = uvloop.run(asyncio.wait_for(story, PATIENCE_SECONDS))
+    for run in (healthy, faulted):
+        for account in run.accounts.values():
+            assert account.ledger is not None
+            assert fsum(phases_of(account).values()) == pytest.approx(account.ledger.e2e_seconds, abs=1e-9)
+    return healthy, faulted
+
+
+def assert_engine_delay_landed(healthy: Run, faulted: Run, place: Phase, *, at_least: float) -> None:
+    """What the fault added in truth, the ledger added in `place`, within 10 %; all else followed its own truth as closely."""
+    added = faulted.true_mean(place) - healthy.true_mean(place)
+    assert added >= at_least
+    misplaced = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
+    assert {phase: seconds for phase, seconds in misplaced.items() if abs(seconds) > added / 10} == {}
+
+
+def test_300_ms_in_the_front_end_come_out_in_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> tuple[Run, Run]:
+        async with house(monkeypatch) as home:
+            healthy = await home.run(ask, requests=5, at_once=1)
+            home.engine.adjust(front_end_extra_seconds=0.3)
+            return healthy, await home.run(ask, requests=5, at_once=1)
+
+    assert_engine_delay_landed(*told(story()), Phase.FIRST_TOKEN, at_least=0.299)
+
+
+def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six at once on eight slots, then on one: each waits for those before it, and none of that is the prompt pass's fault."""
+
+    async def story() -> tuple[Run, Run]:
+        async with house(monkeypatch) as home:
+            healthy = await home.run(ask, requests=6, at_once=6)
+            home.engine.adjust(slots=1)
+            return healthy, await home.run(ask, requests=6, at_once=6)
+
+    assert_engine_delay_landed(*told(story()), Phase.QUEUE, at_least=0.3)
+
+
+def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> tuple[Run, Run]:
+        async with house(monkeypatch) as home:
+            healthy = await home.run(ask, requests=5, at_once=1)
+            home.engine.adjust(prefill_factor=8)
+            return healthy, await home.run(ask, requests=5, at_once=1)
+
+    assert_engine_delay_landed(*told(story()), Phase.PREFILL, at_least=0.25)
+
+
+async def ask_for_much(house: House, prompt_tokens: int) -> float:
+    """An answer of 0.7 s of decode, longer than what the hop withholds."""
+    connection = await Connection.open(house.road.port)
+    answer = await connection.request(question(prompt_tokens, 175))
+    connection.close()
+    return answer.ended_at - answer.sent_at
+
+
+def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine decoded, the sidecar saw nothing: not the engine's front end, although TTFT is what grew.
+
+    The last token is not late, so nothing is added to the whole: what the hop took is taken from the decode that anybody
+    could see, and stands in stream.
+    """
+    withheld = 0.5
+
+    async def story() -> tuple[Run, Run]:
+        async with house(monkeypatch) as home:
+            healthy = await home.run(ask_for_much, requests=4, at_once=1)
+            home.hop.seconds = withheld
+            return healthy, await home.run(ask_for_much, requests=4, at_once=1)
+
+    healthy, faulted = told(story())
+
+    moved = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
+    expected = {
+        Phase.QUEUE: 0.0,
+        Phase.PREFILL: 0.0,
+        Phase.FIRST_TOKEN: 0.0,
+        Phase.DECODE: -withheld,
+        Phase.STREAM: withheld,
+    }
+    assert moved == pytest.approx(expected, abs=withheld / 10)
+    held = [account.ledger.held_seconds for account in faulted.accounts.values() if account.ledger is not None]
+    assert median(held) == pytest.approx(withheld, rel=0.1)
+
+
+STALL_SECONDS = 1.0
+MANY = 600
+"""Tokens of an answer of 120 kB, so that a reader that stops cannot be hidden by the kernel's buffers."""
+
+
+def reader(stall_seconds: float) -> Callable[[House, int], Awaitable[float]]:
+    """A client with a small receive buffer that reads half of its answer, stops for a while, and reads on."""
+
+    async def ask_and_stall(house: House, prompt_tokens: int) -> float:
+        loop = asyncio.get_running_loop()
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        with sock:
+            await loop.sock_connect(sock, ("127.0.0.1", house.road.port))
+            await loop.sock_sendall(sock, question(prompt_tokens, MANY))
+            sent_at = time.monotonic()
+            got = b""
+            stalled = False
+            while not got.endswith(b"\r\n0\r\n\r\n"):
+                data = await loop.sock_recv(sock, 4096)
+                assert data, "the answer was cut short"
+                got += data
+                if not stalled and len(got) > 50_000:
+                    stalled = True
+                    await asyncio.sleep(stall_seconds)
+            return time.monotonic() - sent_at
+
+    return ask_and_stall
+
+
+def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is its own: the engine had long finished, and decode does not move."""
+
+    async def story() -> tuple[Run, Run]:
+        async with house(monkeypatch, proxy={"client_buffer_bytes": 4096}) as home:
+            home.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all of it is made before the reader goes on
+            healthy = await home.run(reader(0.0), requests=3, at_once=1)
+            return healthy, await home.run(reader(STALL_SECONDS), requests=3, at_once=1)
+
+    healthy, faulted = told(story())
+
+    added = median(faulted.client_e2e_seconds) - median(healthy.client_e2e_seconds)
+    assert added == pytest.approx(STALL_SECONDS, rel=0.1)
+    moved = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
+    expected = dict.fromkeys(FIVE, 0.0) | {Phase.STREAM: added}
+    assert moved == pytest.approx(expected, abs=added / 10)
+
+
+def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine claims three times its durations: TTFT stays whole and unattributed, and decode is what the wire says."""
+
+    async def story() -> tuple[Run, Run, float, float]:
+        async with house(monkeypatch) as home:
+            honest = await home.run(ask, requests=3, at_once=1)
+            home.engine.report_factor = 3.0
+            lying = await home.run(ask, requests=3, at_once=1)
+            counted = home.road.total("llm_phase_attribution_total", source="none", reason="report_exceeds_wire")
+            split = home.road.total("llm_request_phase_seconds_count", phase="queue")
+            return honest, lying, counted, split
+
+    honest, lying, counted, split = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+
+    assert [account.ledger.reason for account in honest.accounts.values() if account.ledger] == [Reason.IN_BAND] * 3
+    for account in lying.accounts.values():
+        ledger = account.ledger
+        assert ledger is not None
+        assert ledger.reason is Reason.REPORT_EXCEEDS_WIRE
+        assert [(share.phase, share.source) for share in ledger.shares] == [
+            (Phase.UNATTRIBUTED, Source.WIRE),
+            (Phase.DECODE, Source.WIRE),
+            (Phase.STREAM, Source.WIRE),
+        ]
+        assert phases_of(account)[Phase.UNATTRIBUTED] == ledger.ttft_seconds
+        assert fsum(phases_of(account).values()) == pytest.approx(ledger.e2e_seconds, abs=1e-9)
+    assert (counted, split) == (3, 3)
