@@ -104,7 +104,7 @@ async def _show(admin: aiohttp.ClientSession, load: Load, every_seconds: float, 
     with screen(terminal=terminal) as shown:
         while True:
             await asyncio.sleep(every_seconds)
-            with suppress(aiohttp.ClientError):
+            with suppress(aiohttp.ClientError, OSError):
                 async with admin.get("/metrics") as page:
                     pages.append(read_page(await page.text()))
             status = f"sent {load.sent}, answered {load.answered}, failed {load.failed}"
@@ -151,7 +151,7 @@ async def _until_ready(admin: aiohttp.ClientSession, sidecar: asyncio.subprocess
     for _ in range(300):
         if sidecar.returncode is not None:
             raise DemoError(f"the sidecar did not start: it ended with {sidecar.returncode}")
-        with suppress(aiohttp.ClientError):
+        with suppress(aiohttp.ClientError, OSError):
             async with admin.get("/-/ready") as answer:
                 if answer.status == 200:
                     return

@@ -64,7 +64,7 @@ class Load:
                 async for _ in response.content.iter_any():
                     pass
                 whole = response.status == 200
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, OSError):
             whole = False
         self.answered += whole
         self.failed += not whole
