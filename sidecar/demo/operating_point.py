@@ -2,7 +2,8 @@
 
 It knows bisection and sampling: every rate is tried on the same seeds, so the same requests with the same lengths arrive, only
 closer together, and the mean queue grows with the rate instead of jumping with the draw. It refuses to know formulas for the
-answer. The answer carries a sampling error of its own, about a twentieth at the default sample.
+answer. The answer carries a sampling error of its own: over six sets of other seeds the 70B's rate varied by 3 to 7 % (standard
+deviation), and the mean queue at it by some 10 %.
 """
 
 from collections.abc import Callable, Iterator
