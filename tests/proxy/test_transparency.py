@@ -1,0 +1,225 @@
+"""Byte transparency as properties: whatever legal messages pass, however cut, however slowly taken, nothing of them changes."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.watching import Unwatched
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Recording, Road, Socket
+from tests.support.messages import Message, pieces, read, requests, responses, sizes
+
+
+paces = st.none() | st.sampled_from([1, 10, 333, 5000])
+"""How many bytes a far end takes at once; None: everything."""
+play = settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def send(sender: Socket, receiver: Socket | None, data: bytes, cuts: list[int], pace: int | None) -> None:
+    """Send in pieces; where the relay holds the sender back, the receiver takes some more."""
+    for piece in pieces(data, cuts):
+        while not sender.reading and receiver is not None:
+            receiver.take(pace)
+        sender.send(piece)
+
+
+def drain(receiver: Socket) -> None:
+    """Let the receiver take whatever is left for it."""
+    receiver.take(None)
+
+
+def request_at(engine: Socket, already: int) -> bytes:
+    return bytes(engine.taken[already:])
+
+
+@play
+@given(st.lists(st.tuples(requests(), responses()), min_size=1, max_size=4), sizes, sizes, paces, paces)
+def test_what_goes_in_comes_out(
+    exchanges: list[tuple[Message, Message]],
+    client_cuts: list[int],
+    engine_cuts: list[int],
+    client_pace: int | None,
+    engine_pace: int | None,
+) -> None:
+    """Several requests on one connection, each way: start line, end-to-end fields in order, body bytes, nothing more."""
+    road = Road()
+    client = road.client()
+    answered = 0
+    for request, response in exchanges:
+        before = {id(socket): len(socket.taken) for socket in road.pool.sockets}
+        if client_pace is not None:
+            client.room = 0
+        if engine_pace is not None:
+            for socket in road.pool.sockets:
+                socket.room = 0
+        for piece in pieces(request.raw, client_cuts):
+            while not client.reading:
+                road.engine.take(engine_pace)
+            client.send(piece)
+        engine = road.engine
+        drain(engine)
+
+        start, fields, body, rest = read(request_at(engine, before.get(id(engine), 0)))
+        assert (start, fields, body, rest) == (request.start, request.end_to_end, request.body, b"")
+
+        send(engine, client, response.raw, engine_cuts, client_pace)
+        if response.framing == "close":
+            while not engine.reading:
+                client.take(client_pace)
+            engine.end()
+        drain(client)
+
+        start, fields, body, rest = read(bytes(client.taken[answered:]))
+        assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
+        watch = road.watches[-1]
+        assert watch.body == response.body
+        assert len(watch.closed) == 1
+        answered = len(client.taken)
+        assert client.lost == (response.framing == "close")
+        if client.lost:
+            break
+    assert road.traffic.in_flight == 0
+
+
+@settings(play, max_examples=300)
+@given(st.lists(st.tuples(requests(), responses()), min_size=2, max_size=4), sizes, sizes)
+def test_pipelined_requests_are_carried_whole_and_in_order(
+    exchanges: list[tuple[Message, Message]], client_cuts: list[int], engine_cuts: list[int]
+) -> None:
+    """All requests are sent before the first answer, cut anywhere, across their borders too."""
+    road = Road()
+    client = road.client()
+    unsent = b"".join(request.raw for request, _ in exchanges)
+    queue = pieces(unsent, client_cuts)
+    answered, at_engine = 0, 0
+    engine: Socket | None = None
+    for request, response in exchanges:
+        while queue and client.reading:
+            client.send(queue.pop(0))
+        if road.engine is not engine:
+            engine, at_engine = road.engine, 0
+        start, fields, body, rest = read(request_at(engine, at_engine))
+        assert (start, fields, body, rest) == (request.start, request.end_to_end, request.body, b"")
+        at_engine = len(engine.taken)
+
+        for piece in pieces(response.raw, engine_cuts):
+            engine.send(piece)
+        if response.framing == "close":
+            engine.end()
+        start, fields, body, rest = read(bytes(client.taken[answered:]))
+        assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
+        answered = len(client.taken)
+        if response.framing == "close":
+            assert client.lost
+            break
+
+
+class Holding(Unwatched):
+    """A watch that cuts nothing out, but holds back some of what it sees, as one that looks for the usage chunk does."""
+
+    def __init__(self, holds: list[int]) -> None:
+        self.cuts = True
+        self._held = b""
+        self._holds = holds
+        self.closed: list[Outcome] = []
+
+    def cut(self, data: bytes) -> bytes:
+        self._held += data
+        self._holds.append(self._holds.pop(0))
+        keep = min(self._holds[0], len(self._held))
+        now, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        return now
+
+    def cut_rest(self) -> bytes:
+        rest, self._held = self._held, b""
+        return rest
+
+
+@settings(play, max_examples=500)
+@given(responses(), sizes, st.lists(st.integers(0, 50), min_size=1, max_size=5))
+def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cuts: list[int], holds: list[int]) -> None:
+    """A cutting watch may keep bytes for later; with the end of the message they all go out, in any framing."""
+    road = Road(watch=lambda _head: Holding(list(holds)))
+    client = road.client()
+
+    client.send(b"POST / HTTP/1.1\r\nHost: pod\r\n\r\n")
+    engine = road.engine
+    for piece in pieces(response.raw, engine_cuts):
+        engine.send(piece)
+    if response.framing == "close":
+        engine.end()
+
+    start, fields, body, rest = read(bytes(client.taken))
+    assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
+
+
+@settings(play, max_examples=500)
+@given(requests(), responses(), sizes, st.integers(0, 6000))
+def test_a_response_that_breaks_off_never_looks_whole(
+    request: Message, response: Message, engine_cuts: list[int], cut: int
+) -> None:
+    """Whatever is missing, the client can see that something is: by the framing, or by a reset where there is none."""
+    road = Road()
+    client = road.client()
+    raw = response.raw
+    end = min(cut, len(raw) - 1)
+
+    client.send(request.raw)
+    engine = road.engine
+    for piece in pieces(raw[:end], engine_cuts):
+        engine.send(piece)
+    whole = response.framing == "none" and raw[:end].endswith(b"\r\n\r\n")
+    engine.lose(ConnectionResetError())
+
+    head = raw.partition(b"\r\n\r\n")[0]
+    if whole:
+        assert len(road.outcomes) == 1
+    elif end < len(head) + 4:
+        assert client.taken.startswith(b"HTTP/1.1 502 ")
+        assert b"x-sidecar-error: engine_closed_before_response\r\n" in client.taken
+    elif response.framing == "close":
+        assert client.reset
+    else:
+        try:
+            read(bytes(client.taken))
+        except ValueError:
+            looks_whole = False
+        else:
+            looks_whole = True
+        assert not looks_whole
+        assert client.lost
+        assert road.outcomes == [Outcome.ENGINE_TRUNCATED]
+    assert engine.lost
+    assert road.traffic.in_flight == 0
+
+
+@settings(play, max_examples=400)
+@given(st.binary(max_size=300), sizes)
+def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> None:
+    """From either side: no exception, no request that is not closed, and nothing of the noise in an answer."""
+    road = Road()
+    client, other = road.client(), road.client()
+
+    for piece in pieces(noise, cuts):
+        client.send(piece)
+    other.send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
+    engine = road.engine
+    for piece in pieces(noise, cuts):
+        engine.send(piece)
+    engine.lose()
+    client.lose()
+    other.lose()
+
+    assert road.traffic.in_flight == 0
+    assert all(len(watch.closed) == 1 for watch in road.watches)
+
+
+def test_the_watch_sees_what_the_engine_sent() -> None:
+    """The control of the properties above: they would notice a watch that is told less."""
+    road = Road()
+    road.client().send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
+    road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    assert isinstance(road.watches[0], Recording)
+    assert isinstance(road.watches[0].request, RequestHead)
+    assert road.watches[0].body == b"ok"
