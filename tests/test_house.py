@@ -1,0 +1,170 @@
+"""The walls of the house: which room may know what, read from the imports of every module (docs/architecture.md)."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+
+CHECKOUT = Path(__file__).parents[1]
+MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
+HEART = ("timeline", "classify", "ledger")
+PURE_ENGINE_FILES = ("engine.py", "state.py", "usage_chunk.py", "vllm.py")
+CEILING_LINES = 400
+
+
+def room_of(path: Path) -> str:
+    """`proxy`, `timeline`, ...; for the hallway the file's own name."""
+    return path.relative_to(CHECKOUT / "sidecar").parts[0]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def imports_of(path: Path) -> set[str]:
+    """Full names of all modules that are imported, also within functions and for type checking."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: relative imports hide which room is meant"
+            module = node.module or ""
+            names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
+    return names
+
+
+def importers(*forbidden: str, among: Iterable[Path]) -> list[str]:
+    """`file: import` for each import of one of these modules or of anything inside them."""
+    return [
+        f"{name_of(path)}: {name}"
+        for path in among
+        for name in sorted(imports_of(path))
+        if any(name == module or name.startswith(f"{module}.") for module in forbidden)
+    ]
+
+
+def modules(*rooms: str) -> list[Path]:
+    return [path for path in MODULES if room_of(path) in rooms]
+
+
+def outside(*rooms: str) -> list[Path]:
+    return [path for path in MODULES if room_of(path) not in rooms]
+
+
+def test_the_scan_sees_imports_of_every_form(tmp_path: Path) -> None:
+    """Or the walls below would stand on nothing."""
+    path = tmp_path / "module.py"
+    path.write_text("import a.b\nfrom c import d\ndef f():\n    from e.f import g\n    import h as i\n")
+
+    assert imports_of(path) == {"a.b", "c", "c.d", "e.f", "e.f.g", "h"}
+    assert len(modules(*HEART)) > 15
+
+
+@pytest.mark.parametrize("room", HEART)
+def test_the_heart_is_pure(room: str) -> None:
+    """No loop, no clock, no socket, no logger, no metric: bytes and instants in, marks and phases out."""
+    forbidden = ("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random")
+    libraries = ("aiohttp", "uvloop", "httptools", "structlog", "logging", "prometheus_client")
+    rooms = ("sidecar.metrics", "sidecar.proxy", "sidecar.admin", "sidecar.engines", "sidecar.log", "sidecar.app")
+
+    assert importers(*forbidden, *libraries, *rooms, among=modules(room)) == []
+
+
+def test_timeline_and_ledger_do_not_know_the_config_or_each_others_makers() -> None:
+    """The ledger reads marks; the timeline does not know that there is a ledger."""
+    assert importers("sidecar.config", "sidecar.classify", among=modules("timeline", "ledger")) == []
+    assert importers("sidecar.ledger", "sidecar.classify", among=modules("timeline")) == []
+
+
+def test_what_an_engine_says_is_read_without_io() -> None:
+    """Only the probe asks."""
+    pure = [path for path in modules("engines") if path.name in PURE_ENGINE_FILES]
+
+    assert len(pure) == len(PURE_ENGINE_FILES)
+    assert (
+        importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.proxy", "sidecar.metrics", among=pure)
+        == []
+    )
+
+
+def test_only_the_hallway_knows_the_admin_room() -> None:
+    assert importers("sidecar.admin", among=outside("admin", "app.py", "cli.py")) == []
+
+
+def test_nothing_on_the_road_knows_the_demo() -> None:
+    """A simulation must not be able to reach production."""
+    assert importers("sidecar.demo", among=outside("demo", "cli.py")) == []
+
+
+def test_only_the_hallway_knows_the_app() -> None:
+    assert importers("sidecar.app", among=outside("app.py", "cli.py", "__main__.py", "demo")) == []
+
+
+def test_sockets_are_opened_in_few_rooms() -> None:
+    """The road by itself; the admin room, the probe and the demo through aiohttp."""
+    probe = CHECKOUT / "sidecar" / "engines" / "probe.py"
+    raw = importers(
+        "socket", "socketserver", "http", "urllib.request", "httptools", "requests", among=outside("proxy", "demo")
+    )
+    through_aiohttp = importers("aiohttp", among=[path for path in outside("admin", "demo") if path != probe])
+
+    assert raw + through_aiohttp == []
+
+
+@pytest.mark.parametrize(
+    "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
+)
+def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
+    callers = [
+        name_of(path)
+        for path in outside("proxy", "demo")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == call
+    ]
+
+    assert callers == []
+
+
+def test_the_road_does_not_know_what_is_measured() -> None:
+    """It tells instants and bytes to a watch. Outcomes are the one word that both sides share."""
+    known = importers("sidecar", among=modules("proxy"))
+    others = [name for name in known if ": sidecar.proxy" not in name and ": sidecar.timeline.outcome" not in name]
+
+    assert others == []
+    assert importers("structlog", "logging", "prometheus_client", "msgspec", among=modules("proxy")) == []
+
+
+def test_every_module_says_what_it_knows() -> None:
+    """A paragraph at the top; an empty __init__ says nothing because it does nothing."""
+    silent = [
+        name_of(path)
+        for path in MODULES
+        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+
+    assert silent == []
+
+
+def test_no_module_outgrows_its_room() -> None:
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+
+    assert {name: lines for name, lines in lengths.items() if lines > CEILING_LINES} == {}
+
+
+def test_nothing_is_named_after_nothing() -> None:
+    """A module called utils is where the next thing goes that nobody has thought about."""
+    words = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
+
+    assert [name_of(path) for path in MODULES if words & {*path.stem.split("_"), *path.parent.parts}] == []
+
+
+def test_every_test_file_stands_where_its_module_stands() -> None:
+    """tests/timeline/test_sse.py is about sidecar/timeline/sse.py, or tells a story of that room."""
+    rooms = {path.parent.relative_to(CHECKOUT / "sidecar") for path in MODULES}
+    own = {Path("real"), Path("support"), Path("bench")}
+    folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
+
+    assert folders - rooms - own == set()
