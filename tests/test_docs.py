@@ -1,0 +1,266 @@
+"""What the pages say exists: links, headings, commands, flags, files, and every reason in x-sidecar-error.
+
+Run this file as a script to write the table of docs/errors.md anew after a failure changed.
+"""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.cli import main
+from sidecar.config_file import load
+from sidecar.proxy.errors import ERROR_HEADER, Failure
+from tests.support.tools import need_tool
+
+
+CHECKOUT = Path(__file__).parents[1]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+ERRORS = CHECKOUT / "docs" / "errors.md"
+KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
+HEAD = "| `x-sidecar-error` | status | outcome | what it says |\n|---|---|---|---|\n"
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def prose_of(page: Path) -> str:
+    """The page without its code blocks."""
+    return _FENCE.sub("", page.read_text())
+
+
+def code_of(page: Path, *languages: str) -> list[str]:
+    return [body for _, language, body in _FENCE.findall(page.read_text()) if language in languages]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Headings as GitHub makes anchors of them."""
+    headings = re.findall(r"^#+ +(.+)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands_of(page: Path, program: str) -> list[list[str]]:
+    """Every invocation of `program` on this page, in code blocks and in backticks, as words."""
+    lines = [line.strip() for block in code_of(page, "sh", "") for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", prose_of(page))
+    found = [line.split(" #")[0].split("   ")[0] for line in lines if re.match(rf"{program}\s+[a-z-]", line)]
+    return [shlex.split(line) for line in found]
+
+
+# --- links ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """To a file of this checkout, and to a heading that is on it; links to other sites are not followed."""
+    broken = []
+    for link in _LINK.findall(prose_of(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+
+    assert broken == []
+
+
+def test_a_broken_link_would_be_seen(tmp_path: Path) -> None:
+    """Or the promise above would be empty."""
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`, three\n```sh\n# no heading [x](y)\n```\n[a](other.md#b)\n")
+
+    assert anchors_of(page) == {"one-two-three"}
+    assert _LINK.findall(prose_of(page)) == ["other.md#b"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    """Whole paths into this checkout, in backticks; a bare file name may be anybody's."""
+    named = re.findall(r"`((?:sidecar|tests|docs|deploy|bench|\.ci)/[\w./-]*)`", prose_of(page))
+
+    assert [path for path in named if not (CHECKOUT / path).exists() and not list(CHECKOUT.glob(f"{path}*"))] == []
+
+
+# --- commands ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_make_target_that_is_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE))
+    named = {words[1] for words in commands_of(page, "make")}
+
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_sidecar_command_that_is_shown_is_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Command and flags, as the program's own help knows them."""
+    unknown = []
+    for _, command, *flags in commands_of(page, "sidecar"):
+        assert main([command, "--help"]) == 0, f"no such command: sidecar {command}"
+        explained = capsys.readouterr().out
+        unknown += [flag for flag in flags if flag.startswith("-") and flag.partition("=")[0] not in explained]
+
+    assert unknown == []
+
+
+def test_commands_are_found_on_the_pages() -> None:
+    """Or the two promises above would be empty."""
+    assert ["sidecar", "serve", "--engine.url=http://127.0.0.1:8000"] in commands_of(CHECKOUT / "README.md", "sidecar")
+    assert ["make", "demo"] in commands_of(CHECKOUT / "README.md", "make")
+
+
+# --- what stands in code blocks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_config_that_is_shown_is_a_good_one(page: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yml"
+    for block in code_of(page, "yaml"):
+        if "engine:" in block:
+            file.write_text(block)
+
+            assert load(str(file), {}, {}).engine.url.startswith("http://")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> None:
+    """Scrape configurations and queries, by promtool."""
+    scrapes = [block for block in code_of(page, "yaml") if "scrape_configs:" in block]
+    queries = code_of(page, "promql")
+    if not scrapes and not queries:
+        return
+    promtool = need_tool("promtool")
+    rules = [{"record": f"shown:{number}", "expr": query} for number, query in enumerate(queries)]
+    # Debian's promtool is built without the discovery of any cloud; everything else is looked at.
+    discovery = re.compile(r"kubernetes_sd_configs:\n *- role: pod")
+    files = [("config", discovery.sub("static_configs: [{targets: [localhost]}]", block)) for block in scrapes]
+    files += [("rules", yaml.safe_dump({"groups": [{"name": "shown", "rules": rules}]}))] if queries else []
+    for number, (kind, text) in enumerate(files):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(text)
+        answer = subprocess.run([promtool, "check", kind, file], capture_output=True, text=True, check=False)
+
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+# --- errors --------------------------------------------------------------------------------------------------------------
+
+
+def errors_table() -> str:
+    rows = HEAD
+    for failure in Failure:
+        answer = failure.value
+        retry = f" `Retry-After: {answer.retry_after_seconds}`." if answer.retry_after_seconds is not None else ""
+        rows += f"| `{answer.reason}` | {answer.status} | `{answer.outcome.value}` | {answer.message}{retry} |\n"
+    return rows
+
+
+def test_every_reason_in_x_sidecar_error_is_documented() -> None:
+    """The table is the code's, row for row."""
+    page = ERRORS.read_text()
+
+    assert f"`{ERROR_HEADER.decode()}`" in page
+    assert page[page.index(HEAD) : page.index("\n\n", page.index(HEAD)) + 1] == errors_table()
+
+
+# --- the example for Kubernetes ------------------------------------------------------------------------------------------------
+
+
+def documents() -> dict[str, Any]:
+    return {document["kind"]: document for document in yaml.safe_load_all(KUBERNETES.read_text())}
+
+
+def pod() -> Any:
+    return documents()["Deployment"]["spec"]["template"]["spec"]
+
+
+def sidecar() -> Any:
+    (container,) = pod()["initContainers"]
+    return container
+
+
+def engine() -> Any:
+    (container,) = pod()["containers"]
+    return container
+
+
+def test_the_example_is_a_native_sidecar_that_cannot_wait_for_the_engine_that_waits_for_it() -> None:
+    """Its start-up probe gates the engine's start, so it must not ask whether the engine is there."""
+    probes = {name: sidecar()[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+
+    assert sidecar()["restartPolicy"] == "Always"
+    assert probes == {"startupProbe": "/-/healthy", "livenessProbe": "/-/healthy", "readinessProbe": "/-/ready"}
+
+
+def test_the_example_has_rights_and_resources_that_an_admission_controller_accepts() -> None:
+    security = sidecar()["securityContext"]
+    user = re.search(r"^USER (\d+)", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
+
+    assert user is not None
+    assert security == {
+        "runAsNonRoot": True,
+        "runAsUser": int(user[1]),
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert sidecar()["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert sidecar()["resources"]["limits"].keys() == {"memory"}
+
+
+def test_the_examples_ports_meet(tmp_path: Path) -> None:
+    """Service to sidecar, sidecar to engine, PodMonitor and probes to the admin port: by the config that is mounted."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
+    config = load(str(file), {}, {})
+    ports = {port["name"]: port["containerPort"] for port in sidecar()["ports"]}
+    (service,) = documents()["Service"]["spec"]["ports"]
+    (monitored,) = documents()["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    (engine_port,) = (port["containerPort"] for port in engine()["ports"])
+
+    assert ports == {"traffic": config.proxy.address.port, "admin": config.web.address.port}
+    assert service["targetPort"] == config.proxy.address.port
+    assert monitored["port"] == "admin"
+    assert {sidecar()[name]["httpGet"]["port"] for name in ("startupProbe", "readinessProbe", "livenessProbe")} == {
+        "admin"
+    }
+    assert config.engine.address.port == engine_port
+    assert f"--port={engine_port}" in engine()["args"]
+
+
+def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["serve", "--help"])
+    explained = capsys.readouterr().out
+    (mount,) = sidecar()["volumeMounts"]
+    (name,) = documents()["ConfigMap"]["data"]
+
+    assert [flag for flag in sidecar()["args"] if flag.partition("=")[0] not in explained] == []
+    assert f"--config.file={mount['mountPath']}/{name}" in sidecar()["args"]
+    assert mount["name"] in {volume["name"] for volume in pod()["volumes"]}
+
+
+def test_the_example_leaves_time_for_everybody_to_stop(tmp_path: Path) -> None:
+    """The engine's hook, its own shutdown and the sidecar's follow one another."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
+    _, sleeps = engine()["lifecycle"]["preStop"]["exec"]["command"]
+    (shutdown,) = (arg.partition("=")[2] for arg in engine()["args"] if arg.startswith("--shutdown-timeout="))
+
+    needed = int(sleeps) + int(shutdown) + load(str(file), {}, {}).shutdown.grace_seconds
+    assert pod()["terminationGracePeriodSeconds"] >= needed + 2
+
+
+def test_the_example_makes_vllm_speak_and_bounds_what_is_scraped() -> None:
+    assert {"--enable-per-request-metrics", "--enable-prompt-tokens-details"} <= set(engine()["args"])
+    assert documents()["PodMonitor"]["spec"]["sampleLimit"] > 25_000
+
+
+if __name__ == "__main__":
+    page = ERRORS.read_text()
+    start = page.index(HEAD)
+    ERRORS.write_text(page[:start] + errors_table() + page[page.index("\n\n", start) + 1 :])
