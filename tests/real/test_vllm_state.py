@@ -1,0 +1,91 @@
+"""A real vLLM's own page of metrics: the names that are looked for stand on it, and what they say becomes our gauges."""
+
+import asyncio
+import urllib.request
+
+import aiohttp
+
+from sidecar.engines.engine import Engine
+from sidecar.engines.probe import MAX_PAGE_BYTES, StateProber, state_session
+from sidecar.engines.state import COUNTERS, STEP_BYTES, EngineState, Growth, PageScan
+from tests.real.server import SLOTS, RunningEngine
+
+
+CLIENTS = 3 * SLOTS
+
+
+class Readings:
+    """What a prober found, in order."""
+
+    def __init__(self) -> None:
+        self.results: list[str] = []
+        self.states: list[EngineState] = []
+        self.growths: list[Growth] = []
+
+    def scraped(self, result: str) -> None:
+        self.results.append(result)
+
+    def read(self, state: EngineState, growth: Growth) -> None:
+        self.states.append(state)
+        self.growths.append(growth)
+
+    def unknown(self) -> None:
+        raise AssertionError("a vLLM that is up was not understood")
+
+
+def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: RunningEngine) -> None:
+    """Each of them once, on a page far below the bound."""
+    with urllib.request.urlopen(f"{vllm.url}/metrics", timeout=10) as answer:
+        page = answer.read()
+    scan = PageScan()
+    for at in range(0, len(page), STEP_BYTES):
+        scan.feed(page[at : at + STEP_BYTES])
+    state = scan.finish()
+
+    assert state is not None
+    assert None not in {
+        state.requests_waiting,
+        state.requests_running,
+        state.kv_cache_usage_ratio,
+        state.started_at_unix,
+    }
+    assert {name: len(series) for name, series in state.counters.items()} == dict.fromkeys(COUNTERS, 1)
+    assert len(page) < MAX_PAGE_BYTES / 10
+
+
+def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEngine) -> None:
+    """Three times as many clients as slots: the slots are full, the others wait, and no restart is imagined."""
+    engine, found = Engine("vllm"), Readings()
+    engine.up = True
+    prober = StateProber(vllm.url, engine, found)
+    body = {"model": vllm.model, "prompt": "la to mi re nu ka " * 200, "max_tokens": 100, "ignore_eos": True}
+
+    async def story() -> None:
+        async with state_session() as session, aiohttp.ClientSession() as clients:
+            await prober.look(session)
+            asked = [
+                asyncio.create_task(_answered(clients, f"{vllm.url}/v1/completions", body)) for _ in range(CLIENTS)
+            ]
+            while not all(task.done() for task in asked):
+                await prober.look(session)
+            await asyncio.gather(*asked)
+            await prober.look(session)
+
+    asyncio.run(story())
+    busiest = max(found.states, key=lambda state: (state.requests_running or 0.0, state.requests_waiting or 0.0))
+    growth = {name: sum(reading.counters[name] for reading in found.growths) for name in COUNTERS}
+    queries, hits, _ = (growth[name] for name in COUNTERS)
+
+    assert set(found.results) == {"ok"}
+    assert busiest.requests_running == SLOTS
+    assert 0 < (busiest.requests_waiting or 0.0) <= CLIENTS - SLOTS
+    assert 0 < (busiest.kv_cache_usage_ratio or 0.0) <= 1
+    assert found.growths[0] == Growth(dict.fromkeys(COUNTERS, 0.0))
+    assert 0 < hits < queries
+    assert not any(reading.restarted for reading in found.growths)
+
+
+async def _answered(clients: aiohttp.ClientSession, url: str, body: dict[str, object]) -> None:
+    async with clients.post(url, json=body) as answer:
+        assert answer.status == 200
+        await answer.read()
