@@ -8,6 +8,7 @@ which counts from the signal, is over; then the pending ledgers are closed, whil
 import asyncio
 import contextlib
 import platform
+import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.traffic import Limits, Traffic
-from sidecar.watch import Watchers
+from sidecar.watchers import Watchers
 
 
 LAG_SECONDS = 0.25
@@ -89,6 +90,8 @@ class App:
             unix=time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
             max_event_bytes=config.proxy.max_event_bytes,
             include_usage=config.proxy.include_usage == "auto",
+            clock=clock,
+            random_hex=secrets.token_hex,
         )
         address = config.engine.address
         self.traffic = Traffic(
@@ -168,7 +171,7 @@ class App:
         if self.traffic.in_flight:
             log.warning("grace_over", cut_short=self.traffic.in_flight)
             self.traffic.abandon()
-        self.watchers.pending.close_all(Reason.SHUTDOWN)
+        self.watchers.joins.close_all(Reason.SHUTDOWN)
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
@@ -197,7 +200,7 @@ class App:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            self.watchers.pending.expire(self._clock())
+            self.watchers.joins.expire(self._clock())
 
     # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
 
@@ -270,6 +273,7 @@ class App:
 
     def _engine_changed(self) -> None:
         engine = self.engine
+        self.watchers.engine_known()
         self.metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
         if not engine.up:
             self.engine_state.unknown()
@@ -288,7 +292,7 @@ class App:
         def look(_at: float) -> None:
             metrics.gauge(c.READY).child().set(int(self.ready()[0]))
             metrics.gauge(c.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
-            metrics.gauge(c.OPEN_LEDGERS).child().set(len(self.watchers.pending))
+            metrics.gauge(c.OPEN_LEDGERS).child().set(len(self.watchers.joins))
             connections.child("client").set(self.traffic.open_connections)
             connections.child("engine").set(self.traffic.pool.open_connections)
 

@@ -1,95 +1,39 @@
 """One request's companion from classification to record: it knows everything about the request and touches none of its bytes.
 
 The relay calls it with instants (`proxy/watching.py`); it asks the pure rooms in the order of the walk: classify, timeline,
-ledger; then it hands one closed account to the recorder and the log. `Watchers` makes one for each request and holds what
-they share. Anything here may throw: the relay's guard counts it and the bytes go on.
+ledger; then it hands one account to what all watches share (`watchers.py`). Anything here may throw: the relay's guard
+counts it and the bytes go on.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
 from sidecar.classify.body import BLIND, Look, look
-from sidecar.classify.lane import LaneRules, hash_api_key
-from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
-from sidecar.classify.trace import sampled_trace_id
-from sidecar.engines import vllm
-from sidecar.engines.engine import OTHER, Engine
+from sidecar.classify.lane import hash_api_key
+from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, traceparent
+from sidecar.engines.engine import OTHER
+from sidecar.engines.kind import Wire
+from sidecar.engines.span import response_key, span_key
 from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
-from sidecar.ledger.account import Account, Reason
-from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.pending import PendingLedgers
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.account import Account
 from sidecar.log_text import clean_path
-from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
 from sidecar.proxy.tcp import SendTimes
-from sidecar.proxy.watching import Unwatched, Watch
-from sidecar.timeline.dialects import dialect_for
+from sidecar.proxy.watching import Unwatched
 from sidecar.timeline.events import EventReader
 from sidecar.timeline.outcome import Outcome
 from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
+if TYPE_CHECKING:
+    from sidecar.watchers import Watchers
+
 MAX_BODY_BYTES = 1 << 20
 """A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
-
-
-class Watchers:
-    """What all watches share. `rules` is replaced as a whole on reload; requests in flight keep their lane."""
-
-    def __init__(
-        self,
-        *,
-        rules: LaneRules,
-        buckets: PromptBuckets,
-        recorder: Recorder,
-        in_flight: InFlight,
-        engine: Engine,
-        log: Callable[[Account], None],
-        headers_for_log: Callable[[Fields], dict[str, str]],
-        unix: Callable[[], float],
-        max_event_bytes: int,
-        include_usage: bool,
-        late_report_seconds: float = 0.0,
-    ) -> None:
-        """`unix`: wall-clock seconds, for exemplars only. `late_report_seconds`: 0 where the engine reports in-band or not at all."""
-        self.rules = rules
-        self.buckets = buckets
-        self.lengths = PromptLengthEstimator(buckets)
-        self.recorder = recorder
-        self.in_flight = in_flight
-        self.engine = engine
-        self.log = log
-        self.headers_for_log = headers_for_log
-        self.unix = unix
-        self.max_event_bytes = max_event_bytes
-        self.include_usage = include_usage
-        self.late_report_seconds = late_report_seconds
-        self.pending: PendingLedgers[Account] = PendingLedgers(self._settle, wait_seconds=late_report_seconds)
-
-    def watch(self, head: RequestHead) -> Watch:
-        """A watch for one request: an inference request's companion, or one counter for everything else."""
-        dialect = dialect_for(head.path) if head.method == b"POST" else None
-        return Passage(self.recorder) if dialect is None else RequestWatch(self, head, dialect)
-
-    def ended(self, account: Account, report: EngineReport | None, at: float) -> None:
-        """One request has ended; its phases are settled now, or when the engine's word has come."""
-        self.recorder.ended(account, self.unix())
-        if account.outcome is not Outcome.OK:
-            self.log(account)
-        elif report is None and self.late_report_seconds > 0:
-            self.pending.open(id(account), account, at)
-        else:
-            self._settle(account, report, Reason.IN_BAND)
-
-    def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
-        settled = replace(account, ledger=ledger)
-        self.recorder.settled(settled, self.unix())
-        self.log(settled)
 
 
 class Passage(Unwatched):
@@ -109,7 +53,7 @@ class RequestWatch:
 
     wants_body = True
 
-    def __init__(self, shared: Watchers, head: RequestHead, dialect: Dialect) -> None:
+    def __init__(self, shared: "Watchers", head: RequestHead, dialect: Dialect) -> None:
         self.cuts = False
         self.done = False
         self._shared = shared
@@ -127,6 +71,12 @@ class RequestWatch:
         self._streaming: bool | None = None
         self._on_read: Callable[[float], None] | None = None
         self._delivery: dict[str, str] = {}
+        self._response_id: str | None = None
+        self._response_fields: Fields = ()
+        self._trace = trace_context(head.fields)
+        self._minted: Minted | None = None
+        if self._trace is not None:
+            shared.joins.claim(self._trace.trace_id, head.accepted_at)
 
     # --- the request -------------------------------------------------------------------------------------------------
 
@@ -180,6 +130,13 @@ class RequestWatch:
             return self._shared.buckets.bucket_of(self._look.prompt_tokens)
         return self._shared.lengths.bucket_of(self._model, self._look.text_bytes)
 
+    def request_fields(self) -> Fields:
+        """The trace context that the engine gets: the client's trace, with our span in between."""
+        self._minted = self._shared.mint(self._trace)
+        return (
+            () if self._minted is None else ((TRACEPARENT, traceparent(self._minted.trace_id, self._minted.span_id)),)
+        )
+
     def received(self, at: float) -> None:
         self._timeline.received(at)
 
@@ -194,6 +151,7 @@ class RequestWatch:
     def head(self, at: float, head: ResponseHead) -> None:
         """Decide from the head how the body will be read."""
         self._timeline.headers(at)
+        self._response_fields = head.fields
         content_type = b"".join(values_of(head.fields, b"content-type")[:1]).partition(b";")[0].strip().lower()
         encoded = any(value.strip().lower() != b"identity" for value in values_of(head.fields, b"content-encoding"))
         self._streaming = content_type == b"text/event-stream"
@@ -289,16 +247,30 @@ class RequestWatch:
             marks=timeline.marks(),
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
-            trace_id=sampled_trace_id(self._head.fields),
+            trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
             notes=self._notes(failure, status),
         )
-        shared.ended(account, vllm.report_of(timeline.extras) if shared.engine.reports else None, at)
+        wire = Wire(account.marks, account.streaming, self._response_fields)
+        report = shared.engine.speaks.in_band(timeline.extras, wire)
+        shared.ended(account, report, self._keys(), self._trace_id(), at)
+
+    def _keys(self) -> tuple[Hashable, ...]:
+        """By which the engine's word finds this request: the id of its answer, and the span that was minted for it."""
+        response_id = self._response_id if self._reader is None else self._reader.response_id
+        keys: list[Hashable] = [] if response_id is None else [response_key(response_id)]
+        return tuple(keys if self._minted is None else [*keys, span_key(self._minted.span_id)])
+
+    def _trace_id(self) -> str | None:
+        if self._minted is not None:
+            return self._minted.trace_id
+        return None if self._trace is None else self._trace.trace_id
 
     def _read_body(self) -> None:
         """A non-streamed answer states its usage in its body."""
         if not self._body:
             return
         body, self._body = bytes(self._body), None
+        self._response_id = response_id_of(body)
         try:
             self._timeline.read_body(self._dialect.read_body(body))
         except UnreadableEvent:

@@ -6,6 +6,9 @@ Until the engine has said what it is, it is asked for nothing and believed to re
 
 from collections.abc import Callable, Sequence
 
+from sidecar.engines.kind import EngineKind
+from sidecar.engines.kinds import kind_named
+
 
 OTHER = "other"
 
@@ -27,14 +30,14 @@ class Engine:
         self._on_models = on_models
 
     @property
-    def reports(self) -> bool:
-        """Per-request figures in its answers may be believed to be what `sidecar/engines/` says they are."""
-        return self.kind == "vllm"
+    def speaks(self) -> EngineKind:
+        """How its words are read."""
+        return kind_named(self.kind)
 
     @property
     def accepts_include_usage(self) -> bool:
         """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
-        return self.kind == "vllm" and not self.null_usage
+        return self.speaks.accepts_include_usage and not self.null_usage
 
     def is_kind(self, kind: str) -> None:
         """The engine told what it is."""

@@ -12,7 +12,8 @@ It refuses to repair: a field that is no finite, non-negative number is not stat
 import math
 from collections.abc import Mapping
 
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.ledger.report import NO_REPORT, EngineReport
 
 
 def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
@@ -25,7 +26,7 @@ def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
         prefill_seconds=_seconds(metrics.get("time_to_first_token_ms")),
         decode_seconds=_seconds(metrics.get("generation_time_ms")),
     )
-    return None if report == EngineReport() else report
+    return None if report == NO_REPORT else report
 
 
 def _seconds(milliseconds: object) -> float | None:
@@ -36,3 +37,25 @@ def _seconds(milliseconds: object) -> float | None:
     except OverflowError:  # an int beyond what a float can hold
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+class VLLM(EngineKind):
+    """vLLM, V1 engine."""
+
+    name = "vllm"
+    title = "vLLM"
+    channels = (
+        Channel(
+            source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",
+            version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
+            flags="`--enable-per-request-metrics`",
+            exact="queue, prefill, decode",
+            missing="several choices or prompts, `/v1/messages`",
+            ran=Ran.REAL,
+        ),
+    )
+    accepts_include_usage = True
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
+        """The `metrics` object, wherever it stood."""
+        return report_of(extras)

@@ -36,6 +36,10 @@ class Reason(StrEnum):
     NO_REPORT = "no_report"
     REPORT_EXCEEDS_WIRE = "report_exceeds_wire"
     REPORT_INCOMPLETE = "report_incomplete"
+    ENGINE_MERGES_PHASES = "engine_merges_phases"
+    """The engine states queue and prefill as one number."""
+    ESTIMATED = "estimated"
+    """Nobody reported, and the estimator was ready (design section 4)."""
     NO_TOKEN = "no_token"  # noqa: S105  a stream without output
     SHUTDOWN = "shutdown"
     TABLE_FULL = "table_full"
@@ -87,5 +91,7 @@ class Account:
     """Set when the outcome is client_cancelled."""
     trace_id: str | None = None
     """32 hex digits, only when the client's own trace was sampled: the exemplar."""
+    kv_transfer_seconds: float | None = None
+    """Moving the KV cache between workers, where the engine reports it."""
     notes: dict[str, str] = field(default_factory=dict)
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

@@ -42,7 +42,10 @@ def close_ledger(
     split, reason = _believed(report, wire.ttft_seconds, reason)
     if split is None or report is None:
         return _unsplit_stream(wire, reason)
-    return _split_stream(wire, split, report.decode_seconds, reason)
+    # Queue, prefill and decode follow each other, all of them between the body's last byte and the client's last byte.
+    if _exceeds(sum(split) + (report.decode_seconds or 0.0), e2e_seconds):
+        return _unsplit_stream(wire, Reason.REPORT_EXCEEDS_WIRE)
+    return _split_stream(wire, split, report, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +69,32 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
     return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
 
 
-def _split_stream(
-    wire: _Wire, split: tuple[float, float], engine_decode_seconds: float | None, reason: Reason
-) -> Ledger:
+def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
     rest = wire.ttft_seconds - queue - prefill
-    if engine_decode_seconds is None:
+    if report.decode_seconds is None:
         held, decode = 0.0, Share(Phase.DECODE, wire.decode_seconds, Source.WIRE)
         stream_source = Source.WIRE
     else:
         # Where the engine decoded for longer than tokens were passing here, it had made output before we saw the first of it.
-        held = min(max(0.0, engine_decode_seconds - wire.delivery_seconds), rest)
-        decode = Share(Phase.DECODE, min(engine_decode_seconds, wire.delivery_seconds), Source.ENGINE)
+        held = min(max(0.0, report.decode_seconds - wire.delivery_seconds), rest)
+        decode = Share(Phase.DECODE, min(report.decode_seconds, wire.delivery_seconds), Source.ENGINE)
         stream_source = Source.DERIVED
-    shares = (
-        Share(Phase.QUEUE, queue, Source.ENGINE),
-        Share(Phase.PREFILL, prefill, Source.ENGINE),
-        Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED),
-        decode,
-        Share(Phase.STREAM, wire.delivery_seconds - decode.seconds + held, stream_source),
-    )
-    return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, held, reason)
+    shares = [Share(Phase.QUEUE, queue, report.queue_source), Share(Phase.PREFILL, prefill, report.prefill_source)]
+    if (
+        report.queue_source is not Source.ESTIMATED
+    ):  # the estimator knows nothing of a first_token: its two add up to TTFT
+        shares.append(Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED))
+    shares += [decode, Share(Phase.STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
+    return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
 
 
 def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple[tuple[float, float] | None, Reason]:
     """Queue and prefill as far as the wire allows, or None and why not."""
     if report is None:
         return None, reason
+    if report.merged:
+        return None, Reason.ENGINE_MERGES_PHASES
     if report.queue_seconds is None or report.prefill_seconds is None:
         return None, Reason.REPORT_INCOMPLETE
     queue, prefill = report.queue_seconds, report.prefill_seconds
@@ -115,7 +117,7 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
     if split is None or report is None:
         return _unsplit(e2e_seconds, reason)
     queue, prefill = split
-    shares = [Share(Phase.QUEUE, queue, Source.ENGINE), Share(Phase.PREFILL, prefill, Source.ENGINE)]
+    shares = [Share(Phase.QUEUE, queue, report.queue_source), Share(Phase.PREFILL, prefill, report.prefill_source)]
     if report.decode_seconds is not None:
         shares.append(Share(Phase.DECODE, decode, Source.ENGINE))
     shares.append(Share(Phase.UNATTRIBUTED, e2e_seconds - queue - prefill - decode, Source.DERIVED))

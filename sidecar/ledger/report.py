@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sidecar.ledger.account import Source
+
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
@@ -13,3 +15,13 @@ class EngineReport:
     """First scheduled until the first token exists."""
     decode_seconds: float | None = None
     """First token until the last."""
+    queue_source: Source = Source.ENGINE
+    """`derived` where the engine does not state the queue and it is what is left of something else (an upper bound)."""
+    prefill_source: Source = Source.ENGINE
+    merged: bool = False
+    """The engine states queue and prefill as one number: nobody can split them, and what it states is not the queue."""
+    kv_transfer_seconds: float | None = None
+    """Moving the KV cache between disaggregated workers, where reported; which phase it lies in, the engine's file says."""
+
+
+NO_REPORT = EngineReport()

@@ -6,6 +6,7 @@ prompt buckets and models are told by the config or the engine, and everything e
 
 from sidecar.engines.usage_chunk import NotAsked
 from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.ledger.joins import Lost
 from sidecar.metrics.declaration import Label
 from sidecar.timeline.outcome import Outcome, Stage
 
@@ -37,15 +38,20 @@ STATE = Label("state", ("waiting", "streaming"))
 
 PHASES_TOGETHER = (
     *(("true", phase, "engine") for phase in ("queue", "prefill", "decode")),
+    *(("true", phase, source) for phase in ("queue", "prefill") for source in ("derived", "estimated")),
     *(("true", phase, "derived") for phase in ("first_token", "stream")),
     *(("true", phase, "wire") for phase in ("unattributed", "decode", "stream")),
     *(("false", phase, "engine") for phase in ("queue", "prefill", "decode")),
+    *(("false", phase, "derived") for phase in ("queue", "prefill")),
     *(("false", "unattributed", source) for source in ("derived", "wire")),
 )
 """What the ledger can say: a test feeds it arbitrary reports and finds nothing else. The blind product would be 48."""
 
-ATTRIBUTIONS_TOGETHER = tuple(
-    ("engine", reason) if reason in (Reason.IN_BAND, Reason.LATE_REPORT) else ("none", reason) for reason in Reason
+_REPORTED = (Reason.IN_BAND, Reason.LATE_REPORT)
+ATTRIBUTIONS_TOGETHER = (
+    *((source, reason) for source in ("engine", "derived") for reason in _REPORTED),
+    ("estimated", Reason.ESTIMATED),
+    *(("none", reason) for reason in Reason if reason not in (*_REPORTED, Reason.ESTIMATED)),
 )
 
 DROP_REASONS = (
@@ -56,7 +62,7 @@ DROP_REASONS = (
     "unknown_stream",
     "not_a_duration",
     "report_unreadable",
-    "report_unmatched",
+    *Lost,
     "log_limited",
 )
 """Why something was not measured, or not written down. Traffic is not concerned."""

@@ -25,7 +25,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PIPELINE_BYTES = 65536
 """Bytes of requests that may wait behind the one being answered; past that the connection is not read."""
 LINGER_SECONDS = 2.0
-LINGER_BYTES = 1 << 20
+LINGER_BYTES = 64 << 20
 """How long, and for how many bytes, the rest of an unwanted upload is read after the answer, so that a reset does not eat the answer (RFC 9112 9.6)."""
 
 

@@ -201,22 +201,24 @@ def request_bytes(
     content_length: int | None = None,
     identity: bool = False,
     via: bytes | None = None,
+    instead: Fields = (),
 ) -> bytes:
     """The head that goes to the engine.
 
     `content_length`: the new length where bytes were spliced in. `identity`: ask for an uncompressed answer, since the
-    usage chunk has to be found in it. `Expect` stays here: it was answered here. Host is the client's own, so that
+    usage chunk has to be found in it. `instead`: fields that take the place of the client's of the same name, at the end. `Expect` stays here: it was answered here. Host is the client's own, so that
     redirects and absolute URLs that the engine makes lead back to where the client came from.
     """
-    dropped = {b"expect", b"accept-encoding"} if identity else {b"expect"}
+    if identity:
+        instead = (*instead, (b"Accept-Encoding", b"identity"))
+    dropped = {b"expect", *(name.lower() for name, _ in instead)}
     fields = [field for field in end_to_end(head.fields) if field[0].lower() not in dropped]
     if content_length is not None:
         length = b"%d" % content_length
         fields = [(name, length if name.lower() == b"content-length" else value) for name, value in fields]
     if not values_of(fields, b"host"):
         fields.insert(0, (b"Host", engine_authority))
-    if identity:
-        fields.append((b"Accept-Encoding", b"identity"))
+    fields += instead
     if head.framing is Framing.CHUNKED:
         fields.append((b"Transfer-Encoding", b"chunked"))
     if head.websocket:

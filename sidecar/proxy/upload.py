@@ -95,6 +95,7 @@ class Upload:
                 content_length=len(spliced) if spliced is not None and not chunked else None,
                 identity=spliced is not None,
                 via=via,
+                instead=self._watch.request_fields(),
             ),
             *map(self._framed, self._waiting),
         ]

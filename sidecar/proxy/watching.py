@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import ResponseHead
+from sidecar.proxy.headers import Fields, ResponseHead
 from sidecar.proxy.tcp import SendTimes
 from sidecar.timeline.outcome import Outcome
 
@@ -25,6 +25,10 @@ class Watch(Protocol):
 
     def classify(self, body: bytes, *, whole: bool) -> bytes | None:
         """Look at the body, or its beginning. Returns the bytes that go to the engine instead, or None: unchanged."""
+        ...
+
+    def request_fields(self) -> Fields:
+        """Header fields that the engine gets in place of the client's of the same name, or in addition. Asked once, before sending."""
         ...
 
     def received(self, at: float) -> None: ...
@@ -61,6 +65,9 @@ class Unwatched:
 
     def classify(self, body: bytes, *, whole: bool) -> bytes | None:  # noqa: ARG002  the hook's shape
         return None
+
+    def request_fields(self) -> Fields:
+        return ()
 
     def received(self, at: float) -> None: ...
     def sent(self, at: float) -> None: ...
@@ -108,6 +115,15 @@ class Guarded:
         except Exception:  # noqa: BLE001  the promise of this class
             self._failed()
             return None
+
+    def request_fields(self) -> Fields:
+        if self._blind:
+            return ()
+        try:
+            return self._inner.request_fields()
+        except Exception:  # noqa: BLE001  the promise of this class
+            self._failed()
+            return ()
 
     def _tell(self, hook: Callable[..., None], *facts: object) -> None:
         if self._blind:

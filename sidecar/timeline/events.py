@@ -6,17 +6,25 @@ and traffic; whoever moves the bytes asks for the readings and gives them an ins
 """
 
 from sidecar.timeline.reading import NOTHING, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
+
+
+LOOKS_FOR_ID = 8
+"""Events in which the answer's id is looked for: every API that has one says it in the first, keep-alives aside."""
 
 
 class EventReader:
     """One stream's reader. Never raises on any bytes."""
 
-    __slots__ = ("_parser", "_read_event", "unreadable")
+    __slots__ = ("_looks_for_id", "_parser", "_read_event", "response_id", "unreadable")
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._read_event = dialect.read_event
         self._parser = SseParser(max_event_bytes)
+        self.response_id: str | None = None
+        """The id that the answer gives itself, once one of its first events has said it."""
+        self._looks_for_id = LOOKS_FOR_ID
         self.unreadable = 0
         """Events that their dialect could not read."""
 
@@ -49,9 +57,15 @@ class EventReader:
         """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`."""
         readings = []
         for event, said in self._parser.feed(data):
+            if self._looks_for_id:
+                self._look_for_id(said)
             try:
                 readings.append(self._read_event(event, said))
             except UnreadableEvent:
                 self.unreadable += 1
                 readings.append(NOTHING)
         return readings
+
+    def _look_for_id(self, said: bytes) -> None:
+        self.response_id = response_id_of(said)
+        self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1

@@ -47,7 +47,7 @@ class Reading:
 NOTHING = Reading()
 
 
-class UnreadableEvent(ValueError):
+class UnreadableEvent(ValueError):  # noqa: N818  it happens, it is no error of ours
     """The event is not what its dialect speaks. The caller counts it and goes on; bytes are not its business."""
 
 

@@ -1,8 +1,8 @@
-"""Only a trace that its owner keeps is worth an exemplar."""
+"""The client's trace context: read strictly, continued faithfully."""
 
 import pytest
 
-from sidecar.classify.trace import sampled_trace_id
+from sidecar.classify.trace import TraceContext, trace_context, traceparent
 
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -12,10 +12,12 @@ SPAN = "b7ad6b7169203331"
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        pytest.param(f"00-{TRACE}-{SPAN}-01", TRACE, id="sampled"),
-        pytest.param(f"00-{TRACE}-{SPAN}-03", TRACE, id="sampled, random"),
-        pytest.param(f"cc-{TRACE}-{SPAN}-01-what-comes-later", TRACE, id="a later version"),
-        pytest.param(f"00-{TRACE}-{SPAN}-00", None, id="not sampled"),
+        pytest.param(f"00-{TRACE}-{SPAN}-01", TraceContext(TRACE, SPAN, sampled=True), id="sampled"),
+        pytest.param(f"00-{TRACE}-{SPAN}-03", TraceContext(TRACE, SPAN, sampled=True), id="sampled, random"),
+        pytest.param(
+            f"cc-{TRACE}-{SPAN}-01-what-comes-later", TraceContext(TRACE, SPAN, sampled=True), id="a later version"
+        ),
+        pytest.param(f"00-{TRACE}-{SPAN}-00", TraceContext(TRACE, SPAN, sampled=False), id="not sampled"),
         pytest.param(f"ff-{TRACE}-{SPAN}-01", None, id="the forbidden version"),
         pytest.param(f"00-{'0' * 32}-{SPAN}-01", None, id="no trace"),
         pytest.param(f"00-{TRACE}-{'0' * 16}-01", None, id="no span"),
@@ -25,14 +27,19 @@ SPAN = "b7ad6b7169203331"
         pytest.param("", None, id="empty"),
     ],
 )
-def test_a_trace_id_is_taken_from_a_well_formed_sampled_header_alone(header: str, expected: str | None) -> None:
+def test_a_context_is_taken_from_a_well_formed_header_alone(header: str, expected: TraceContext | None) -> None:
     """W3C Trace Context 3.2: anything else is no trace."""
-    assert expected == sampled_trace_id([(b"Host", b"pod"), (b"TraceParent", header.encode())])
+    assert expected == trace_context([(b"Host", b"pod"), (b"TraceParent", header.encode())])
 
 
 def test_two_headers_are_no_header() -> None:
     """Which of them the engine would believe is not known here."""
     header = (b"traceparent", f"00-{TRACE}-{SPAN}-01".encode())
 
-    assert sampled_trace_id([header, header]) is None
-    assert sampled_trace_id([]) is None
+    assert trace_context([header, header]) is None
+    assert trace_context([]) is None
+
+
+def test_what_goes_to_the_engine_names_our_span_as_the_parent_and_is_sampled() -> None:
+    """And reads back as what it is."""
+    assert trace_context([(b"traceparent", traceparent(TRACE, SPAN))]) == TraceContext(TRACE, SPAN, sampled=True)

@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 
 from sidecar.engines.engine import Engine
+from sidecar.engines.kind import UNKNOWN
 
 
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     """Nor are figures in its answers believed to be what vLLM's are."""
     engine = Engine("auto")
     assert not engine.accepts_include_usage
-    assert not engine.reports
+    assert engine.speaks is UNKNOWN
 
     engine.is_kind("vllm")
     assert engine.accepts_include_usage
-    assert engine.reports
+    assert engine.speaks.name == "vllm"
 
 
 def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:
@@ -23,7 +24,7 @@ def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again()
     engine.adds_null_usage()
 
     assert not engine.accepts_include_usage
-    assert engine.reports
+    assert engine.speaks.name == "vllm"
 
 
 def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.ledger.account import Phase, Reason
+from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
@@ -66,6 +66,36 @@ def test_a_report_that_contradicts_the_wire_is_refused_whole() -> None:
 
     assert phases(ledger) == {"unattributed": (1000, "wire"), "decode": (2000, "wire"), "stream": (200, "wire")}
     assert Reason.REPORT_EXCEEDS_WIRE is ledger.reason
+
+
+def test_a_report_that_is_longer_than_the_whole_request_is_refused() -> None:
+    """Queue, prefill and decode follow each other within e2e: 0.4 + 0.1 + 2.9 s do not fit into 3.2 s, whatever was held back."""
+    assert streamed().ledger(queue=0.4, prefill=0.1, decode=2.9).reason is Reason.REPORT_EXCEEDS_WIRE
+    assert streamed().ledger(queue=0.4, prefill=0.1, decode=2.7).reason is Reason.IN_BAND
+
+
+def test_an_engine_that_states_queue_and_prefill_as_one_gives_no_split() -> None:
+    """What it states is not the queue and not the prefill; half of it would be a guess."""
+    report = EngineReport(prefill_seconds=0.8, merged=True)
+    ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report)
+
+    assert ledger is not None
+    assert ledger.reason is Reason.ENGINE_MERGES_PHASES
+    assert phases(ledger)["unattributed"] == (1000, "wire")
+
+
+def test_an_estimate_fills_the_time_to_first_token_and_says_what_it_is() -> None:
+    """Two estimated phases that add up to TTFT, and no first_token: the estimator knows nothing of it."""
+    report = EngineReport(0.7, 0.3, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
+    ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
+
+    assert ledger is not None
+    assert phases(ledger) == {
+        "queue": (700, "estimated"),
+        "prefill": (300, "estimated"),
+        "decode": (2000, "wire"),
+        "stream": (200, "wire"),
+    }
 
 
 def test_half_a_report_is_no_split() -> None:

@@ -4,6 +4,7 @@ Every ended request's account is kept, and the page that a scrape would get can 
 with engine and client, so a test may stop everything between two events.
 """
 
+import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.traffic import Traffic
-from sidecar.watch import Watchers
+from sidecar.watchers import Watchers
 from tests.support.promtool import samples
 
 
@@ -46,6 +47,8 @@ class Road:
             unix=lambda: 0.0,
             max_event_bytes=config.proxy.max_event_bytes,
             include_usage=True,
+            clock=time.monotonic,
+            random_hex=secrets.token_hex,
         )
         address = config.engine.address
         pool = EnginePool(

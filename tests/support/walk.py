@@ -16,16 +16,16 @@ from sidecar.metrics.exposition import slices
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.watch import Watchers
+from sidecar.watchers import Watchers
 from tests.support.memory import LIMITS, Road
 
 
 class Walk(Road):
     """A road whose watches are the product's own."""
 
-    def __init__(
-        self, *, engine: Engine | None = None, include_usage: bool = True, late_report_seconds: float = 0.0
-    ) -> None:
+    def __init__(self, *, engine: Engine | None = None, include_usage: bool = True, mints: bool = False) -> None:
+        super().__init__(LIMITS, lambda head: self.watchers.watch(head))  # noqa: PLW0108  the watchers are made below
+        self.minted = 0
         lanes = LanesConfig(default="interactive", header="x-lane", names=("batch",))
         buckets = PromptBuckets((512, 4096))
         self.metrics = Metrics(lanes=lanes.declared, prompt_buckets=buckets.labels, models=["tiny"])
@@ -41,9 +41,14 @@ class Walk(Road):
             unix=lambda: 1_800_000_000.0,
             max_event_bytes=4096,
             include_usage=include_usage,
-            late_report_seconds=late_report_seconds,
+            clock=self.clock,
+            random_hex=self._count_in_hex,
+            mints=mints,
         )
-        super().__init__(LIMITS, self.watchers.watch)
+
+    def _count_in_hex(self, size: int) -> str:
+        self.minted += 1
+        return f"{self.minted:0{2 * size}x}"
 
     def page(self) -> str:
         """The page of metrics, now."""

@@ -1,0 +1,82 @@
+"""What a kind of engine is, as far as the sidecar cares: one small interface, filled in by one file per engine.
+
+Four questions: what may be asked of the request, what is read from the response in-band, what comes out-of-band (spans
+here; files and polls are tasks of their own, `outside`), and what the engine's /metrics page means (`state.py`). The
+defaults answer "nothing", which is the truth about a server that nobody has looked into.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sidecar.classify.body import Look
+from sidecar.engines.span import Span, Word
+from sidecar.engines.usage_chunk import NotAsked
+from sidecar.ledger.report import EngineReport
+from sidecar.timeline.marks import Marks
+
+
+class Ran(StrEnum):
+    """What a channel was tried against."""
+
+    REAL = "the real engine"
+    FIXTURES = "fixtures"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
+
+    source: str
+    """Where the word stands, e.g. "usage chunk `metrics`"."""
+    version: str
+    """From which version on, and in which version it was read or seen."""
+    flags: str
+    """What must be set for it to speak; "" for nothing."""
+    exact: str
+    """What it states exactly."""
+    missing: str
+    """What it does not state, or only as a bound."""
+    ran: Ran
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What the sidecar itself saw of one response: for reports that are only a part, and need the rest from here."""
+
+    marks: Marks
+    streaming: bool
+    fields: Sequence[tuple[bytes, bytes]]
+    """The response's header fields."""
+
+
+class EngineKind:
+    """An engine of which nothing is known. One stateless instance serves the process."""
+
+    name = "none"
+    """The label value of `llm_engine_info{engine}` and the word in `engine.kind`."""
+    title = "any other OpenAI-like server"
+    channels: tuple[Channel, ...] = ()
+    accepts_include_usage = False
+    """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+    reads_spans = False
+    """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its word is waited for."""
+    late_report_seconds = 0.0
+    """How long after the stream its word may come; 0 where it speaks in-band or not at all."""
+    advice = ""
+    """The exact flag that would make it tell more, in one sentence for the log and the status page; "" where there is none."""
+
+    def ask(self, path: bytes, body: bytes, look: Look) -> bytes | NotAsked:  # noqa: ARG002  the interface
+        """The body with what this engine has to be asked for, other than `include_usage`, spliced in; or why not."""
+        return NotAsked.NOTHING_TO_ASK
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
+        """The report in the response itself; None where there is none. Must not raise, whatever the values."""
+        return None
+
+    def span(self, span: Span) -> Word | None:  # noqa: ARG002  the interface
+        """The word in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
+        return None
+
+
+UNKNOWN = EngineKind()

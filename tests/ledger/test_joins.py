@@ -1,0 +1,181 @@
+"""Joining the engine's words with their requests: exactly once, in any order, and never with the wrong one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.ledger.account import Reason
+from sidecar.ledger.joins import Joins, Lost
+from sidecar.ledger.report import EngineReport
+
+
+def said(number: float) -> EngineReport:
+    return EngineReport(number, number, number)
+
+
+class Table:
+    """A table, what it settled and what it lost."""
+
+    def __init__(self, max_entries: int = 100) -> None:
+        self.settled: list[tuple[str, EngineReport | None, Reason]] = []
+        self.lost: list[Lost] = []
+        self.joins: Joins[str] = Joins(
+            lambda entry, report, reason: self.settled.append((entry, report, reason)),
+            self.lost.append,
+            wait_seconds=10,
+            max_entries=max_entries,
+        )
+
+
+@pytest.mark.parametrize("word_first", [False, True])
+def test_a_word_finds_its_request_whichever_comes_first(word_first: bool) -> None:
+    """A span may be exported before the client has its last byte, or five seconds after."""
+    table = Table()
+    if word_first:
+        table.joins.word(["span:1"], said(1), at=0)
+    table.joins.open(["id:a", "span:1"], "first", at=1)
+    if not word_first:
+        table.joins.word(["span:1"], said(1), at=6)
+
+    assert table.settled == [("first", said(1), Reason.LATE_REPORT)]
+    assert table.lost == []
+
+
+def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -> None:
+    """Not before: its request may still be streaming."""
+    table = Table()
+    table.joins.word(["id:a"], said(1), at=0)
+    table.joins.expire(at=9)
+    assert table.lost == []
+
+    table.joins.expire(at=10)
+    table.joins.open(["id:a"], "late", at=11)
+
+    assert table.lost == [Lost.FOR_NOBODY]
+    assert table.settled == []
+
+
+def test_a_word_that_comes_twice_is_used_once() -> None:
+    """Also by another of its keys, also before its request has ended."""
+    table = Table()
+    table.joins.open(["id:a", "span:1"], "first", at=0)
+    table.joins.word(["id:a"], said(1), at=1)
+    table.joins.word(["span:1"], said(2), at=2)
+    table.joins.word(["id:b"], said(3), at=3)
+    table.joins.word(["id:b"], said(3), at=4)
+
+    assert table.settled == [("first", said(1), Reason.LATE_REPORT)]
+    assert table.lost == [Lost.TWICE, Lost.TWICE]
+
+
+def test_an_id_that_two_requests_have_is_nobodys() -> None:
+    """A client that reuses its request id gets no split rather than another request's."""
+    table = Table()
+    table.joins.open(["id:a"], "first", at=0)
+    table.joins.open(["id:a"], "second", at=1)
+    table.joins.word(["id:a"], said(1), at=2)
+    table.joins.expire(at=20)
+
+    assert table.lost == [Lost.AMBIGUOUS]
+    assert table.settled == [("first", None, Reason.NO_REPORT), ("second", None, Reason.NO_REPORT)]
+
+
+def test_a_shared_id_does_not_hide_a_key_of_ones_own() -> None:
+    """The minted span still tells them apart."""
+    table = Table()
+    table.joins.open(["id:a", "span:1"], "first", at=0)
+    table.joins.open(["id:a", "span:2"], "second", at=0)
+
+    table.joins.word(["span:2"], said(2), at=1)
+    table.joins.word(["span:1"], said(1), at=1)
+
+    assert table.settled == [("second", said(2), Reason.LATE_REPORT), ("first", said(1), Reason.LATE_REPORT)]
+
+
+def test_a_trace_that_one_request_has_alone_is_a_key() -> None:
+    """Dynamo's engine spans hang under Dynamo's own: the trace is all that they share with us."""
+    table = Table()
+    table.joins.claim("trace", at=0)
+    table.joins.open(["span:1"], "first", at=1, trace="trace")
+
+    table.joins.word(["span:of dynamo"], said(1), at=2, trace="trace")
+
+    assert table.settled == [("first", said(1), Reason.LATE_REPORT)]
+
+
+def test_a_trace_that_several_requests_had_is_none() -> None:
+    """Not even when only one of them is still open: the word may be the other's, and late."""
+    table = Table()
+    table.joins.claim("trace", at=0)
+    table.joins.open(["span:1"], "first", at=0, trace="trace")
+    table.joins.claim("trace", at=5)
+    table.joins.expire(at=10)
+    table.joins.open(["span:2"], "second", at=11, trace="trace")
+
+    table.joins.word(["span:of dynamo"], said(1), at=12, trace="trace")
+
+    assert table.settled == [("first", None, Reason.NO_REPORT)]
+
+
+def test_the_tables_are_bounded_and_their_losses_counted() -> None:
+    """The oldest goes first, of requests and of words."""
+    table = Table(max_entries=2)
+    for number in range(3):
+        table.joins.open([f"id:{number}"], str(number), at=number)
+        table.joins.word([f"for nobody {number}"], said(1), at=number)
+
+    assert table.settled == [("0", None, Reason.TABLE_FULL)]
+    assert table.lost == [Lost.EVICTED]
+    assert len(table.joins) == 2
+
+
+def test_at_the_end_everything_is_settled() -> None:
+    """Before the last scrape."""
+    table = Table()
+    table.joins.open(["id:a"], "first", at=0)
+    table.joins.close_all(Reason.SHUTDOWN)
+
+    assert table.settled == [("first", None, Reason.SHUTDOWN)]
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["open", "word", "expire"]),
+        st.integers(0, 5),
+        st.lists(st.integers(0, 9), max_size=3),
+        st.none() | st.integers(0, 2),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_whatever_comes_in_whatever_order_each_request_is_settled_once(
+    story: list[tuple[str, int, list[int], int | None]],
+) -> None:
+    """And a word is used for at most one request, one with which it shares a key or a trace."""
+    table = Table(max_entries=8)
+    opened: dict[str, tuple[set[int], int | None]] = {}
+    words: dict[float, tuple[set[int], int | None]] = {}
+    at = 0.0
+    for number, (what, seconds, keys, trace) in enumerate(story):
+        at += seconds
+        if what == "open":
+            opened[str(number)] = (set(keys), trace)
+            if trace is not None:
+                table.joins.claim(("trace", trace), at)
+            table.joins.open(keys, str(number), at, None if trace is None else ("trace", trace))
+        elif what == "word":
+            words[float(number)] = (set(keys), trace)
+            table.joins.word(keys, said(number), at, None if trace is None else ("trace", trace))
+        else:
+            table.joins.expire(at)
+    table.joins.close_all(Reason.SHUTDOWN)
+
+    assert sorted(entry for entry, _, _ in table.settled) == sorted(opened)
+    used = [(entry, report.queue_seconds) for entry, report, _ in table.settled if report is not None]
+    assert len({word for _, word in used}) == len(used)
+    for entry, word in used:
+        assert word is not None
+        (keys_of, trace_of), (said_keys, said_trace) = opened[entry], words[word]
+        assert keys_of & said_keys or (trace_of is not None and trace_of == said_trace)
