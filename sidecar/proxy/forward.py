@@ -207,6 +207,7 @@ class EngineConnection(asyncio.Protocol):
     def _upgraded(self, consumer: Consumer, rest: bytes) -> None:
         if self._head is not None and self._head.status == 101 and not self._failure:
             self._tunnel = True
+            self._bytes_without_body = 0
             consumer.engine_tunnel(rest)
         else:
             self._unparseable()

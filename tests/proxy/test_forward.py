@@ -152,6 +152,19 @@ def test_spaces_behind_a_length_are_no_part_of_it() -> None:
     assert road.outcomes == [Outcome.OK]
 
 
+def test_a_tunnel_that_begins_with_a_lot_is_a_tunnel() -> None:
+    """What comes in the read of the 101 is the tunnel's, however much, and no head without end."""
+    road = Road()
+    client = road.client()
+    agreed = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+    client.send(WEBSOCKET)
+    road.engine.send(agreed + b"e" * 100_000)
+    road.engine.send(b"!")
+
+    assert client.taken == agreed + b"e" * 100_000 + b"!"
+
+
 def test_chunks_in_http_1_0_end_with_the_connection() -> None:
     """Transfer-Encoding in an HTTP/1.0 message is faulty framing (RFC 9112 6.1): read it, but believe nothing behind it."""
     road = Road()

@@ -1,0 +1,168 @@
+"""The traffic room on real sockets, in this process, under uvloop: as `sidecar serve` runs it, but with limits and watches of the test's own.
+
+Leaving `running` checks what must hold after any story: nothing in flight, every watch closed exactly once, no task left
+behind, and no exception that reached the event loop's handler.
+"""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+import uvloop
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.traffic import Limits, Traffic
+from sidecar.proxy.watching import Watch
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Recording
+
+
+LIMITS = Limits(
+    max_in_flight=100,
+    max_head_bytes=16384,
+    max_headers=64,
+    max_body_bytes=256 << 20,
+    look_in_bytes=65536,
+    client_buffer_bytes=65536,
+    head_timeout_seconds=30,
+    keep_alive_seconds=30,
+    body_gap_timeout_seconds=30,
+    client_write_timeout_seconds=30,
+    connect_timeout_seconds=5,
+    first_byte_timeout_seconds=30,
+    gap_timeout_seconds=30,
+)
+
+
+class Relay:
+    """A running traffic room and what it told whoever watches."""
+
+    def __init__(self, engine_port: int, limits: Limits, watch: Callable[[RequestHead], Watch] | None) -> None:
+        self.port = 0
+        self.watches: list[Recording] = []
+        self.dropped: list[str] = []
+        self.loop_errors: list[dict[str, object]] = []
+        self.pool = EnginePool(
+            "127.0.0.1",
+            engine_port,
+            clock=time.monotonic,
+            idle_seconds=3.0,
+            max_headers=64,
+            receive_buffer_bytes=65536,
+        )
+        self.traffic = Traffic(
+            limits,
+            self.pool,
+            clock=time.monotonic,
+            watch=watch or self._record,
+            dropped=self.dropped.append,
+            refused=lambda _failure: None,
+            overhead=lambda _seconds: None,
+        )
+
+    def _record(self, head: RequestHead) -> Watch:
+        recording = Recording(head, wants_body=head.path == b"/v1/chat/completions")
+        self.watches.append(recording)
+        return recording
+
+    @property
+    def ends(self) -> list[tuple[Outcome, Failure | None, int | None]]:
+        """How every request ended that has ended, in the order in which they came."""
+        return [end for watch in self.watches for end in watch.closed]
+
+    async def settled(self) -> None:
+        """Wait until nothing is in flight; the test's own time limit is the only one."""
+        while self.traffic.in_flight:  # noqa: ASYNC110  a test may look often
+            await asyncio.sleep(0.005)
+
+    def sweep_in(self, seconds: float) -> None:
+        """Enforce the time limits as if this much time had passed."""
+        self.traffic.sweep(time.monotonic() + seconds)
+
+
+@asynccontextmanager
+async def running(
+    engine_port: int,
+    *,
+    watch: Callable[[RequestHead], Watch] | None = None,
+    **limits: float,
+) -> AsyncIterator[Relay]:
+    """A relay in front of `engine_port` for the length of an `async with` block; `limits` differ from LIMITS."""
+    loop = asyncio.get_running_loop()
+    relay = Relay(engine_port, dataclasses.replace(LIMITS, **limits), watch)  # type: ignore[arg-type]  # field names are checked at run time
+    loop.set_exception_handler(lambda _loop, context: relay.loop_errors.append(context))
+    tasks_before = asyncio.all_tasks()
+    _, relay.port = await relay.traffic.listen("127.0.0.1", 0)
+    try:
+        yield relay
+        await relay.settled()
+    finally:
+        await relay.traffic.close()
+        await asyncio.sleep(0.01)
+        loop.set_exception_handler(None)
+    left = {task for task in asyncio.all_tasks() - tasks_before if "sidecar" in str(task.get_coro())}
+    assert not left, f"tasks left behind: {left}"
+    assert not relay.loop_errors, f"exceptions reached the event loop: {relay.loop_errors}"
+    assert relay.traffic.in_flight == 0
+    assert all(len(seen.closed) == 1 for seen in relay.watches), "a request did not end exactly once"
+
+
+T = TypeVar("T")
+
+
+def play(story: Coroutine[object, object, T]) -> T:
+    """Run a story on the event loop that the sidecar uses. A story that hangs fails after a time that none of them needs."""
+    return uvloop.run(asyncio.wait_for(story, 20))
+
+
+class RawClient:
+    """A client's socket, without opinions on HTTP."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, port: int, *, receive_buffer_bytes: int | None = None) -> "RawClient":
+        import socket  # noqa: PLC0415  only here
+
+        sock = socket.socket()
+        if receive_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        limit = 65536 if receive_buffer_bytes is None else receive_buffer_bytes
+        return cls(*await asyncio.open_connection(sock=sock, limit=limit))
+
+    def send(self, data: bytes) -> None:
+        """Hand bytes to the kernel, as long as somebody listens."""
+        if not self.writer.transport.is_closing():
+            self.writer.write(data)
+
+    async def until(self, end: bytes) -> bytes:
+        """Read up to and with these bytes."""
+        return await self.reader.readuntil(end)
+
+    async def rest(self) -> tuple[bytes, bool]:
+        """(everything until the connection ends, whether it ended with a reset)."""
+        found = b""
+        try:
+            while data := await self.reader.read(1 << 20):
+                found += data
+        except ConnectionError:
+            return found, True
+        return found, False
+
+    def leave(self) -> None:
+        """Go away at once, unsent bytes and all."""
+        self.writer.transport.abort()
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
