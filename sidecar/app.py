@@ -288,11 +288,18 @@ class App:
         metrics = self.metrics
         metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version())
         connections = metrics.gauge(c.OPEN_CONNECTIONS)
+        estimates = metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL)
+        limited = metrics.counter(c.DROPPED_TOTAL).child("log_limited")
+        confirmed, corrected = estimates.child("confirmed"), estimates.child("corrected")
 
         def look(_at: float) -> None:
             metrics.gauge(c.READY).child().set(int(self.ready()[0]))
             metrics.gauge(c.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
             metrics.gauge(c.OPEN_LEDGERS).child().set(len(self.watchers.joins))
+            lengths = self.watchers.lengths
+            limited.inc(self.logs.limited_lines - limited.value)
+            corrected.inc(lengths.corrections - corrected.value)
+            confirmed.inc(lengths.checked - lengths.corrections - confirmed.value)
             connections.child("client").set(self.traffic.open_connections)
             connections.child("engine").set(self.traffic.pool.open_connections)
 

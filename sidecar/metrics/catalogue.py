@@ -284,6 +284,13 @@ USAGE_INJECTION_TOTAL = Counter(
     (Label("result", USAGE_RESULTS),),
     constant=False,
 )
+PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
+    "llm_sidecar_prompt_bucket_estimates_total",
+    "Prompts whose bucket could be estimated from the body's bytes and was then counted by the engine, by whether the"
+    " estimate had named another bucket. The estimate itself is used only where the engine does not count.",
+    (Label("result", ("confirmed", "corrected")),),
+    constant=False,
+)
 OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",
     "Connections open now, to clients and to the engine (idle ones included).",
