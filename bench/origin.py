@@ -1,0 +1,224 @@
+"""A trivial event-stream origin and a client beside it, on bare asyncio protocols: the smallest thing that a proxy can stand in front of.
+
+Both live in the measuring process, so that a direct round trip costs next to nothing and what a proxied one costs more is
+the proxy's. A request says in its prompt what it wants: `N events GAP seconds`. Every event carries the instant at which it
+was handed to the kernel; the clock is the machine's monotonic one.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+
+MODEL = "bench"
+EVENT_BYTES = 230
+"""As vLLM's chunks: about 230 bytes for one token."""
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+DONE = b"data: [DONE]\n\n"
+USAGE = (
+    b'data: {"id":"cmpl-bench","object":"text_completion","created":1700000000,"model":"bench","choices":[],'
+    b'"usage":{"prompt_tokens":9,"total_tokens":10,"completion_tokens":1},"metrics":{"time_to_first_token_ms":0.01,'
+    b'"generation_time_ms":0.01,"queue_time_ms":0.01,"mean_itl_ms":null,"tokens_per_second":100.0}}\n\n'
+)
+"""As vLLM answers include_usage, which the sidecar asks for: it then reads a report and cuts this chunk out."""
+_BEFORE = b'data: {"id":"cmpl-bench","object":"text_completion","created":1700000000,"model":"bench","sent":'
+_AFTER = b',"choices":[{"index":0,"text":" %b","logprobs":null,"finish_reason":null,"stop_reason":null}]}\n\n'
+_STAMP = b"%18.7f"
+_TAIL = _AFTER % (b"x" * (EVENT_BYTES - len(_BEFORE) - 18 - len(_AFTER) + 2))
+_MODELS = b'{"object":"list","data":[{"id":"bench","object":"model","owned_by":"vllm"}]}'
+
+
+def chunk(data: bytes) -> bytes:
+    """One HTTP chunk."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def event() -> bytes:
+    """One token's event, stamped now, EVENT_BYTES long."""
+    return _BEFORE + _STAMP % time.monotonic() + _TAIL
+
+
+def stamp_of(data: bytes) -> float:
+    """The instant in the first event of these bytes."""
+    return float(data.partition(b'"sent":')[2].partition(b",")[0])
+
+
+def question(prompt: str) -> bytes:
+    """A streamed completion request with this prompt."""
+    body = b'{"model":"%b","prompt":"%b","stream":true}' % (MODEL.encode(), prompt.encode())
+    head = (
+        b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    return head % len(body) + body
+
+
+class OriginConnection(asyncio.Protocol):
+    """One connection of the origin. Its owner may watch it: `on_request` when a head has come, `on_lost` when it is gone."""
+
+    def __init__(self, origin: "Origin") -> None:
+        self._origin = origin
+        self._pending = b""
+        self._timer: asyncio.Handle | None = None
+        self.transport: asyncio.Transport | None = None
+        self.writing = True
+        self._include_usage = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._timer is not None:
+            self._timer.cancel()
+        self.transport = None
+        self._origin.on_lost()
+
+    def pause_writing(self) -> None:
+        self.writing = False
+
+    def resume_writing(self) -> None:
+        self.writing = True
+
+    def data_received(self, data: bytes) -> None:
+        self._pending += data
+        while (end := self._pending.find(b"\r\n\r\n")) >= 0:
+            _, stated, rest = self._pending[:end].lower().partition(b"content-length:")
+            length = int(rest.split(b"\r\n", 1)[0]) if stated else 0
+            if len(self._pending) < end + 4 + length:
+                self._origin.on_upload()
+                return
+            request, self._pending = self._pending[: end + 4 + length], self._pending[end + 4 + length :]
+            self._answer(request)
+
+    def _answer(self, request: bytes) -> None:
+        assert self.transport is not None
+        if request.startswith(b"GET"):
+            self.transport.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(_MODELS), _MODELS)
+            )
+            return
+        prompt = request.partition(b'"prompt":"')[2].partition(b'"')[0].decode()
+        words = prompt.split()
+        self._include_usage = b'"include_usage":true' in request
+        if words[:1] == ["silence"]:
+            self._origin.on_request()
+        elif words[:1] == ["head"]:
+            self.transport.write(STREAM + chunk(b": prefilling\n\n"))
+            self._origin.on_request()
+        elif words[:1] == ["flood"]:
+            self.transport.write(STREAM)
+            self._flood()
+        else:
+            self._stream(int(words[0]), float(words[2]), asyncio.get_running_loop().time(), STREAM)
+
+    def _stream(self, left: int, gap_seconds: float, due_at: float, before: bytes = b"") -> None:
+        """`left` events by a timetable: the next is due one gap after this one was due, not after it was late."""
+        if self.transport is None:
+            return
+        if left == 1:
+            last = event().replace(b'"finish_reason":null', b'"finish_reason":"length"')
+            usage = chunk(USAGE) if self._include_usage else b""
+            self.transport.write(before + chunk(last) + usage + chunk(DONE) + b"0\r\n\r\n")
+            return
+        self.transport.write(before + chunk(event()))
+        next_at = due_at + gap_seconds
+        self._timer = asyncio.get_running_loop().call_at(next_at, self._stream, left - 1, gap_seconds, next_at)
+
+    def _flood(self) -> None:
+        if self.transport is None:
+            return
+        while self.writing:
+            self.transport.write(chunk(event() * 16))
+        self._timer = asyncio.get_running_loop().call_later(0.05, self._flood)
+
+
+class Origin:
+    """The listener; the three hooks are for whoever measures."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.on_upload: Callable[[], None] = _nobody
+        """Part of a request has come."""
+        self.on_request: Callable[[], None] = _nobody
+        """A request has come that is left without an answer, or with its head alone."""
+        self.on_lost: Callable[[], None] = _nobody
+        """A connection is gone."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
+@asynccontextmanager
+async def running_origin() -> AsyncIterator[Origin]:
+    """An origin on a free port of loopback, in this event loop."""
+    origin = Origin()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: OriginConnection(origin), "127.0.0.1", 0, backlog=1024)
+    origin.port = server.sockets[0].getsockname()[1]
+    try:
+        yield origin
+    finally:
+        server.close()
+
+
+class Reader(asyncio.Protocol):
+    """A client that reads one stream after the other on one connection, and notes how long each event was on its way."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.first_at: float | None = None
+        self.delays: list[float] = []
+        self.events = 0
+        self._end: asyncio.Future[None] | None = None
+        self._tail = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._end is not None and not self._end.done():
+            self._end.set_exception(ConnectionError("the stream was cut short"))
+
+    def data_received(self, data: bytes) -> None:
+        at = time.monotonic()
+        count = data.count(b'"sent":')
+        if count:
+            self.events += count
+            if self.first_at is None:
+                self.first_at = at
+            else:
+                self.delays.append(at - stamp_of(data))
+        self._tail = (self._tail + data)[-16:]
+        if self._tail.endswith(b"\r\n0\r\n\r\n") and self._end is not None and not self._end.done():
+            self._end.set_result(None)
+
+    async def ask(self, prompt: str) -> float:
+        """Send a request and read its whole answer; seconds until its first event. Raises ConnectionError."""
+        assert self.transport is not None
+        self.first_at = None
+        self._tail = b""
+        self._end = asyncio.get_running_loop().create_future()
+        sent_at = time.monotonic()
+        self.transport.write(question(prompt))
+        await self._end
+        assert self.first_at is not None
+        return self.first_at - sent_at
+
+    async def read_some(self) -> None:
+        """Wait until an event has come."""
+        while self.first_at is None:  # noqa: ASYNC110  a bench that looks again each millisecond
+            await asyncio.sleep(0.001)
+
+    @classmethod
+    async def open(cls, port: int) -> "Reader":
+        _, reader = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
+        return reader

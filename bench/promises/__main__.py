@@ -1,0 +1,56 @@
+"""`make promises`: what the sidecar promises in milliseconds and bytes, measured on this machine; exit code 1 if one is broken.
+
+The sidecar runs as its users run it, in a process of its own; origin and clients are this process. Under two minutes.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import uvloop
+
+from bench.origin import running_origin
+from bench.promises.added_latency import added_latency
+from bench.promises.leaving import leaving
+from bench.promises.loop_stalls import look_in_stalls, scrape_stalls
+from bench.promises.memory import stuck_readers
+from bench.promises.promise import Promise, table
+from tests.support.sidecar_process import running_sidecar
+
+
+async def measured() -> list[Promise]:
+    """Every promise, one group after the other."""
+    promises = []
+    with tempfile.TemporaryDirectory() as folder:
+        async with running_origin() as origin:
+            # The origin answers in this loop while the sidecar waits to become ready, so that waiting needs a thread.
+            running = running_sidecar(origin.url, Path(folder), flags=["--log.level=warning"])
+            sidecar = await asyncio.to_thread(running.__enter__)
+            try:
+                promises += await added_latency(origin, sidecar.port)
+                promises += await leaving(origin, sidecar.port)
+                promises += await stuck_readers(sidecar.port, sidecar.process.pid)
+            finally:
+                await asyncio.to_thread(running.__exit__, None, None, None)
+    promises += await scrape_stalls()
+    promises += look_in_stalls()
+    return promises
+
+
+def main() -> int:
+    began = time.perf_counter()
+    promises = uvloop.run(measured())
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(table(promises))
+    print(f"\n{os.cpu_count()} CPUs, load average {load}, {time.perf_counter() - began:.0f} s")
+    broken = [promise.words for promise in promises if not promise.kept]
+    for words in broken:
+        print(f"BROKEN: {words}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

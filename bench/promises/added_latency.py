@@ -1,0 +1,66 @@
+"""What the sidecar adds to the time to first token and to each event after it: pairs of a direct and a proxied stream.
+
+The pairs alternate, so that whatever else the machine does falls on both. A round is one figure: the difference of its two
+medians. The floor is the same difference between two direct streams: what such a figure is when there is nothing to find.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+from bench.origin import Origin, Reader
+from bench.promises.promise import Promise, spread
+
+
+ROUNDS = 7
+PAIRS = 20
+"""Streams in a round, each way."""
+EVENTS = 15
+GAP_SECONDS = 0.004
+WARM_UP = 10
+TTFT_BOUND_MS = 2.0
+EVENT_BOUND_MS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Medians of one way, in one round; seconds."""
+
+    first: float
+    event: float
+
+
+async def added_latency(origin: Origin, port: int) -> list[Promise]:
+    """Measure the sidecar on `port` that stands before `origin`. A first event is answered at once; later ones are 4 ms apart."""
+    readers = {
+        "direct": await Reader.open(origin.port),
+        "again": await Reader.open(origin.port),
+        "proxied": await Reader.open(port),
+    }
+    prompt = f"{EVENTS} events {GAP_SECONDS} seconds"
+    for reader in readers.values():
+        for _ in range(WARM_UP):
+            await reader.ask(prompt)
+    rounds = [await _round(readers, prompt) for _ in range(ROUNDS)]
+
+    def added(way: str, what: str) -> list[float]:
+        return [(getattr(figures[way], what) - getattr(figures["direct"], what)) * 1e3 for figures in rounds]
+
+    promises = []
+    for words, what, bound in (
+        ("added to the time to first token, median", "first", TTFT_BOUND_MS),
+        ("added to each later event's way, median", "event", EVENT_BOUND_MS),
+    ):
+        floor = f"{median(abs(noise) for noise in added('again', what)):.3f} ms between two direct streams"
+        figures = added("proxied", what)
+        promises.append(Promise(words, bound, median(figures), "ms", spread(figures), floor))
+    return promises
+
+
+async def _round(readers: dict[str, Reader], prompt: str) -> dict[str, Figures]:
+    firsts: dict[str, list[float]] = {way: [] for way in readers}
+    for reader in readers.values():
+        reader.delays.clear()
+    for _ in range(PAIRS):
+        for way, reader in readers.items():
+            firsts[way].append(await reader.ask(prompt))
+    return {way: Figures(median(firsts[way]), median(reader.delays)) for way, reader in readers.items()}

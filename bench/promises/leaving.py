@@ -1,0 +1,78 @@
+"""How soon the engine sees that a client has left: during upload, while it waits without and with a head, and in mid-stream.
+
+From just before the client closes its socket until the origin's connection is gone; both in this process, the sidecar in
+its own. The floor is a client that leaves the origin itself. FIN and RST alternate. The figure of a stage is the median over
+rounds of each round's 99th percentile: of a hundred leavers the second slowest, so that one hiccup of the machine is no verdict.
+"""
+
+import asyncio
+import time
+from statistics import median
+
+from bench.origin import Origin, question
+from bench.promises.promise import Promise, spread
+
+
+ROUNDS = 5
+LEAVERS = 100
+BOUND_MS = 10.0
+UPLOAD = b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 1_200_000
+"""More than the sidecar holds to look at: the rest is on its way to the engine."""
+STAGES = {
+    "upload": UPLOAD,
+    "queue": question("silence"),
+    "prefill": question("head"),
+    "decode": question("1000000 events 0.005 seconds"),
+}
+
+
+class Leaver(asyncio.Protocol):
+    """A client that says one thing, and can tell when it was answered."""
+
+    def __init__(self) -> None:
+        self.answered = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        if b'"sent"' in data:
+            self.answered.set()
+
+
+async def leaving(origin: Origin, port: int) -> list[Promise]:
+    """Measure the sidecar on `port` that stands before `origin`."""
+    promises = []
+    for stage, request in STAGES.items():
+        floors = [await _p99_ms(origin, origin.port, stage, request) for _ in range(2)]
+        rounds = [await _p99_ms(origin, port, stage, request) for _ in range(ROUNDS)]
+        floor = f"{median(floors):.3f} ms from client to origin"
+        words = f"engine sees the client leave during {stage}, p99"
+        promises.append(Promise(words, BOUND_MS, median(rounds), "ms", spread(rounds), floor))
+    return promises
+
+
+async def _p99_ms(origin: Origin, port: int, stage: str, request: bytes) -> float:
+    took = sorted([await _leave(origin, port, stage, request, reset=number % 2 == 0) for number in range(LEAVERS)])
+    return took[-2] * 1e3
+
+
+async def _leave(origin: Origin, port: int, stage: str, request: bytes, *, reset: bool) -> float:
+    arrived = asyncio.Event()
+    lost: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def gone() -> None:
+        if not lost.done():
+            lost.set_result(time.monotonic())
+
+    origin.on_request = origin.on_upload = arrived.set
+    origin.on_lost = gone
+    transport, leaver = await asyncio.get_running_loop().create_connection(Leaver, "127.0.0.1", port)
+    transport.write(request)
+    await (leaver.answered if stage == "decode" else arrived).wait()
+    while transport.get_write_buffer_size():  # noqa: ASYNC110  a bench: what is unsent would delay a FIN
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.001)
+    left_at = time.monotonic()
+    if reset:
+        transport.abort()
+    else:
+        transport.close()
+    return await lost - left_at

@@ -1,0 +1,85 @@
+"""What may stop the event loop: a scrape of 10,000 series, and the look into a request body of 1 MiB.
+
+Both by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
+the kinds that clients send at that size, and the worst that we know, which has a bound of its own: a JSON array of
+half a million one-digit numbers, each of which has to be parsed to find the end.
+"""
+
+import json
+import time
+from statistics import median
+
+from bench.exposition import OPENMETRICS, QuietHouse, filled, one
+from bench.promises.promise import Promise, spread
+from sidecar.admin.listener import AdminListener
+from sidecar.classify.body import look
+from sidecar.engines.usage_chunk import ask_for_usage
+
+
+SERIES = 10_000
+SCRAPES = 7
+BOUND_MS = 2.0
+WORST_MS = 5.0
+BODY_BYTES = 1 << 20
+LOOKS = 31
+WORST = "digits, the worst known"
+
+
+async def scrape_stalls() -> list[Promise]:
+    """The longest turn of a loop while the page is scraped; everything in this process but the client."""
+    metrics = filled(SERIES)
+    listener = AdminListener(QuietHouse(), metrics, time.monotonic)
+    ((_, port),) = await listener.start("127.0.0.1", 0)
+    try:
+        idle = [await one(metrics, port, "", "", 0) for _ in range(3)]
+        floor = f"{median(cpu for _, cpu in idle) * 1e3:.3f} ms when nobody scrapes"
+        promises = []
+        for words, encoding in (("plain", "identity"), ("gzip", "gzip")):
+            turns = [await one(metrics, port, OPENMETRICS, encoding, 1) for _ in range(SCRAPES)]
+            cpu = [cpu * 1e3 for _, cpu in turns]
+            name = f"longest turn while {SERIES:,} series are scraped, {words}"
+            wall = median(wall for wall, _ in turns) * 1e3
+            spread_words = f"{spread(cpu)}; wall clock {wall:.3f}"
+            promises.append(Promise(name, BOUND_MS, median(cpu), "ms", spread_words, floor))
+        return promises
+    finally:
+        await listener.stop()
+
+
+def _chat(content: object) -> bytes:
+    body = {"model": "bench", "stream": True, "max_tokens": 100, "messages": [{"role": "user", "content": content}]}
+    return json.dumps(body).encode()
+
+
+def _bodies() -> dict[str, bytes]:
+    turns = [{"role": "user", "content": "What is the queue for? " * 8} for _ in range(BODY_BYTES // 220)]
+    many = json.dumps({"model": "bench", "stream": True, "messages": turns}).encode()
+    image = [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0K" * (BODY_BYTES // 8 - 40)}}
+    ]
+    ids = json.dumps(
+        {"model": "bench", "stream": True, "prompt": [10_000 + n % 100_000 for n in range(BODY_BYTES // 8)]}
+    )
+    digits = b'{"model":"bench","stream":true,"prompt":[' + b"1," * (BODY_BYTES // 2 - 40) + b"1]}"
+    return {
+        "one long text": _chat("long text. " * (BODY_BYTES // 11 - 20)),
+        "many messages": many,
+        "an image": _chat(image),
+        "token ids": ids.encode(),
+        WORST: digits,
+    }
+
+
+def look_in_stalls() -> list[Promise]:
+    """One look into a body of 1 MiB, with the asking for usage, as it happens in one turn of the loop."""
+    promises = []
+    for name, body in _bodies().items():
+        took = []
+        for _ in range(LOOKS):
+            before = time.thread_time()
+            ask_for_usage(body, look(body, whole=True))
+            took.append((time.thread_time() - before) * 1e3)
+        words = f"loop held by a body of {len(body) / (1 << 20):.2f} MiB: {name}"
+        bound = WORST_MS if name == WORST else BOUND_MS
+        promises.append(Promise(words, bound, median(took), "ms", spread(took), "nothing to look at"))
+    return promises
