@@ -253,8 +253,8 @@ def test_a_websocket_is_a_pair_of_pipes_after_the_engines_own_101() -> None:
 
 
 def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> None:
-    """Forty megabytes wait in the engine, not in the sidecar; others are served; then the slow one gets every byte."""
-    size = 40 << 20
+    """Sixteen megabytes wait in the engine, not in the sidecar; others are served; then the slow one gets every byte."""
+    size = 16 << 20
     handed_over = 0
 
     async def script(visit: Visit) -> None:

@@ -53,7 +53,9 @@ class Visit:
         await self.reader.readexactly(2)
 
     def send(self, data: bytes) -> None:
-        """Say something."""
+        """Say something. Raises RelayLeftError."""
+        if self.writer.transport.is_closing():
+            raise RelayLeftError
         self.writer.write(data)
 
     async def flush(self) -> None:
@@ -70,8 +72,10 @@ class Visit:
                 pass
 
     def reset(self) -> None:
-        """End with a reset."""
+        """End with a reset. Raises RelayLeftError."""
         sock = self.writer.get_extra_info("socket")
+        if sock is None:
+            raise RelayLeftError
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 

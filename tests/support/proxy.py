@@ -6,6 +6,7 @@ behind, and no exception that reached the event loop's handler.
 
 import asyncio
 import dataclasses
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -129,13 +130,15 @@ class RawClient:
 
     @classmethod
     async def connect(cls, port: int, *, receive_buffer_bytes: int | None = None) -> "RawClient":
-        import socket  # noqa: PLC0415  only here
-
         sock = socket.socket()
         if receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
         limit = 65536 if receive_buffer_bytes is None else receive_buffer_bytes
         return cls(*await asyncio.open_connection(sock=sock, limit=limit))
 

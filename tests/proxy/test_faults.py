@@ -1,0 +1,338 @@
+"""Whatever goes wrong, in whatever mixture: every request ends exactly once, nothing is left behind, and bytes are never wrong.
+
+Measuring is one of the things that can go wrong: a watch that throws must not be felt.
+"""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import RequestHead, ResponseHead
+from sidecar.proxy.watching import Unwatched, Watch
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import LIMITS, Road
+from tests.support.origin import Origin, RelayLeftError, Visit
+from tests.support.proxy import RawClient, play, running
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody"
+
+
+class Broken(Exception):  # noqa: N818  it is what a bug in a watch would raise
+    pass
+
+
+class Throwing(Unwatched):
+    """Throws in one hook."""
+
+    def __init__(self, hook: str, *, cuts: bool) -> None:
+        self.wants_body = True
+        self.cuts = cuts
+        self.closed: list[Outcome] = []
+        self._hook = hook
+
+    def _maybe(self, hook: str) -> None:
+        if hook == self._hook:
+            raise Broken(hook)
+
+    def classify(self, body: bytes, *, whole: bool) -> bytes | None:
+        self._maybe("classify")
+        return super().classify(body, whole=whole)
+
+    def received(self, at: float) -> None:
+        del at
+        self._maybe("received")
+
+    def sent(self, at: float) -> None:
+        del at
+        self._maybe("sent")
+
+    def connected(self, seconds: float) -> None:
+        del seconds
+        self._maybe("connected")
+
+    def head(self, at: float, head: ResponseHead) -> None:
+        del at, head
+        self._maybe("head")
+
+    def feed(self, at: float, data: bytes) -> None:
+        del at, data
+        self._maybe("feed")
+
+    def cut(self, data: bytes) -> bytes:
+        self._maybe("cut")
+        return data
+
+    def cut_rest(self) -> bytes:
+        self._maybe("cut_rest")
+        return b""
+
+    def seen(self, at: float) -> None:
+        del at
+        self._maybe("seen")
+
+    def paused(self, at: float) -> None:
+        del at
+        self._maybe("paused")
+
+    def resumed(self, at: float) -> None:
+        del at
+        self._maybe("resumed")
+
+    def ended(self, at: float) -> None:
+        del at
+        self._maybe("ended")
+
+    def flushed(self, at: float) -> None:
+        del at
+        self._maybe("flushed")
+
+    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
+        del at, failure, status
+        self.closed.append(outcome)
+        self._maybe("close")
+
+
+HOOKS = [
+    *("classify", "received", "sent", "head", "feed", "cut", "cut_rest", "seen"),
+    *("paused", "resumed", "ended", "flushed", "close"),
+]
+CUTTING = {"cut", "cut_rest", "seen"}
+
+
+def slow_story(road: Road) -> tuple[bytes, bytes]:
+    """A streamed answer to a client that has to be waited for: (what the engine got, what the client got)."""
+    client = road.client()
+    client.send(POST)
+    client.room = 0
+    road.engine.send(STREAM + b"5dc\r\n" + b"x" * 1500 + b"\r\n")
+    client.take(None)
+    road.engine.send(b"5\r\nhello\r\n")
+    road.engine.send(b"0\r\n\r\n")
+    return bytes(road.engine.taken), bytes(client.taken)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_watch_that_throws_is_not_felt(hook: str) -> None:
+    """The engine and the client get the same bytes as if nobody had looked; the failure is counted, the request closed once."""
+    unwatched = slow_story(Road(watch=lambda _head: Unwatched()))
+    watches: list[Throwing] = []
+
+    def watch(_head: RequestHead) -> Watch:
+        watches.append(Throwing(hook, cuts=hook in CUTTING))
+        return watches[-1]
+
+    road = Road(watch=watch)
+    assert slow_story(road) == unwatched
+    assert set(road.dropped) == {"observer_error"}
+    assert [seen.closed for seen in watches] == [[Outcome.OK]]
+    assert road.traffic.in_flight == 0
+
+
+def test_a_watch_that_throws_when_a_connection_opens_is_not_felt() -> None:
+    """The one hook that is called from a task: it must neither kill the task nor the request."""
+
+    async def script(visit: Visit) -> None:
+        await visit.request()
+        visit.send(OK)
+        await visit.flush()
+
+    async def story() -> None:
+        async with (
+            Origin(script).listening() as origin,
+            running(origin.port, watch=lambda _head: Throwing("connected", cuts=False)) as relay,
+        ):
+            client = await RawClient.connect(relay.port)
+            client.send(POST)
+            assert await client.until(b"ok") == OK
+            await client.close()
+            assert relay.dropped == ["observer_error"]
+
+    play(story())
+
+
+def test_a_request_that_cannot_be_watched_is_served() -> None:
+    """Not even the making of a watch may cost a request."""
+
+    def watch(_head: RequestHead) -> Watch:
+        raise Broken
+
+    road = Road(watch=watch)
+    client = road.client()
+    client.send(POST)
+    road.engine.send(OK)
+
+    assert client.taken == OK
+    assert road.dropped == ["observer_error"]
+
+
+@pytest.mark.parametrize("when", ["upload", "connecting-engine-gone", "waiting", "interim", "streaming", "flushing"])
+@pytest.mark.parametrize("who", ["client", "client-reset", "engine", "engine-reset", "abandon", "both"])
+def test_every_end_at_every_stage_is_one_end(who: str, when: str) -> None:
+    """The table of who leaves when: one outcome, nothing in flight, the other side's connection gone or given back."""
+    road = Road(LIMITS)
+    client = road.client()
+    stages = {
+        "upload": [POST[:-2]],
+        "connecting-engine-gone": [POST[:-4]],
+        "waiting": [POST],
+        "interim": [POST, b"HTTP/1.1 103 Early Hints\r\n\r\n"],
+        "streaming": [POST, STREAM + b"5\r\nhello\r\n"],
+        "flushing": [POST, b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000],
+    }
+    sent, *answered = stages[when]
+    client.send(sent)
+    client.room = 0 if when == "flushing" else None
+    for answer in answered:
+        road.engine.send(answer)
+
+    engine = road.engine if road.pool.sockets else None
+    if who in ("client", "both"):
+        client.end()
+    if who == "client-reset":
+        client.lose(ConnectionResetError())
+    if who in ("engine", "both") and engine is not None:
+        engine.end()
+    if who == "engine-reset" and engine is not None:
+        engine.lose(ConnectionResetError())
+    if who == "abandon":
+        road.traffic.abandon()
+    client.take(None)
+    client.lose()
+
+    assert road.traffic.in_flight == 0
+    assert len(road.outcomes) == 1
+    assert engine is None or engine.lost or when == "flushing"
+
+
+class GoesAway(Exception):  # noqa: N818  the engine closes its side
+    pass
+
+
+async def streams(visit: Visit, choice: random.Random) -> None:
+    visit.send(STREAM)
+    for _ in range(choice.randrange(1, 8)):
+        visit.send(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        await visit.flush()
+        await asyncio.sleep(choice.choice([0, 0, 0.002]))
+
+
+async def completes(visit: Visit, choice: random.Random) -> None:
+    await streams(visit, choice)
+    visit.send(b"0\r\n\r\n")
+
+
+async def cuts(visit: Visit, choice: random.Random) -> None:
+    await streams(visit, choice)
+    raise GoesAway
+
+
+async def resets(visit: Visit, choice: random.Random) -> None:
+    await streams(visit, choice)
+    visit.reset()
+    raise GoesAway
+
+
+async def hangs(visit: Visit, _choice: random.Random) -> None:
+    await visit.until_left()
+    raise RelayLeftError
+
+
+async def ends_by_closing(visit: Visit, _choice: random.Random) -> None:
+    visit.send(b"HTTP/1.0 200 OK\r\n\r\nuntil close")
+    raise GoesAway
+
+
+async def goes_away(_visit: Visit, _choice: random.Random) -> None:
+    raise GoesAway
+
+
+def says(data: bytes) -> Callable[[Visit, random.Random], Awaitable[None]]:
+    async def say(visit: Visit, _choice: random.Random) -> None:
+        visit.send(data)
+
+    return say
+
+
+FAULTS = [
+    *(says(OK), says(OK), completes, cuts, resets, hangs, ends_by_closing, goes_away),
+    says(b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK),
+    says(b"\x16\x03\x01 this is no HTTP\r\n\r\n"),
+    says(b"HTTP/1.1 204 No Content\r\n\r\nbut here is some" + OK),
+]
+
+
+async def faulty(visit: Visit, choice: random.Random) -> None:
+    """An engine on a bad day."""
+    with suppress(GoesAway):
+        while True:
+            head = await visit.head()
+            if choice.random() < 0.1:
+                visit.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno")  # before it read the upload
+                raise GoesAway
+            await visit.reader.readexactly(int(head.rpartition(b": ")[2]))
+            await choice.choice(FAULTS)(visit, choice)
+
+
+async def hurried(port: int, choice: random.Random, number: int) -> None:
+    """A client that may leave at any time."""
+    client = await RawClient.connect(port)
+    body = b"b" * choice.choice([4, 4, 3000, 200_000])
+    leaves = choice.choice(["never", "never", "upload", "waiting", "streaming", "at-once"])
+    request = b"POST /%d HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (number, len(body), body)
+    if leaves == "at-once":
+        client.send(request[:30])
+    elif leaves == "upload":
+        client.send(request[:-2])
+        await asyncio.sleep(choice.choice([0, 0.002]))
+    else:
+        client.send(request)
+        await asyncio.sleep(0)
+        if leaves != "waiting":
+            try:
+                async with asyncio.timeout(0.02 if leaves == "streaming" else 0.1):
+                    await client.until(b"\r\n\r\n")
+                    await client.rest()
+            except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+                pass
+    client.leave()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
+    """Clients leave, engines refuse, hang, cut, lie and answer early, all at once: each request one outcome, nothing left.
+
+    (What must hold afterwards is checked by `running` as it ends.)
+    """
+
+    async def story() -> None:
+        choice = random.Random(seed)
+        numbers = itertools.count()
+
+        async def script(visit: Visit) -> None:
+            await faulty(visit, choice)
+
+        origin = Origin(script)
+        async with origin.listening(), running(origin.port, max_in_flight=8, first_byte_timeout_seconds=0.2) as relay:
+            for _ in range(6):
+                await asyncio.gather(*(hurried(relay.port, choice, next(numbers)) for _ in range(40)))
+            refused = Origin(script)
+            async with refused.listening():
+                pass
+            relay.pool.port = refused.port  # nobody listens there any more
+            await asyncio.gather(*(hurried(relay.port, choice, next(numbers)) for _ in range(10)))
+            await relay.settled()
+            outcomes = {end[0] for end in relay.ends}
+            assert len(relay.ends) == len(relay.watches)
+            assert len(outcomes) > 3, "a mixture, not one fault"
+            for head in set(origin.heads):
+                assert origin.heads.count(head) == 1, "a POST was sent twice"
+
+    play(story())

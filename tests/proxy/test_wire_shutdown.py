@@ -1,0 +1,157 @@
+"""SIGTERM, on the real process: not ready at once, serving for the lame duck, finishing streams, cutting what outlives the grace.
+
+Order is proven by events, not by clocks: each step is asked for after the one before it has been seen to take effect.
+"""
+
+import asyncio
+import signal
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from tests.support.origin import Origin, Visit
+from tests.support.proxy import RawClient, play
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+GET = b"GET /anything HTTP/1.1\r\nHost: pod\r\n\r\n"
+ASK = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b"
+CONFIG = """\
+shutdown:
+  lame_duck_seconds: %s
+  grace_seconds: %s
+"""
+
+
+def ask(which: bytes) -> bytes:
+    body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"%b"}]}' % which
+    return ASK % (len(body), body)
+
+
+class Engine:
+    """Streams one event at once and the rest when told to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.left = 0
+
+    async def __call__(self, visit: Visit) -> None:
+        while True:
+            head, _ = await visit.request()
+            if not head.startswith(b"POST"):
+                visit.send(OK)
+                continue
+            visit.send(STREAM + b"9\r\ndata: 1\n\n\r\n")
+            waiting = asyncio.create_task(self.go_on.wait())
+            gone = asyncio.create_task(visit.reader.read(1))
+            await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if gone.done():
+                self.left += 1
+                return
+            gone.cancel()
+            visit.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+            await visit.flush()
+            return
+
+
+async def page(sidecar: SidecarProcess, path: str) -> tuple[int, str]:
+    def look() -> tuple[int, str]:
+        try:
+            return 200, sidecar.page(path)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    return await asyncio.to_thread(look)
+
+
+async def until_not_ready(sidecar: SidecarProcess) -> None:
+    while (await page(sidecar, "/-/ready"))[0] == 200:  # noqa: ASYNC110  another process's state
+        await asyncio.sleep(0.01)
+
+
+def config(folder: Path, lame_duck_seconds: float, grace_seconds: float) -> str:
+    file = folder / "sidecar.yml"
+    file.write_text(CONFIG % (lame_duck_seconds, grace_seconds))
+    return f"--config.file={file}"
+
+
+@pytest.mark.timeout(60)
+def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path) -> None:
+    """The ordinary rollout: nothing is lost, /metrics answers to the end, and the exit is clean."""
+
+    async def story() -> None:
+        engine = Engine()
+        async with Origin(engine).listening() as origin:
+            manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 3, 30)])
+            sidecar = await asyncio.to_thread(manager.__enter__)
+            try:
+                streaming = await RawClient.connect(sidecar.port)
+                streaming.send(ask(b"first"))
+                await streaming.until(b"data: 1\n\n\r\n")
+                kept = await RawClient.connect(sidecar.port)
+                kept.send(GET)
+                assert b"Connection: close" not in await kept.until(b"ok")
+
+                sidecar.process.send_signal(signal.SIGTERM)
+                await until_not_ready(sidecar)
+                late = await RawClient.connect(sidecar.port)
+                late.send(GET)
+                answer, _ = await late.rest()
+                assert answer == OK.replace(b"\r\n\r\nok", b"\r\nConnection: close\r\n\r\nok")
+                assert await kept.rest() == (b"", False)
+
+                while b"draining" not in await asyncio.to_thread(sidecar.log.read_bytes):  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.02)
+                with pytest.raises(ConnectionRefusedError):
+                    await RawClient.connect(sidecar.port)
+                status, metrics = await page(sidecar, "/metrics")
+                assert status == 200
+                assert "llm_sidecar_draining 1" in metrics
+
+                engine.go_on.set()
+                rest, reset = await streaming.rest()
+                assert rest.endswith(b"data: 2\n\n\r\n0\r\n\r\n")
+                assert not reset
+                assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
+                assert [line["outcome"] for line in sidecar.log_lines("request")] == ["ok"]
+                for client in (streaming, kept, late):
+                    await client.close()
+            finally:
+                await asyncio.to_thread(manager.__exit__, None, None, None)
+
+    play(story())
+
+
+@pytest.mark.timeout(60)
+def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
+    """A stream is cut in mid-message, the engine is told, the outcome is ours, and the exit is clean all the same."""
+
+    async def story() -> None:
+        engine = Engine()
+        async with Origin(engine).listening() as origin:
+            manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 0, 0.5)])
+            sidecar = await asyncio.to_thread(manager.__enter__)
+            try:
+                streaming = await RawClient.connect(sidecar.port)
+                streaming.send(ask(b"first"))
+                await streaming.until(b"data: 1\n\n\r\n")
+
+                sidecar.process.send_signal(signal.SIGTERM)
+                rest, _ = await streaming.rest()
+                assert rest == b""
+                status, metrics = await page(sidecar, "/metrics")
+                assert status == 200
+                assert 'outcome="sidecar_error"' in metrics
+                assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
+                assert engine.left == 1
+                assert [line["outcome"] for line in sidecar.log_lines("request")] == ["sidecar_error"]
+                await streaming.close()
+            finally:
+                await asyncio.to_thread(manager.__exit__, None, None, None)
+
+    play(story())
