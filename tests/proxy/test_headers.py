@@ -1,0 +1,135 @@
+"""The rules of a gateway, as pure functions: what crosses the hop, and how a message is framed."""
+
+import pytest
+
+from sidecar.proxy.headers import (
+    Framing,
+    RequestHead,
+    ResponseHead,
+    end_to_end,
+    read_response_framing,
+    request_bytes,
+    response_bytes,
+    tokens_of,
+    values_of,
+)
+
+
+def request(
+    fields: list[tuple[bytes, bytes]], *, framing: Framing = Framing.NONE, websocket: bool = False
+) -> RequestHead:
+    return RequestHead(b"POST", b"/x", "1.1", fields, True, 0.0, framing=framing, websocket=websocket)
+
+
+def test_fields_for_this_hop_stay_here_and_the_others_keep_order_case_and_duplicates() -> None:
+    """RFC 9110 7.6.1: Connection, what it names, and the classic ones."""
+    fields = [
+        (b"X-One", b"1"),
+        (b"connection", b"Keep-Alive, x-hop"),
+        (b"x-one", b"2"),
+        (b"X-HOP", b"3"),
+        (b"Keep-Alive", b"timeout=5"),
+        (b"TE", b"trailers"),
+        (b"Trailer", b"X-Sum"),
+        (b"Upgrade", b"h2c"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Proxy-Connection", b"close"),
+        (b"X-One", b"1"),
+    ]
+
+    assert end_to_end(fields) == [(b"X-One", b"1"), (b"x-one", b"2"), (b"X-One", b"1")]
+
+
+def test_an_answer_cannot_hide_its_own_length_behind_connection() -> None:
+    """Requests that try are refused; of a response the field is kept."""
+    fields = [(b"Connection", b"content-length, set-cookie"), (b"Content-Length", b"2"), (b"Set-Cookie", b"a")]
+
+    assert end_to_end(fields) == [(b"Content-Length", b"2")]
+
+
+def test_lists_are_read_over_all_their_lines() -> None:
+    """Members in lower case, empty ones left out (RFC 9110 5.6.1)."""
+    fields = [(b"Connection", b"Close , ,X-a"), (b"CONNECTION", b"upgrade")]
+
+    assert tokens_of(fields, b"connection") == [b"close", b"x-a", b"upgrade"]
+    assert values_of(fields, b"connection") == [b"Close , ,X-a", b"upgrade"]
+
+
+def test_a_request_is_forwarded_as_it_came() -> None:
+    """Less what was for us; a request without Host gets the engine's."""
+    with_host = request([(b"host", b"pod"), (b"Expect", b"100-continue"), (b"Content-Length", b"2")])
+    without = request([(b"X", b"y")], framing=Framing.CHUNKED)
+
+    assert request_bytes(with_host, engine_authority=b"e:1") == (
+        b"POST /x HTTP/1.1\r\nhost: pod\r\nContent-Length: 2\r\n\r\n"
+    )
+    assert request_bytes(without, engine_authority=b"e:1", via=b"1.1 sidecar") == (
+        b"POST /x HTTP/1.1\r\nHost: e:1\r\nX: y\r\nTransfer-Encoding: chunked\r\nVia: 1.1 sidecar\r\n\r\n"
+    )
+
+
+def test_a_spliced_request_states_its_new_length_and_asks_for_plain_text() -> None:
+    """In the place and the case of the old one; the client's own Accept-Encoding is replaced."""
+    head = request([(b"Host", b"pod"), (b"content-LENGTH", b"2"), (b"accept-encoding", b"gzip"), (b"X", b"y")])
+
+    assert request_bytes(head, engine_authority=b"e:1", content_length=40, identity=True) == (
+        b"POST /x HTTP/1.1\r\nHost: pod\r\ncontent-LENGTH: 40\r\nX: y\r\nAccept-Encoding: identity\r\n\r\n"
+    )
+
+
+def test_a_websocket_request_asks_the_engine_in_our_own_words() -> None:
+    """Connection is per hop, so ours is written anew."""
+    head = request(
+        [(b"Host", b"pod"), (b"Connection", b"keep-alive, Upgrade"), (b"Upgrade", b"websocket")], websocket=True
+    )
+
+    assert request_bytes(head, engine_authority=b"e:1") == (
+        b"POST /x HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    )
+
+
+def test_an_answer_keeps_the_engines_status_reason_and_fields() -> None:
+    """Framed for this client, whatever it was framed like for us."""
+    head = ResponseHead(299, b"Fine, \xe9", [(b"Set-Cookie", b"a"), (b"set-cookie", b"b")], Framing.CHUNKED)
+    cookies = b"HTTP/1.1 299 Fine, \xe9\r\nSet-Cookie: a\r\nset-cookie: b\r\n"
+
+    assert response_bytes(head, Framing.CHUNKED, close=False) == cookies + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert response_bytes(head, Framing.UNTIL_CLOSE, close=True) == cookies + b"Connection: close\r\n\r\n"
+    assert response_bytes(head, Framing.LENGTH, close=False, keep_alive=True) == (
+        cookies + b"Connection: keep-alive\r\n\r\n"
+    )
+
+
+LENGTH = [(b"Content-Length", b"5")]
+CHUNKED = [(b"transfer-encoding", b"Chunked")]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "fields", "framing"),
+    [
+        (b"GET", 200, LENGTH, (Framing.LENGTH, 5)),
+        (b"GET", 200, CHUNKED, (Framing.CHUNKED, 0)),
+        (b"GET", 200, [], (Framing.UNTIL_CLOSE, 0)),
+        (b"HEAD", 200, LENGTH, (Framing.NONE, 0)),
+        (b"HEAD", 200, CHUNKED, (Framing.NONE, 0)),
+        (b"GET", 204, LENGTH, (Framing.NONE, 0)),
+        (b"GET", 304, LENGTH, (Framing.NONE, 0)),
+        (b"GET", 103, [], (Framing.NONE, 0)),
+        (b"GET", 103, LENGTH, None),
+        (b"GET", 101, CHUNKED, None),
+        (b"GET", 99, LENGTH, None),
+        (b"GET", 200, LENGTH + CHUNKED, None),
+        (b"GET", 200, LENGTH + LENGTH, None),
+        (b"GET", 200, [(b"Content-Length", b"5, 5")], None),
+        (b"GET", 200, [(b"Content-Length", b"-5")], None),
+        (b"GET", 200, [(b"Content-Length", b"")], None),
+        (b"GET", 200, [(b"Content-Length", b"9" * 19)], None),
+        (b"GET", 200, [(b"Transfer-Encoding", b"gzip, chunked")], None),
+        (b"GET", 200, [(b"Transfer-Encoding", b"identity")], None),
+    ],
+)
+def test_where_a_body_ends(
+    method: bytes, status: int, fields: list[tuple[bytes, bytes]], framing: tuple[Framing, int] | None
+) -> None:
+    """RFC 9112 6.3; None where an answer cannot be trusted to end where it says."""
+    assert read_response_framing(method, status, fields) == framing
