@@ -61,9 +61,12 @@ class EnginePool:
         """Open a connection. Raises OSError; the caller sets the time limit."""
         loop = asyncio.get_running_loop()
         sock = await self._connected_socket(loop)
+        connection = EngineConnection(self)
         try:
-            _, connection = await loop.create_connection(lambda: EngineConnection(self), sock=sock)
+            await loop.create_connection(lambda: connection, sock=sock)
         except BaseException:
+            # Cancelled in the turn in which the connection came, uvloop has told of its beginning and never tells of its end.
+            self._open.discard(connection)
             sock.close()
             raise
         connection.socket = sock

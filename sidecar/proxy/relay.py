@@ -101,6 +101,9 @@ class Exchange:
         except OSError:
             self._connecting = None
             self.fail(Failure.ENGINE_REFUSED, self.traffic.clock())
+        except Exception:  # noqa: BLE001  nobody awaits this task: what nobody thought of must end the request all the same
+            self._connecting = None
+            self.fail(Failure.INTERNAL, self.traffic.clock())
         else:
             self._connecting = None
             if self._ended:

@@ -158,6 +158,22 @@ def test_a_watch_that_throws_when_a_connection_opens_is_not_felt() -> None:
     play(story())
 
 
+def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
+    """Connecting runs in a task of its own: an exception that is no OSError must not leave the client without an answer."""
+
+    async def story() -> None:
+        async with running(1) as relay:
+            relay.pool.host = "x" * 64  # too long a label for a host name: UnicodeError
+            client = await RawClient.connect(relay.port)
+            client.send(POST)
+            answer, _ = await client.rest()
+            assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+            await client.close()
+            assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
+
+    play(story())
+
+
 def test_a_request_that_cannot_be_watched_is_served() -> None:
     """Not even the making of a watch may cost a request."""
 

@@ -63,6 +63,39 @@ def test_a_connection_that_is_closing_or_has_spoken_is_not_taken(happens: Callab
     assert take_after(happens) is None
 
 
+class Connected(EnginePool):
+    """Its sockets are connected already, so that what is left of `connect` takes a known number of turns of the loop."""
+
+    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+        del loop
+        ours, self.engine = socket.socketpair()
+        return ours
+
+
+def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
+    """The client left in the very turn of the loop in which the connection came: at no turn may it be forgotten half open."""
+
+    async def story() -> list[tuple[int, bytes]]:
+        left = []
+        for turns in range(6):
+            pool = Connected("x", 1, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
+            connecting = asyncio.create_task(pool.connect())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
+            if not connecting.cancelled():
+                connecting.result().abort()
+            for _ in range(4):
+                await asyncio.sleep(0)
+            if hasattr(pool, "engine"):
+                with pool.engine as engine:
+                    left.append((pool.open_connections, engine.recv(1)))
+        return left
+
+    assert set(uvloop.run(story())) == {(0, b"")}
+
+
 def test_the_newest_idle_connection_is_taken_first() -> None:
     """The older ones may then age and go: a burst's connections do not live for ever."""
     road = Road()
