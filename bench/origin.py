@@ -55,7 +55,7 @@ def question(prompt: str) -> bytes:
 
 
 class OriginConnection(asyncio.Protocol):
-    """One connection of the origin. Its owner may watch it: `on_request` when a head has come, `on_lost` when it is gone."""
+    """One connection of the origin. `lost` is done once it is gone, with that instant."""
 
     def __init__(self, origin: "Origin") -> None:
         self._origin = origin
@@ -64,6 +64,7 @@ class OriginConnection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.writing = True
         self._include_usage = False
+        self.lost: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -73,7 +74,7 @@ class OriginConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.transport = None
-        self._origin.on_lost()
+        self.lost.set_result(time.monotonic())
 
     def pause_writing(self) -> None:
         self.writing = False
@@ -87,7 +88,7 @@ class OriginConnection(asyncio.Protocol):
             _, stated, rest = self._pending[:end].lower().partition(b"content-length:")
             length = int(rest.split(b"\r\n", 1)[0]) if stated else 0
             if len(self._pending) < end + 4 + length:
-                self._origin.on_upload()
+                self._origin.on_request(self)
                 return
             request, self._pending = self._pending[: end + 4 + length], self._pending[end + 4 + length :]
             self._answer(request)
@@ -103,11 +104,11 @@ class OriginConnection(asyncio.Protocol):
         prompt = request.partition(b'"prompt":"')[2].partition(b'"')[0].decode()
         words = prompt.split()
         self._include_usage = b'"include_usage":true' in request
+        self._origin.on_request(self)
         if words[:1] == ["silence"]:
-            self._origin.on_request()
-        elif words[:1] == ["head"]:
+            return
+        if words[:1] == ["head"]:
             self.transport.write(STREAM + chunk(b": prefilling\n\n"))
-            self._origin.on_request()
         elif words[:1] == ["flood"]:
             self.transport.write(STREAM)
             self._flood()
@@ -136,24 +137,16 @@ class OriginConnection(asyncio.Protocol):
 
 
 class Origin:
-    """The listener; the three hooks are for whoever measures."""
+    """The listener; the hook is for whoever measures."""
 
     def __init__(self) -> None:
         self.port = 0
-        self.on_upload: Callable[[], None] = _nobody
-        """Part of a request has come."""
-        self.on_request: Callable[[], None] = _nobody
-        """A request has come that is left without an answer, or with its head alone."""
-        self.on_lost: Callable[[], None] = _nobody
-        """A connection is gone."""
+        self.on_request: Callable[[OriginConnection], None] = lambda _connection: None
+        """A POST has come on this connection, or a part of one that is larger than a read."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-
-def _nobody() -> None:
-    """Nobody wants to know."""
 
 
 @asynccontextmanager
