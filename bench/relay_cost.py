@@ -1,0 +1,206 @@
+"""CPU that a proxy process spends on each streamed event and on each one-token request, beside a peer in the same run.
+
+Paced load: streams of 230-byte events, one token each, 50 a second, their starts spread over one gap; the proxy process is
+pinned to one core, origin and clients (this process) to another. CPU is what the kernel charged to the proxy's threads
+(/proc/PID/task/*/schedstat, nanoseconds), over the middle of the run. The peer is nginx, which measures nothing: where it is
+not installed the table has only us. Linux only.
+Run: `.venv/bin/python -m bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`.
+"""
+
+import argparse
+import asyncio
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import uvloop
+
+from bench.origin import EVENT_BYTES, Origin, Reader, running_origin
+from tests.support.sidecar_process import running_sidecar
+
+
+EVENTS_A_SECOND = 50
+SETTLE_SECONDS = 1.5
+REQUEST_CLIENTS = 8
+NGINX_CONFIG = """\
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; keepalive_requests 1000000;
+  client_body_temp_path {folder}; proxy_temp_path {folder};
+  fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  upstream engine {{ server 127.0.0.1:{engine}; keepalive 512; keepalive_requests 1000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://engine; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_request_buffering off;
+    }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that runs: where it listens, and the process whose CPU counts."""
+
+    name: str
+    port: int
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """CPU charged so far to all threads of the process."""
+        stats = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return sum(int(stat.read_text().split()[0]) for stat in stats) / 1e9
+
+    def resident_mb(self) -> float:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024
+
+
+@contextmanager
+def nginx(engine_port: int, folder: Path) -> Iterator[Proxy | None]:
+    """An nginx without buffering, or None where there is none."""
+    program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        yield None
+        return
+    port = engine_port + 1 if engine_port < 65_000 else engine_port - 1
+    config = folder / "nginx.conf"
+    config.write_text(NGINX_CONFIG.format(folder=folder, engine=engine_port, port=port))
+    master = subprocess.Popen([program, "-c", str(config), "-p", str(folder)], stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(0.5)
+        children = Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()
+        yield Proxy("nginx, buffering off", port, int(children[0])) if children else None
+    finally:
+        master.terminate()
+        master.wait(timeout=10)
+
+
+def pin(pid: int, core: int) -> None:
+    """All threads of a process onto one core, as far as this machine has it."""
+    cores = sorted(os.sched_getaffinity(0))
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {cores[core % len(cores)]})
+
+
+async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
+    """CPU microseconds per event of so many streams at once."""
+    gap_seconds = 1 / EVENTS_A_SECOND
+    events = int((seconds + 2 * SETTLE_SECONDS) * EVENTS_A_SECOND) + 50
+    readers = [await Reader.open(proxy.port) for _ in range(streams)]
+    asking = []
+    for reader in readers:
+        asking.append(asyncio.ensure_future(reader.ask(f"{events} events {gap_seconds} seconds")))
+        await asyncio.sleep(gap_seconds / streams)
+    await asyncio.sleep(SETTLE_SECONDS)
+    before, cpu = sum(reader.events for reader in readers), proxy.cpu_seconds()
+    await asyncio.sleep(seconds)
+    after, spent = sum(reader.events for reader in readers), proxy.cpu_seconds() - cpu
+    for reader, task in zip(readers, asking, strict=True):
+        assert reader.transport is not None
+        reader.transport.abort()
+        task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    return spent / (after - before) * 1e6
+
+
+async def request_cost(proxy: Proxy, seconds: float) -> float:
+    """CPU microseconds per one-token request, eight clients one after the other."""
+    readers = [await Reader.open(proxy.port) for _ in range(REQUEST_CLIENTS)]
+    until = time.monotonic() + seconds
+    asked = 0
+
+    async def client(reader: Reader) -> None:
+        nonlocal asked
+        while time.monotonic() < until:
+            await reader.ask("1 events 0 seconds")
+            asked += 1
+
+    for reader in readers:
+        await reader.ask("1 events 0 seconds")
+    cpu = proxy.cpu_seconds()
+    await asyncio.gather(*(client(reader) for reader in readers))
+    spent = proxy.cpu_seconds() - cpu
+    for reader in readers:
+        assert reader.transport is not None
+        reader.transport.abort()
+    return spent / asked * 1e6
+
+
+async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds: int) -> list[str]:
+    """The table's lines: each figure the median over rounds, in which the proxies take turns."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(rounds):
+        for proxy in proxies:
+            for count in streams:
+                cost = await streaming_cost(proxy, count, seconds)
+                found.setdefault((proxy.name, f"us an event, {count} streams"), []).append(cost)
+            found.setdefault((proxy.name, "us a one-token request"), []).append(await request_cost(proxy, seconds / 2))
+    columns = list(dict.fromkeys(column for _, column in found))
+    lines = [f"| proxy | {' | '.join(columns)} | RSS MB |", "|---" * (len(columns) + 2) + "|"]
+    for proxy in proxies:
+        cells = []
+        for column in columns:
+            values = found[proxy.name, column]
+            first = median(found[proxies[0].name, column])
+            ratio = "" if proxy is proxies[0] else f", x {median(values) / first:.2f}"
+            cells.append(f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f}{ratio})")
+        lines.append(f"| {proxy.name} | {' | '.join(cells)} | {proxy.resident_mb():.0f} |")
+    return lines
+
+
+async def measured(folder: Path, streams: list[int], seconds: float, rounds: int) -> list[str]:
+    """Everything, with the proxies running."""
+    with ExitStack() as stack:
+        async with running_origin() as origin:
+            proxies = await _proxies(stack, origin, folder)
+            pin(os.getpid(), 1)
+            for proxy in proxies:
+                pin(proxy.pid, 0)
+            return await costs(proxies, streams, seconds, rounds)
+
+
+async def _proxies(stack: ExitStack, origin: Origin, folder: Path) -> list[Proxy]:
+    peer = stack.enter_context(nginx(origin.port, folder))
+    running = running_sidecar(origin.url, folder, flags=["--log.level=info"])
+    # In a thread: the origin answers the sidecar's questions in this loop.
+    sidecar = await asyncio.to_thread(stack.enter_context, running)
+    ours = Proxy("this sidecar, everything measured", sidecar.port, sidecar.process.pid)
+    return [ours] if peer is None else [peer, ours]
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--streams", type=int, nargs="+", default=[100, 300])
+    options.add_argument("--seconds", type=float, default=8.0)
+    options.add_argument("--rounds", type=int, default=3)
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        lines = uvloop.run(measured(Path(folder), chosen.streams, chosen.seconds, chosen.rounds))
+    print("\n".join(lines))
+    if len(lines) == 3:
+        print(
+            "\nno peer: nginx is not installed (Debian: apt-get install nginx-light), so there is nothing to compare with"
+        )
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(
+        f"\n{EVENT_BYTES}-byte events, {EVENTS_A_SECOND} a second a stream; medians of {chosen.rounds} rounds (lowest to highest)"
+    )
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
