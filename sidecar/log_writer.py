@@ -11,6 +11,9 @@ from typing import BinaryIO
 
 _MOST_LINES = 10_000
 """About 10 MB of the longest lines: a stall of some seconds at full load is bridged."""
+_GATHER_SECONDS = 0.02
+"""After the first line others are waited for, so that a busy loop wakes this thread fifty times a second and not at each request: a
+wake-up and the fight for the interpreter that follows cost the loop more than the line itself."""
 
 
 class LineWriter:
@@ -22,6 +25,7 @@ class LineWriter:
         self._lines: deque[bytes] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._hurry = 0
         self._writing = False
         self.dropped = 0
         """Lines that were not written, because the queue was full or the file refused them."""
@@ -35,12 +39,18 @@ class LineWriter:
                 self.dropped += 1
                 return
             self._lines.append(line)
-            self._wake.notify_all()
+            if len(self._lines) == 1:
+                self._wake.notify_all()
 
     def flush(self, timeout_seconds: float = 2.0) -> bool:
         """Wait until all that was queued is written; False if that takes longer (the reader stalls)."""
         with self._wake:
-            return self._wake.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
+            self._hurry += 1
+            self._wake.notify_all()
+            try:
+                return self._wake.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
+            finally:
+                self._hurry -= 1
 
     def close(self, timeout_seconds: float = 2.0) -> None:
         """Write what is queued, within the timeout, and end the thread. The file stays open: it is not ours."""
@@ -55,6 +65,7 @@ class LineWriter:
                 self._writing = False
                 self._wake.notify_all()
                 self._wake.wait_for(lambda: self._lines or self._closing)
+                self._wake.wait_for(lambda: self._hurry or self._closing, _GATHER_SECONDS)
                 if not self._lines:
                     return
                 batch = list(self._lines)
