@@ -3,6 +3,8 @@
 import pytest
 
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import ResponseHead
+from sidecar.proxy.watching import Unwatched
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 
@@ -226,3 +228,23 @@ def test_interim_answers_go_on_to_http_1_1_only() -> None:
 
     assert early + OK == new.taken
     assert old.taken == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+
+def test_trailers_of_an_answer_are_dropped_and_never_become_part_of_its_head() -> None:
+    """They come through the same callback as the head's fields; whoever kept the head must not find them in it later."""
+    heads: list[ResponseHead] = []
+
+    class Keeping(Unwatched):
+        def head(self, at: float, head: ResponseHead) -> None:
+            del at
+            heads.append(head)
+
+    road = Road(watch=lambda _head: Keeping())
+    client = road.client()
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+
+    client.send(GET)
+    road.engine.send(chunked + b"Set-Cookie: a\r\n\r\n")
+
+    assert client.taken == chunked + b"\r\n"
+    assert [head.fields for head in heads] == [[(b"Transfer-Encoding", b"chunked")]]
