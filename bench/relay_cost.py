@@ -12,6 +12,7 @@ import asyncio
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -75,7 +76,8 @@ def nginx(engine_port: int, folder: Path) -> Iterator[Proxy | None]:
     if program is None:
         yield None
         return
-    port = engine_port + 1 if engine_port < 65_000 else engine_port - 1
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     config = folder / "nginx.conf"
     config.write_text(NGINX_CONFIG.format(folder=folder, engine=engine_port, port=port))
     master = subprocess.Popen([program, "-c", str(config), "-p", str(folder)], stderr=subprocess.DEVNULL)
