@@ -261,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def answer(self, failure: Failure, *, bodyless: bool, upload_complete: bool) -> None:
-        """Answer in the engine's place. The connection goes on only if the request had been read whole and the engine is not to blame."""
+        """Answer in the engine's place, and close: at once if the request had been read whole, else after its rest."""
         self.exchange = None
         self.write(error_response(failure, close=True, bodyless=bodyless))
         if upload_complete:
