@@ -1,0 +1,85 @@
+"""The protobuf wire format (protobuf.dev/programming-guides/encoding), field by field, over bytes that nobody has vouched for. Pure.
+
+It knows varints, lengths and fixed sizes; what a field means is its reader's business, and a field that is stepped over is not
+entered. It counts: for one span, and for the request.
+"""
+
+from collections.abc import Iterator
+
+from sidecar.otlp.limits import MAX_FIELDS, MAX_SPAN_FIELDS, MalformedError
+
+
+Body = bytes | bytearray
+VARINT, I64, LEN, I32 = 0, 1, 2, 5
+
+
+class Fields:
+    """Reads fields, and counts them: for one span, and for the request."""
+
+    __slots__ = ("body", "left", "left_in_span")
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.left = MAX_FIELDS
+        self.left_in_span = MAX_SPAN_FIELDS
+
+    def between(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Each field as its tag (number and wire type as on the wire), and for lengths and fixed sizes from where to where.
+
+        For a varint the last two are its value and 0. The first is where the field begins. Raises MalformedError, also
+        for groups, which proto3 does not have.
+        """
+        body = self.body
+        while at < end:
+            began = at
+            tag = body[at]
+            if 8 <= tag < 0x80:
+                at += 1
+            else:
+                tag, at = self._long_tag(at, end)
+            kind = tag & 7
+            self.left -= 1
+            self.left_in_span -= 1
+            if kind == LEN:
+                size = body[at] if at < end else 0x80
+                if size < 0x80:
+                    at += 1
+                else:
+                    size, at = self._varint(at, end)
+                if size > end - at:
+                    raise MalformedError("a field is longer than what holds it")
+                yield tag, began, at, at + size
+                at += size
+            elif kind == VARINT:
+                value, at = self._varint(at, end)
+                yield tag, began, value, 0
+            elif kind in (I64, I32):
+                size = 8 if kind == I64 else 4
+                if size > end - at:
+                    raise MalformedError("a field is longer than what holds it")
+                yield tag, began, at, at + size
+                at += size
+            else:
+                raise MalformedError("a field has a wire type that proto3 does not have")
+
+    def _long_tag(self, at: int, end: int) -> tuple[int, int]:
+        tag, at = self._varint(at, end)
+        if not 8 <= tag < 1 << 32:
+            raise MalformedError("a field number is out of range")
+        return tag, at
+
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
+        """A value below 2**64, and where it ended. Raises MalformedError."""
+        value = shift = 0
+        while at < end:
+            byte = self.body[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >= 1 << 64:
+                    raise MalformedError("a varint is longer than 64 bits")
+                return value, at
+            shift += 7
+            if shift > 63:
+                raise MalformedError("a varint is longer than 64 bits")
+        raise MalformedError("a varint has no end")

@@ -1,0 +1,163 @@
+"""The user's own collector gets what the user's own tracing had sampled, so that taking the engine's spans costs them nothing.
+
+A client that had sampled its trace would find the engine's spans under its own; but the engine sends them here, and its
+parent is a span that the sidecar minted and that nobody exports. So a span of such a trace is sent on (OTLP/HTTP,
+protobuf), hung under the client's span again, and every other byte as it came. A trace that its client had not sampled was
+sampled for our sake only, and never leaves. It knows what was minted and which traces are sampled; it refuses to wait: what
+the collector does not take in time is dropped and counted.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Container, Mapping
+
+import aiohttp
+
+from sidecar.classify.trace import Minted
+from sidecar.otlp.answers import message
+from sidecar.otlp.fields import LEN, Fields
+from sidecar.otlp.received import ReceivedSpan, Surroundings
+
+
+MAX_WAITING_SPANS = 4096
+MAX_WAITING_BYTES = 8 << 20
+"""Each span counted with its resource, although neighbours share it."""
+BATCH_SPANS = 512
+BATCH_BYTES = 1 << 20
+GATHER_SECONDS = 1.0
+TIMEOUT_SECONDS = 10.0
+WAITS_SECONDS = (0.0, 1.0, 4.0)
+"""Before each attempt: a collector that restarts is back after a few seconds."""
+AT_END_SECONDS = 1.0
+_AGAIN = frozenset({429, 502, 503, 504})
+"""What may be sent once more (OTLP 1.x, "Retryable Response Codes")."""
+_PARENT = 4 << 3 | LEN
+
+Waiting = tuple[Surroundings, bytes]
+
+
+class Forward:
+    """A bounded queue of spans and the task that empties it. `minted`: span id to what was minted; `sampled`: trace ids.
+
+    `sent` and `dropped` are told how many.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        minted: Mapping[str, Minted],
+        sampled: Container[str],
+        sent: Callable[[int], None],
+        dropped: Callable[[int], None],
+    ) -> None:
+        self._url = url
+        self._minted = minted
+        self._sampled = sampled
+        self._sent = sent
+        self._dropped = dropped
+        self._waiting: deque[Waiting] = deque()
+        self._waiting_bytes = 0
+        self._some = asyncio.Event()
+
+    def offer(self, received: ReceivedSpan) -> None:
+        """Take a span whose client had sampled its trace; any other stays here."""
+        span = received.span
+        minted = self._minted.get(span.parent_span_id)
+        if minted is None:
+            if span.trace_id not in self._sampled:
+                return
+            parent = None
+        elif minted.client is None or not minted.client.sampled or minted.trace_id != span.trace_id:
+            return
+        else:
+            parent = minted.client.parent_id
+        around = received.around
+        if around is None or len(self._waiting) >= MAX_WAITING_SPANS:
+            self._dropped(1)
+            return
+        raw = received.raw if parent is None else with_parent(received.raw, parent)
+        size = len(raw) + len(around.resource) + len(around.scope)
+        if self._waiting_bytes + size > MAX_WAITING_BYTES:
+            self._dropped(1)
+            return
+        self._waiting.append((around, raw))
+        self._waiting_bytes += size
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send for ever. Cancel to stop: what waits is then tried once more, for a second."""
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            try:
+                while True:
+                    await self._some.wait()
+                    await asyncio.sleep(GATHER_SECONDS)
+                    while self._waiting:
+                        await self._send(session, self._batch())
+                    self._some.clear()
+            finally:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AT_END_SECONDS):
+                        while self._waiting:
+                            await self._send(session, self._batch(), waits=(0.0,))
+                self._dropped(len(self._waiting))
+                self._waiting.clear()
+
+    def _batch(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH_SPANS and size < BATCH_BYTES:
+            around, raw = self._waiting.popleft()
+            batch.append((around, raw))
+            size += len(raw) + len(around.resource) + len(around.scope)
+        self._waiting_bytes -= size
+        return batch
+
+    async def _send(
+        self, session: aiohttp.ClientSession, batch: list[Waiting], waits: tuple[float, ...] = WAITS_SECONDS
+    ) -> None:
+        body, taken = request_of(batch), False
+        try:
+            for wait in waits:
+                await asyncio.sleep(wait)
+                status = await self._post(session, body)
+                taken = status is not None and 200 <= status < 300
+                if status is not None and status not in _AGAIN:
+                    break
+        finally:
+            (self._sent if taken else self._dropped)(len(batch))
+
+    async def _post(self, session: aiohttp.ClientSession, body: bytes) -> int | None:
+        """The collector's status, or None where it did not answer."""
+        headers = {"Content-Type": "application/x-protobuf"}
+        try:
+            async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+                return answer.status
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+
+
+def with_parent(raw: bytes, parent_id: str) -> bytes:
+    """The fields of a Span with this parent, every other byte as it was. `raw` must be well-formed."""
+    out, copied = bytearray(), 0
+    for tag, began, _, end in Fields(raw).between(0, len(raw)):
+        if tag == _PARENT:
+            out += raw[copied:began]
+            copied = end
+    return bytes(out + raw[copied:] + message(4, bytes.fromhex(parent_id)))
+
+
+def request_of(batch: list[Waiting]) -> bytes:
+    """An ExportTraceServiceRequest; neighbours that came from the same scope stay together."""
+    out = bytearray()
+    at = 0
+    while at < len(batch):
+        around = batch[at][0]
+        scope = bytearray(around.scope)
+        while at < len(batch) and batch[at][0] == around:
+            scope += message(2, batch[at][1])
+            at += 1
+        out += message(1, around.resource + message(2, bytes(scope)))
+    return bytes(out)

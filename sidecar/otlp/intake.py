@@ -1,0 +1,127 @@
+"""One request of spans from its bytes to the engine's words, in slices: what HTTP and gRPC share.
+
+It knows the loop and a clock, since it must not hold the one for longer than a slice of the other. It decodes on the
+loop, and not in a thread: a thread that walks bytes in Python takes the interpreter's lock for 5 ms at a time, and every
+stream would wait that long; slices of half a millisecond with a rest after each leave the loop at least half of its time.
+One request is decoded at a time, two are held, a few wait; who comes after those is told to come again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Iterator
+
+from sidecar.engines.span import Span
+from sidecar.otlp import json_spans, protobuf
+from sidecar.otlp.inflation import Inflation
+from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
+from sidecar.otlp.received import ReceivedSpan
+
+
+SLICE_SECONDS = 0.0005
+REST_SECONDS = 0.001
+HELD_AT_ONCE = 2
+WAITING_AT_ONCE = 32
+READ_TIMEOUT_SECONDS = 10.0
+"""Exporters give up after 10 s by default: who sends more slowly than that sends to nobody."""
+
+
+class Intake:
+    """Takes requests. `sink`: told each span, says whether it is somebody's word; `forward`: told each well-formed one.
+
+    `count`: told how many spans were `taken`, `unknown`, `rejected`; `dropped`: a reason of DROP_REASONS and how many.
+    """
+
+    def __init__(
+        self,
+        sink: Callable[[Span], bool],
+        *,
+        clock: Callable[[], float],
+        count: Callable[[str, int], None],
+        dropped: Callable[[str, int], None],
+        forward: Callable[[ReceivedSpan], None] | None = None,
+    ) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._count = count
+        self._dropped = dropped
+        self._forward = forward
+        self._held = asyncio.Semaphore(HELD_AT_ONCE)
+        self._decoding = asyncio.Lock()
+        self._inside = 0
+        self._until = 0.0
+
+    async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False, json: bool = False) -> Tally:
+        """Hand on every span of the request. Raises RefusedError; what stood before the mistake has then been handed on."""
+        if self._inside >= HELD_AT_ONCE + WAITING_AT_ONCE:
+            self.refused()
+            raise BusyError("too many requests of spans at once")
+        self._inside += 1
+        tally = Tally()
+        try:
+            async with self._held:
+                body = await self._read(chunks, gzip=gzip)
+                async with self._decoding:
+                    await self._decode((json_spans if json else protobuf).spans(body, tally), tally)
+        except RefusedError:
+            self.refused()
+            raise
+        finally:
+            self._inside -= 1
+            self._report(tally)
+        return tally
+
+    def refused(self) -> None:
+        """Count a request that is not taken at all."""
+        self._dropped("span_request_refused", 1)
+
+    async def _read(self, chunks: AsyncIterable[bytes], *, gzip: bool) -> bytearray:
+        body = bytearray()
+        inflation = Inflation() if gzip else None
+        received = 0
+        self._until = self._clock() + SLICE_SECONDS
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_SECONDS):
+                async for chunk in chunks:
+                    received += len(chunk)
+                    if received > MAX_BODY_BYTES:
+                        raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
+                    for piece in (chunk,) if inflation is None else inflation.feed(chunk):
+                        body += piece
+                        await self._breathe()
+        except TimeoutError:
+            raise MalformedError("the body did not come in time") from None
+        if inflation is not None:
+            inflation.end()
+        return body
+
+    async def _decode(self, steps: Iterator[ReceivedSpan | None], tally: Tally) -> None:
+        self._until = self._clock() + SLICE_SECONDS
+        for received in steps:
+            if received is not None:
+                self._hand_on(received, tally)
+            await self._breathe()
+
+    async def _breathe(self) -> None:
+        """Let everybody else work, if the slice is used up."""
+        if self._clock() >= self._until:
+            await asyncio.sleep(REST_SECONDS)
+            self._until = self._clock() + SLICE_SECONDS
+
+    def _hand_on(self, received: ReceivedSpan, tally: Tally) -> None:
+        try:
+            if self._sink(received.span):
+                tally.taken += 1
+            else:
+                tally.unknown += 1
+            if self._forward is not None:
+                self._forward(received)
+        except Exception:  # noqa: BLE001  an engine's file that fails on one span must not lose the others
+            self._dropped("observer_error", 1)
+
+    def _report(self, tally: Tally) -> None:
+        for result, spans in (("taken", tally.taken), ("unknown", tally.unknown), ("rejected", tally.rejected)):
+            if spans:
+                self._count(result, spans)
+        if tally.unknown:
+            self._dropped("span_unknown", tally.unknown)
+        if tally.rejected:
+            self._dropped("span_rejected", tally.rejected)

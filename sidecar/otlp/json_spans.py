@@ -1,0 +1,246 @@
+"""The same request as OTLP/JSON (OTLP 1.x, "JSON Protobuf Encoding"): ids in hex, 64-bit integers as strings, keys in lowerCamelCase.
+
+No engine sends it by default; people with curl and JavaScript do. A JSON library would decode 16 MiB in one go, which
+stops the event loop for a tenth of a second, so the way to each span is walked over brackets and strings, `None` is
+yielded on the way, and only one span at a time (of bounded size) is given to the library. What is stepped over is checked
+for balance and nothing else. Pure; the spans are those that `protobuf.py` would give, less the bytes to send on.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from sidecar.engines.span import Span
+from sidecar.otlp.json_text import JsonText
+from sidecar.otlp.limits import (
+    MAX_ATTRIBUTES,
+    MAX_JSON_SPAN_BYTES,
+    MAX_KEY_BYTES,
+    MAX_NAME_BYTES,
+    MAX_SPANS,
+    MAX_VALUE_BYTES,
+    Tally,
+)
+from sidecar.otlp.received import ReceivedSpan
+
+
+Plain = str | int | float | bool
+_HEX = re.compile(r"[0-9a-fA-F]*\Z")
+_INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
+
+
+class _Value(msgspec.Struct, rename="camel"):
+    string_value: str | None = None
+    bool_value: bool | None = None
+    int_value: int | str | None = None
+    double_value: float | str | None = None
+
+
+class _Attribute(msgspec.Struct):
+    key: str = ""
+    value: _Value | None = None
+
+
+class _Named(msgspec.Struct):
+    name: str | None = ""
+
+
+class _Resource(msgspec.Struct):
+    attributes: list[_Attribute] | None = None
+
+
+class _Span(msgspec.Struct, rename="camel"):
+    trace_id: str | None = ""
+    span_id: str | None = ""
+    parent_span_id: str | None = ""
+    name: str | None = ""
+    start_time_unix_nano: int | str | None = 0
+    end_time_unix_nano: int | str | None = 0
+    attributes: list[_Attribute] | None = None
+
+
+_SPAN = msgspec.json.Decoder(_Span)
+_RESOURCE = msgspec.json.Decoder(_Resource)
+_SCOPE = msgspec.json.Decoder(_Named)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None]:
+    """Every well-formed span in order; None wherever a pause may be made. Raises MalformedError and TooLargeError."""
+    return _Walk(body, tally).request()
+
+
+class _Walk:
+    def __init__(self, body: bytes | bytearray, tally: Tally) -> None:
+        self._text = JsonText(body)
+        self._tally = tally
+        self._spans = 0
+
+    def request(self) -> Iterator[ReceivedSpan | None]:
+        for key in self._text.members():
+            if key is None:
+                yield None
+            elif key == b"resourceSpans":
+                for element in self._text.elements():
+                    if element is None:
+                        yield None
+                    else:
+                        yield from self._resource_spans()
+            else:
+                yield from self._text.skip()
+        self._text.end()
+
+    def _resource_spans(self) -> Iterator[ReceivedSpan | None]:
+        """What stands before its resource is read after it."""
+        service: str | None = None
+        before: list[int] = []
+        for key in self._text.members():
+            if key is None:
+                yield None
+            elif key == b"scopeSpans" and service is not None:
+                yield from self._scopes(service)
+            else:
+                start = self._text.at
+                yield from self._text.skip()
+                if key == b"resource":
+                    service = self._service(start, self._text.at)
+                elif key == b"scopeSpans":
+                    before.append(start)
+        end = self._text.at
+        for self._text.at in before:
+            yield from self._scopes(service or "")
+        self._text.at = end
+
+    def _scopes(self, service: str) -> Iterator[ReceivedSpan | None]:
+        for element in self._text.elements():
+            if element is None:
+                yield None
+            else:
+                yield from self._scope_spans(service)
+
+    def _scope_spans(self, service: str) -> Iterator[ReceivedSpan | None]:
+        scope: str | None = None
+        before: list[int] = []
+        for key in self._text.members():
+            if key is None:
+                yield None
+            elif key == b"spans" and scope is not None:
+                yield from self._spans_of(service, scope)
+            else:
+                start = self._text.at
+                yield from self._text.skip()
+                if key == b"scope":
+                    scope = self._scope(start, self._text.at)
+                elif key == b"spans":
+                    before.append(start)
+        end = self._text.at
+        for self._text.at in before:
+            yield from self._spans_of(service, scope or "")
+        self._text.at = end
+
+    def _spans_of(self, service: str, scope: str) -> Iterator[ReceivedSpan | None]:
+        for element in self._text.elements():
+            if element is None:
+                yield None
+                continue
+            start = self._text.at
+            yield from self._text.skip()
+            self._spans += 1
+            if self._spans > MAX_SPANS:
+                self._tally.reject(f"more than {MAX_SPANS} spans in one request")
+                continue
+            found = self._span(start, self._text.at, service, scope)
+            if isinstance(found, Span):
+                yield ReceivedSpan(found)
+            else:
+                self._tally.reject(found)
+
+    # --- what is read ------------------------------------------------------------------------------------------------
+
+    def _span(self, start: int, end: int, service: str, scope: str) -> Span | str:
+        """The span, or why it is rejected."""
+        if end - start > MAX_JSON_SPAN_BYTES:
+            return f"a span of more than {MAX_JSON_SPAN_BYTES} bytes of JSON"
+        try:
+            said = _SPAN.decode(self._text.body[start:end])
+        except _UNREADABLE:
+            return "a span that is not OTLP/JSON"
+        ids = _id(said.trace_id, 32), _id(said.span_id, 16), _id(said.parent_span_id, 16)
+        if None in ids:
+            return "a span with an id of the wrong length or alphabet"
+        trace_id, span_id, parent = (found or "" for found in ids)
+        if not trace_id or not span_id:
+            return "a span without a trace id or span id"
+        name = said.name or ""
+        if len(name.encode()) > MAX_NAME_BYTES:
+            return f"a span whose name is longer than {MAX_NAME_BYTES} bytes"
+        began, ended = _nanoseconds(said.start_time_unix_nano), _nanoseconds(said.end_time_unix_nano)
+        if began is None or ended is None:
+            return "a span with an instant that is none"
+        if len(said.attributes or ()) > MAX_ATTRIBUTES:
+            return f"a span with more than {MAX_ATTRIBUTES} attributes"
+        return Span(trace_id, span_id, parent, name, began, ended, _plain(said.attributes), scope, service)
+
+    def _service(self, start: int, end: int) -> str:
+        if end - start > MAX_JSON_SPAN_BYTES:
+            return ""
+        try:
+            said = _RESOURCE.decode(self._text.body[start:end])
+        except _UNREADABLE:
+            return ""
+        return str(_plain(said.attributes).get("service.name", ""))
+
+    def _scope(self, start: int, end: int) -> str:
+        if end - start > MAX_JSON_SPAN_BYTES:
+            return ""
+        try:
+            name = _SCOPE.decode(self._text.body[start:end]).name or ""
+        except _UNREADABLE:
+            return ""
+        return name if len(name.encode()) <= MAX_NAME_BYTES else ""
+
+
+def _id(text: str | None, digits: int) -> str | None:
+    """In lower case, "" where empty or all zero, None where it is no id."""
+    if not text:
+        return ""
+    if len(text) != digits or _HEX.match(text) is None:
+        return None
+    return text.lower() if text.strip("0") else ""
+
+
+def _nanoseconds(value: int | str | None) -> int | None:
+    if isinstance(value, str):
+        if _INTEGER.match(value) is None:
+            return None
+        value = int(value)
+    value = value or 0
+    return value if 0 <= value < 1 << 64 else None
+
+
+def _plain(attributes: list[_Attribute] | None) -> dict[str, Plain]:
+    found: dict[str, Plain] = {}
+    for attribute in attributes or ():
+        value = None if attribute.value is None else _plain_value(attribute.value)
+        if value is not None and 0 < len(attribute.key.encode()) <= MAX_KEY_BYTES:
+            found[attribute.key] = value
+    return found
+
+
+def _plain_value(value: _Value) -> Plain | None:
+    if value.string_value is not None:
+        return value.string_value if len(value.string_value.encode()) <= MAX_VALUE_BYTES else None
+    if value.bool_value is not None:
+        return value.bool_value
+    if value.int_value is not None:
+        integer = value.int_value
+        if isinstance(integer, str):
+            if _INTEGER.match(integer) is None:
+                return None
+            integer = int(integer)
+        return integer if -(1 << 63) <= integer < 1 << 63 else None
+    try:
+        return None if value.double_value is None else float(value.double_value)  # also "NaN", "Infinity", "-Infinity"
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""`POST /v1/traces`: OTLP over HTTP (OTLP 1.x, "OTLP/HTTP"), protobuf and JSON, plain and gzipped.
+
+It knows which requests are none, and how each refusal is told in the request's own encoding; who may ask is the
+listener's business (`admin/listener.py`), what spans mean is the engines'. It answers 200 (with `partial_success` where
+spans were rejected), 400, 413, 415 and 503.
+"""
+
+from aiohttp import hdrs, web
+
+from sidecar.otlp import answers
+from sidecar.otlp.intake import Intake
+from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, RefusedError, TooLargeError, UnknownEncodingError
+
+
+PATH = "/v1/traces"
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+RETRY_AFTER_SECONDS = 1
+
+
+class SpanReceiver:
+    """The handler of one route."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Take one request of spans."""
+        json = _is_json(request)
+        try:
+            gzip = self._checked(request)
+            tally = await self._intake.take(request.content.iter_any(), gzip=gzip, json=json)
+        except RefusedError as refused:
+            return _refusal(refused, json=json)
+        return _answer(200, answers.response(tally, json=json), json=json)
+
+    def _checked(self, request: web.Request) -> bool:
+        """Whether the body is gzipped. Raises RefusedError before any of it is read."""
+        try:
+            return _gzipped(request)
+        except RefusedError:
+            self._intake.refused()
+            raise
+
+
+def _gzipped(request: web.Request) -> bool:
+    if request.content_type not in (PROTOBUF, JSON) or hdrs.CONTENT_TYPE not in request.headers:
+        raise UnknownEncodingError(f"content types taken: {PROTOBUF}, {JSON}")
+    encoding = ",".join(request.headers.getall(hdrs.CONTENT_ENCODING, [])).strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise UnknownEncodingError("content encodings taken: gzip, identity")
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
+    return encoding == "gzip"
+
+
+def _is_json(request: web.Request) -> bool:
+    return request.content_type != PROTOBUF
+
+
+def _refusal(refused: RefusedError, *, json: bool) -> web.Response:
+    response = _answer(refused.status, answers.status(refused, json=json), json=json)
+    if isinstance(refused, BusyError):
+        response.headers[hdrs.RETRY_AFTER] = str(RETRY_AFTER_SECONDS)
+    if isinstance(refused, UnknownEncodingError):
+        response.headers[hdrs.ACCEPT_ENCODING] = "gzip, identity"  # RFC 9110 15.5.16
+        response.headers["Accept-Post"] = f"{PROTOBUF}, {JSON}"
+    return response
+
+
+def _answer(status: int, body: bytes, *, json: bool) -> web.Response:
+    return web.Response(status=status, body=body, content_type=JSON if json else PROTOBUF)
