@@ -10,7 +10,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[1]
 MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
 HEART = ("timeline", "classify", "ledger")
-PURE_ENGINE_FILES = ("engine.py", "state.py", "usage_chunk.py", "vllm.py")
+PURE_ENGINE_FILES = ("engine.py", "estimator.py", "prefill_cost.py", "state.py", "usage_chunk.py", "vllm.py")
 CEILING_LINES = 400
 
 

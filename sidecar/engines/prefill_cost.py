@@ -1,0 +1,158 @@
+"""What a prompt of a given length costs where nobody makes it wait: a rising function of the length, learned by medians. Pure.
+
+It knows samples (length, seconds) of one model, in ring buffers by class of length, so that no length can flush another's. It
+refuses to answer for lengths that it has not seen, before it has seen enough, and where length does not explain the samples
+themselves. Every sample is one comparison and one append; the function is made anew when it is asked for after a sample.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log2
+from statistics import median, median_low
+
+
+READY_SAMPLES = 30
+"""Idle arrivals before anything is answered: three groups of ten."""
+CLASSES_PER_OCTAVE = 2
+"""Lengths within a factor of 1.4 share a ring buffer, so that no length can flush another's samples."""
+RING = 25
+"""Samples remembered per class: odd, recent enough to follow a slow drift, enough to outvote a tenth of misjudged ones."""
+GROUP_SAMPLES = 5
+"""Neighbouring classes are taken together until they have so many: the least whose median shrugs off two odd ones."""
+MOST_CLASSES = 4
+"""Neighbours: within a factor of 4 in length."""
+REACH = 1.5
+"""The factor beyond the lengths learned from up to which it still answers."""
+RECENT_ERRORS = 101
+MOST_ERROR = 0.35
+"""The median relative error on idle arrivals themselves, above which it does not answer. "queue > prefill?" is a question of a factor of 2."""
+
+
+class Refusal(StrEnum):
+    """Why there is no estimate: a closed set, a counter's label."""
+
+    NO_TOKEN = "no_token"  # noqa: S105  a stream without output
+    """Not streamed, or nothing came."""
+    RESTARTED = "restarted"
+    """The engine was another when this request came."""
+    NO_LENGTH = "no_length"
+    """Nobody knows how long the prompt was."""
+    FEW_SAMPLES = "few_samples"
+    """Not enough idle arrivals of this model since the start, or since the engine's restart."""
+    INCONSISTENT = "inconsistent"
+    """Length does not explain even the idle arrivals."""
+    OUTSIDE = "outside"
+    """Much shorter or longer than anything learned from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a prompt was, in the best measure there is; `measure` keeps what cannot be compared apart."""
+
+    value: float
+    measure: str
+
+
+def length_of(prompt_tokens: int | None, cached_tokens: int | None, text_bytes: int | None) -> Length | None:
+    """What had to be computed, in tokens: the usage's count less what it says was cached. Else the text, in bytes; else None."""
+    if prompt_tokens is not None and prompt_tokens > 0:
+        return Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens")
+    return Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
+
+
+class Curve:
+    """Seconds as a rising function of length, by medians of the samples of one model."""
+
+    def __init__(self) -> None:
+        self._rings: dict[int, deque[tuple[float, float]]] = {}
+        self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
+        self._lengths: list[float] = []
+        self._seconds: list[float] = []
+        self._shortest = self._longest = 0.0
+        self._stale = False
+        self.samples = 0
+        self._refusal: Refusal | None = Refusal.FEW_SAMPLES
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why nothing is answered yet, whatever the length; None when ready."""
+        self._freshen()
+        return self._refusal
+
+    def learn(self, length: float, seconds: float) -> None:
+        """One idle arrival."""
+        expected = self._at(length) if self.samples >= GROUP_SAMPLES and self._reaches(length) else None
+        if expected is not None:
+            self._errors.append(abs(expected - seconds) / max(expected, seconds))
+        ring = self._rings.setdefault(int(CLASSES_PER_OCTAVE * log2(max(length, 1.0))), deque(maxlen=RING))
+        self.samples += len(ring) < RING
+        ring.append((length, seconds))
+        self._stale = True
+
+    def cost(self, length: float) -> "float | Refusal":
+        """Seconds that a prompt of this length takes where nobody makes it wait; or why nobody can say."""
+        self._freshen()
+        if self._refusal is not None:
+            return self._refusal
+        return self._at(length) if self._reaches(length) else Refusal.OUTSIDE
+
+    def _reaches(self, length: float) -> bool:
+        self._freshen()
+        return bool(self._lengths) and self._shortest / REACH <= length <= self._longest * REACH
+
+    def _freshen(self) -> None:
+        if not self._stale:
+            return
+        self._stale = False
+        groups = self._groups()
+        # The median of a rising function is the function of the median: however wide a group is, its node lies on the curve.
+        self._lengths, self._seconds = _rising(
+            [
+                (median_low(length for length, _ in group), median_low(seconds for _, seconds in group), len(group))
+                for group in groups
+            ]
+        )
+        if groups:
+            self._shortest = min(length for length, _ in groups[0])
+            self._longest = max(length for length, _ in groups[-1])
+        if not groups or self.samples < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
+            self._refusal = Refusal.FEW_SAMPLES
+        else:
+            self._refusal = Refusal.INCONSISTENT if median(self._errors) > MOST_ERROR else None
+
+    def _groups(self) -> list[list[tuple[float, float]]]:
+        """The samples from short to long, in groups of neighbouring classes with enough of them. What finds no such neighbours is left out."""
+        groups: list[list[tuple[float, float]]] = []
+        gathered: list[tuple[float, float]] = []
+        began = 0
+        for number in sorted(self._rings):
+            if not gathered or number - began >= MOST_CLASSES:
+                gathered, began = [], number
+            gathered += self._rings[number]
+            if len(gathered) >= GROUP_SAMPLES:
+                groups.append(gathered)
+                gathered = []
+        return groups
+
+    def _at(self, length: float) -> float:
+        self._freshen()
+        lengths, seconds = self._lengths, self._seconds
+        if len(lengths) == 1:
+            return seconds[0]
+        # Beyond the first and the last node their own segment goes on.
+        right = min(max(bisect_right(lengths, length), 1), len(lengths) - 1)
+        share = (length - lengths[right - 1]) / (lengths[right] - lengths[right - 1])
+        return max(seconds[right - 1] + share * (seconds[right] - seconds[right - 1]), 0.5 * seconds[0])
+
+
+def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:
+    """Nodes (length, seconds, weight) by length; where seconds fall, neighbours share their weighted mean (pool adjacent violators)."""
+    pooled: list[list[float]] = []
+    for length, seconds, weight in nodes:
+        pooled.append([length * weight, seconds * weight, weight])
+        while len(pooled) > 1 and pooled[-1][1] / pooled[-1][2] <= pooled[-2][1] / pooled[-2][2]:
+            last = pooled.pop()
+            pooled[-1] = [before + more for before, more in zip(pooled[-1], last, strict=True)]
+    return [length / weight for length, _, weight in pooled], [seconds / weight for _, seconds, weight in pooled]
