@@ -60,7 +60,6 @@ class ClientConnection(asyncio.Protocol):
         self._flushing = False
         self._write_paused = False
         self._closing = False
-        self._came_while_draining = traffic.draining
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
         self._idle_since = 0.0
@@ -365,10 +364,5 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """No request is in flight or half read, nor just on its way (who connects while we drain does it to ask)."""
-        return (
-            self.exchange is None
-            and self._requests.began_at is None
-            and not self._closing
-            and not self._came_while_draining
-        )
+        """No request is in flight or half read."""
+        return self.exchange is None and self._requests.began_at is None and not self._closing

@@ -67,6 +67,7 @@ class Traffic:
         self.via = via
         self.engine_authority = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode() + b":%d" % pool.port
         self.draining = False
+        self._closes_idle = False
         self.in_flight = 0
         self.engine_heard_at = float("-inf")
         """When the engine last sent a byte."""
@@ -90,12 +91,15 @@ class Traffic:
         return bound
 
     def drain(self) -> None:
-        """From now on every answer says `Connection: close`, and idle connections are closed. New requests are still served."""
+        """From now on every answer says `Connection: close`. New requests are still served, on idle connections too.
+
+        An idle connection is left to its client as long as requests may come: closing it could race with one.
+        """
         self.draining = True
-        self._close_idle()
 
     def stop_accepting(self) -> None:
-        """Close the listener; connections that are open go on."""
+        """Close the listener and what is idle; requests in flight go on."""
+        self._closes_idle = True
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -135,7 +139,7 @@ class Traffic:
         """Enforce every time limit once."""
         self.pool.sweep(at)
         for connection in list(self._connections):
-            if self.draining and connection.idle:
+            if self._closes_idle and connection.idle:
                 connection.close_when_flushed()
             else:
                 connection.sweep(at)

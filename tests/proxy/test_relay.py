@@ -452,19 +452,24 @@ def test_where_the_engine_declines_early_bytes_are_the_next_request() -> None:
 # --- the end -------------------------------------------------------------------------------------------------------------
 
 
-def test_while_draining_answers_say_close_and_idle_connections_are_closed() -> None:
-    """New requests are still served: whoever has not noticed yet must not be refused."""
+def test_while_draining_requests_are_served_and_answers_say_close() -> None:
+    """Whoever has not noticed yet must not be refused; what is idle is closed when nobody may come any more."""
     road = Road()
     idle, busy, late = road.client(), road.client(), road.client()
     busy.send(GET)
 
     road.traffic.drain()
     road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+    road.traffic.sweep(road.clock.later(1))
+    late.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
 
-    assert idle.lost
-    assert busy.taken == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\nok"
+    assert busy.taken == late.taken == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\nok"
     assert busy.lost
     assert late.lost
+    assert not idle.lost
+    road.traffic.stop_accepting()
+    assert idle.lost
 
 
 def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
