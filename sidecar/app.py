@@ -200,7 +200,7 @@ class App:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            self.watchers.joins.expire(self._clock())
+            self.watchers.expire(self._clock())
 
     # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
 

@@ -252,7 +252,9 @@ class RequestWatch:
         )
         wire = Wire(account.marks, account.streaming, self._response_fields)
         report = shared.engine.speaks.in_band(timeline.extras, wire)
-        shared.ended(account, report, self._keys(), self._trace_id(), at)
+        # A choice may finish without a token, and a whole answer has only finishes.
+        choices = max(account.marks.choices, len(timeline.finished))
+        shared.ended(account, report, self._keys(), self._trace_id(), at=at, choices=choices)
 
     def _keys(self) -> tuple[Hashable, ...]:
         """By which the engine's word finds this request: the id of its answer, and the span that was minted for it."""

@@ -4,14 +4,14 @@ Makes a watch for each request (`watch.py`), holds the requests that wait for th
 spans by which its word finds them, and hands closed accounts to the recorder and the log.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
-from sidecar.engines.span import Word
+from sidecar.engines.span import Span, Word, span_key
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.joins import Joins
 from sidecar.ledger.ledger import close_ledger
@@ -27,6 +27,9 @@ from sidecar.watch import Passage, RequestWatch
 
 MAX_MINTED = 16_384
 """Spans that are remembered: four times the requests that may wait for their word."""
+GIVES_UP_AFTER = 20
+"""Requests in a row whose wait for the engine's word was in vain: from then on only one at a time waits, to find out whether
+that has changed. An engine that exports nothing holds no ledger and no log line back for longer than its first few."""
 
 
 class Watchers:
@@ -64,11 +67,19 @@ class Watchers:
         self.clock = clock
         self.random_hex = random_hex
         self.mints = mints
+        self.listens = False
+        """The engine's words come by another way than spans: a file that is read, a poll."""
         self.joins: Joins[tuple[Account, EngineReport | None]] = Joins(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )
         self.minted: dict[str, Minted] = {}
         """Span id to what was minted, for as long as words may still come; the oldest goes first."""
+        self._own_traces: dict[str, str] = {}
+        """Trace id to span id, where the client had no trace: such a trace has one request, by construction."""
+        self._in_vain = 0
+        """Requests in a row whose word did not come."""
+        self._speaks = engine.speaks
+        self._assembler = engine.speaks.assembler()
 
     def watch(self, head: RequestHead) -> Watch:
         """A watch for one request: an inference request's companion, or one counter for everything else."""
@@ -77,7 +88,10 @@ class Watchers:
 
     def engine_known(self) -> None:
         """The engine told what it is: from now on its words are waited for as long as they may take."""
-        self.joins.wait_seconds = self.engine.speaks.late_report_seconds
+        speaks = self.engine.speaks
+        self.joins.wait_seconds = speaks.late_report_seconds
+        if speaks is not self._speaks:
+            self._speaks, self._assembler, self._in_vain = speaks, speaks.assembler(), 0
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """A span for one request, where this engine's spans are worth it."""
@@ -86,30 +100,83 @@ class Watchers:
         trace_id = self.random_hex(16) if client is None else client.trace_id
         minted = Minted(trace_id, self.random_hex(8), client)
         self.minted[minted.span_id] = minted
+        self.joins.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
             del self.minted[next(iter(self.minted))]
+        if client is None:
+            self._own_traces[trace_id] = minted.span_id
+            if len(self._own_traces) > MAX_MINTED:
+                del self._own_traces[next(iter(self._own_traces))]
         return minted
+
+    def span(self, span: Span) -> bool:
+        """A span of the engine's came; False where it is none that says anything about a request."""
+        if self._assembler is None:
+            word = self.engine.speaks.span(span)
+            words: Sequence[Word] | None = None if word is None else (word,)
+        else:
+            words = self._assembler.span(span, self.clock())
+        for word in words or ():
+            self.word(word)
+        return words is not None
 
     def word(self, word: Word) -> None:
         """An engine's word came out-of-band."""
-        self.joins.word(word.keys, word.report, self.clock(), word.trace_id)
+        ours = tuple(key for key in word.keys if self._is_minted(key))
+        if not ours and word.trace_id in self._own_traces:
+            ours = (span_key(self._own_traces[word.trace_id]),)
+        if ours:
+            # Its parent is a span that was minted for one request: ids that a client chose, and may choose twice, do not count.
+            self._in_vain = 0
+            self.joins.word(ours, word.report, self.clock(), part=word.part)
+        else:
+            self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
+
+    def expire(self, at: float) -> None:
+        """What has waited long enough waits no longer. Once a second."""
+        if self._assembler is not None:
+            for word in self._assembler.due(at):
+                self.word(word)
+        self.joins.expire(at)
+
+    def _is_minted(self, key: Hashable) -> bool:
+        return isinstance(key, tuple) and len(key) == 2 and key[0] == "span" and key[1] in self.minted
 
     def ended(
-        self, account: Account, report: EngineReport | None, keys: tuple[Hashable, ...], trace_id: str | None, at: float
+        self,
+        account: Account,
+        report: EngineReport | None,
+        keys: tuple[Hashable, ...],
+        trace_id: str | None,
+        *,
+        at: float,
+        choices: int = 1,
     ) -> None:
         """One request has ended; its phases are settled now, or when the engine's word has come."""
         self.recorder.ended(account, self.unix())
+        self.joins.ended(keys)
+        words = self.engine.speaks.words_on(choices)
         if account.outcome is not Outcome.OK:
             self.log(account)
-        elif (report is None or report.merged) and self.joins.wait_seconds > 0:
-            self.joins.open(keys, (account, report), at, trace_id)
+        elif (report is None or report.merged) and words > 0 and self._worth_waiting():
+            self.joins.open(keys, (account, report), at, trace_id, words=words)
         else:
             self._settle(account, report, Reason.IN_BAND)
+
+    def _worth_waiting(self) -> bool:
+        """The engine's words come, or have not failed to come for long; else one request alone waits for them."""
+        if not (self.mints or self.listens) and self.engine.speaks.reads_spans:
+            return False
+        return self.joins.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.joins) == 0)
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason
     ) -> None:
         account, in_band = waiting
+        if report is not None:
+            self._in_vain = 0
+        elif reason is Reason.NO_REPORT:
+            self._in_vain += 1
         if report is None and in_band is not None:
             report, reason = in_band, Reason.IN_BAND  # what was said in-band still says why there is no split
         self._settle(account, report, reason)

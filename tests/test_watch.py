@@ -196,6 +196,7 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     """Where nothing was minted, or somebody in between made spans of his own."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False)
+    walk.watchers.listens = True
     walk.client().send(post({"stream": True}))
     walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)) + chunk(DONE) + b"0\r\n\r\n")
 

@@ -8,6 +8,7 @@ defaults answer "nothing", which is the truth about a server that nobody has loo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from sidecar.classify.body import Look
 from sidecar.engines.span import Span, Word
@@ -50,6 +51,18 @@ class Wire:
     """The response's header fields."""
 
 
+class Assembler(Protocol):
+    """Puts words together that come in several spans. One a process; bounded; knows no clock: instants are told."""
+
+    def span(self, span: Span, at: float) -> Sequence[Word] | None:
+        """The words that this span makes whole; None where it is none of this engine's. Must not raise."""
+        ...
+
+    def due(self, at: float) -> Sequence[Word]:
+        """Words that were held back until now. Told once a second."""
+        ...
+
+
 class EngineKind:
     """An engine of which nothing is known. One stateless instance serves the process."""
 
@@ -77,6 +90,14 @@ class EngineKind:
     def span(self, span: Span) -> Word | None:  # noqa: ARG002  the interface
         """The word in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
         return None
+
+    def assembler(self) -> Assembler | None:
+        """Where one span does not say everything: what is asked in place of `span`."""
+        return None
+
+    def words_on(self, choices: int) -> int:
+        """How many words come out-of-band on a request with so many choices; 0: none that could be told from others'."""
+        return 1 if choices <= 1 else 0
 
 
 UNKNOWN = EngineKind()

@@ -4,6 +4,7 @@ Ids are lower-case hex (32 digits a trace, 16 a span; "" where absent). Instants
 only differences between two of one span, or of spans of one process, mean anything here.
 """
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -39,6 +40,8 @@ class Word:
     """`response_key(id)`, `span_key(parent)`: those that only this request has."""
     report: EngineReport
     trace_id: str | None = None
+    part: Hashable | None = None
+    """What tells this word from others on the same request, of an engine that has one on each choice; None: it is the only one."""
 
 
 def response_key(response_id: str) -> Hashable:
@@ -49,3 +52,15 @@ def response_key(response_id: str) -> Hashable:
 def span_key(span_id: str) -> Hashable:
     """The key of a request by the span that the sidecar minted for it, the parent of the engine's own."""
     return ("span", span_id)
+
+
+def seconds_in(attributes: Mapping[str, str | int | float | bool], name: str) -> float | None:
+    """A duration that is stated as a number of seconds; None where it is absent, or no finite, non-negative number."""
+    value = attributes.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int beyond what a float can hold
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -13,6 +13,8 @@ import math
 from collections.abc import Mapping
 
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.span import Span, Word
+from sidecar.engines.vllm_spans import word_of
 from sidecar.ledger.report import NO_REPORT, EngineReport
 
 
@@ -53,9 +55,28 @@ class VLLM(EngineKind):
             missing="several choices or prompts, `/v1/messages`",
             ran=Ran.REAL,
         ),
+        Channel(
+            source="OTLP span `llm_request`",
+            version="0.10.2; seen and read in 0.32",
+            flags="`--otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",
+            exact="queue, prefill, decode; every API; of several choices queue and prefill of the first to speak",
+            missing="requests that were cut off; beam search; decode of several choices",
+            ran=Ran.REAL,
+        ),
     )
     accepts_include_usage = True
+    reads_spans = True
+    late_report_seconds = 10.0
+    """Its exporter sends a batch every 5 s, and again where that failed."""
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The `metrics` object, wherever it stood."""
         return report_of(extras)
+
+    def span(self, span: Span) -> Word | None:
+        """`llm_request`."""
+        return word_of(span)
+
+    def words_on(self, choices: int) -> int:
+        """A span for each choice."""
+        return choices

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from sidecar.ledger.account import Reason
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, of_choices
 
 
 E = TypeVar("E")
@@ -46,6 +46,10 @@ class _Waiting(Generic[E]):
     keys: tuple[Hashable, ...]
     trace: Hashable | None
     due_at: float
+    words: int = 1
+    """Of a request: how many words make up its report."""
+    part: Hashable | None = None
+    """Of a word: what tells it from its request's other words."""
 
 
 class _Table(Generic[E]):
@@ -56,11 +60,12 @@ class _Table(Generic[E]):
         self._by_key: dict[Hashable, set[int]] = {}
         self._numbers = 0
 
-    def add(self, content: E, keys: tuple[Hashable, ...], trace: Hashable | None, due_at: float) -> None:
+    def add(self, waiting: _Waiting[E]) -> int:
         self._numbers += 1
-        self.waiting[self._numbers] = _Waiting(content, keys, trace, due_at)
-        for key in (*keys, trace):
+        self.waiting[self._numbers] = waiting
+        for key in (*waiting.keys, waiting.trace):
             self._by_key.setdefault(key, set()).add(self._numbers)
+        return self._numbers
 
     def having(self, keys: Iterable[Hashable]) -> set[int]:
         """All that have any of these keys."""
@@ -109,6 +114,8 @@ class Joins(Generic[E]):
         """Keys of joined requests, until when a second word is recognised as one."""
         self._claims: dict[Hashable, tuple[int, float]] = {}
         """Trace id to how many requests have claimed it, and until when that matters."""
+        self._expected: dict[Hashable, None] = {}
+        """Keys of requests that still run: a word on one of them waits as long as it takes."""
 
     def __len__(self) -> int:
         """How many requests wait."""
@@ -124,38 +131,80 @@ class Joins(Generic[E]):
             # Forgotten is not unclaimed: what is not known to be unique is not used.
             del self._claims[next(iter(self._claims))]
 
-    def open(self, keys: Iterable[Hashable], entry: E, at: float, trace: Hashable | None = None) -> None:
-        """A request has ended and its phases wait for the engine's word; `keys` are those that should be its own."""
+    def expect(self, key: Hashable) -> None:
+        """A request with this key of its own has begun: until it ends, words on it are kept, however early they came.
+
+        A choice may be finished long before the others, and a client may read slowly what the engine has long done.
+        """
+        self._expected[key] = None
+        if len(self._expected) > 4 * self._max_entries:
+            del self._expected[next(iter(self._expected))]
+
+    def ended(self, keys: Iterable[Hashable]) -> None:
+        """The request that had these keys has ended, in whatever way. Told before `open`."""
+        for key in keys:
+            self._expected.pop(key, None)
+
+    def open(
+        self, keys: Iterable[Hashable], entry: E, at: float, trace: Hashable | None = None, *, words: int = 1
+    ) -> None:
+        """A request has ended and its phases wait for the engine's word; `keys` are those that should be its own.
+
+        `words`: how many words make up its report.
+        """
         keys = tuple(dict.fromkeys(keys))
-        words = self._words.having(keys) or self._by_trace(self._words, trace)
-        if len(words) == 1 and not self._requests.having(keys):
-            word = self._words.take(words.pop())
+        found = self._words.having(keys) or self._by_trace(self._words, trace)
+        if len(found) == words and not self._requests.having(keys):
+            report = self._whole(found)
             self._remember(keys, at)
-            self._settle(entry, word.content, Reason.LATE_REPORT)
+            self._settle(entry, report, Reason.LATE_REPORT)
             return
         while len(self._requests.waiting) >= self._max_entries:
             self._close(self._requests.oldest(), None, Reason.TABLE_FULL)
-        self._requests.add(entry, keys, trace, at + self.wait_seconds)
+        self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, words=words))
 
     # --- words -----------------------------------------------------------------------------------------------------------
 
-    def word(self, keys: Iterable[Hashable], report: EngineReport, at: float, trace: Hashable | None = None) -> None:
-        """The engine's word on the request that has these keys, or all alone this trace."""
+    def word(
+        self,
+        keys: Iterable[Hashable],
+        report: EngineReport,
+        at: float,
+        trace: Hashable | None = None,
+        *,
+        part: Hashable | None = None,
+    ) -> None:
+        """The engine's word on the request that has these keys, or all alone this trace.
+
+        `part`: what tells this word from others on the same request, of an engine that has one on each choice.
+        """
         keys = tuple(dict.fromkeys(keys))
-        if any(key in self._used for key in keys) or self._words.having(keys):
+        told = (self._words.waiting[number].part for number in self._words.having(keys))
+        if any(key in self._used for key in keys) or part in told:
             self._lost(Lost.TWICE)
             return
+        word = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
         owners = self._requests.having(keys) or self._by_trace(self._requests, trace)
-        if len(owners) == 1:
-            self._remember((*self._requests.waiting[min(owners)].keys, *keys), at)
-            self._close(owners.pop(), report, Reason.LATE_REPORT)
-        elif owners:
+        if len(owners) > 1:
             self._lost(Lost.AMBIGUOUS)
-        else:
-            while len(self._words.waiting) >= self._max_entries:
-                self._words.take(self._words.oldest())
-                self._lost(Lost.EVICTED)
-            self._words.add(report, keys, trace, at + self.wait_seconds)
+            return
+        if owners:
+            owner = owners.pop()
+            request = self._requests.waiting[owner]
+            others = self._words.having(request.keys)
+            if len(others) + 1 == request.words:
+                report = self._whole({*others, self._words.add(word)})
+                self._remember((*request.keys, *keys), at)
+                self._close(owner, report, Reason.LATE_REPORT)
+                return
+        while len(self._words.waiting) >= self._max_entries:
+            self._words.take(self._words.oldest())
+            self._lost(Lost.EVICTED)
+        self._words.add(word)
+
+    def _whole(self, numbers: Iterable[int]) -> EngineReport:
+        """Take these words; what they say together."""
+        return of_choices([self._words.take(number).content for number in sorted(numbers)])
 
     def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: Hashable | None) -> set[int]:
         """What waits under this trace, if one request alone has claimed it."""
@@ -170,8 +219,12 @@ class Joins(Generic[E]):
         for number in self._requests.due(at):
             self._close(number, None, Reason.NO_REPORT)
         for number in self._words.due(at):
-            self._words.take(number)
-            self._lost(Lost.FOR_NOBODY)
+            word = self._words.take(number)
+            if any(key in self._expected for key in word.keys):
+                word.due_at = at + self.wait_seconds
+                self._words.add(word)
+            else:
+                self._lost(Lost.FOR_NOBODY)
         for key in [key for key, until in self._used.items() if until <= at]:
             del self._used[key]
         for trace in [trace for trace, (_, until) in self._claims.items() if until <= at]:

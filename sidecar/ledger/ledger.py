@@ -4,7 +4,7 @@ Pure arithmetic on durations. It knows no engine and no stream, and it never inv
 `unattributed`, and a report that contradicts the wire is refused whole, its decode included.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport
@@ -39,6 +39,8 @@ def close_ledger(
         delivery_seconds=marks.flushed_at - marks.first_token_at,
         decode_seconds=marks.last_token_at - marks.first_token_at - marks.paused_seconds,
     )
+    if report is not None:
+        report = _with_prefill(report, wire.ttft_seconds)
     split, reason = _believed(report, wire.ttft_seconds, reason)
     if split is None or report is None:
         return _unsplit_stream(wire, reason)
@@ -87,6 +89,16 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
         shares.append(Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED))
     shares += [decode, Share(Phase.STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
+
+
+def _with_prefill(report: EngineReport, ttft_seconds: float) -> EngineReport:
+    """Where the engine states all but the prefill, the prefill is what they leave of the TTFT; first_token is then the front end."""
+    if report.prefill_seconds is not None or report.queue_seconds is None or report.front_end_seconds is None:
+        return report
+    stated = report.queue_seconds + report.front_end_seconds
+    # What contradicts the wire stays a contradiction, and is judged like any other report's.
+    prefill = report.front_end_seconds if _exceeds(stated, ttft_seconds) else max(0.0, ttft_seconds - stated)
+    return replace(report, prefill_seconds=prefill, prefill_source=Source.DERIVED)
 
 
 def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple[tuple[float, float] | None, Reason]:

@@ -117,6 +117,48 @@ def test_a_trace_that_several_requests_had_is_none() -> None:
     assert table.settled == [("first", None, Reason.NO_REPORT)]
 
 
+@pytest.mark.parametrize("opened_after", [0, 1, 2])
+def test_a_report_of_two_words_waits_for_both(opened_after: int) -> None:
+    """Whether they come before the request has ended, after, or one each: the first to have a token says when that was."""
+    table = Table()
+    for number in range(3):
+        if number == opened_after:
+            table.joins.open(["span:1"], "first", at=number, words=2)
+        if number < 2:
+            table.joins.word(["span:1", f"id:{number}"], EngineReport(number, 1, 1), at=number, part=number)
+
+    assert table.settled == [("first", EngineReport(0, 1, None), Reason.LATE_REPORT)]
+    assert table.lost == []
+
+
+def test_more_words_than_there_are_choices_are_no_report() -> None:
+    """Who knows which of them it is."""
+    table = Table()
+    for number in range(3):
+        table.joins.word(["span:1"], said(number), at=0, part=number)
+    table.joins.open(["span:1"], "first", at=1, words=2)
+    table.joins.expire(at=11)
+
+    assert table.settled == [("first", None, Reason.NO_REPORT)]
+    assert table.lost == [Lost.FOR_NOBODY] * 3
+
+
+def test_a_word_is_kept_for_as_long_as_its_request_runs() -> None:
+    """And not longer, if that ends without asking for it."""
+    table = Table()
+    table.joins.expect("span:1")
+    table.joins.word(["span:1"], said(1), at=0)
+    table.joins.expire(at=15)
+    assert table.lost == []
+
+    table.joins.ended(["span:1"])
+    table.joins.expire(at=24)
+    assert table.lost == []
+    table.joins.expire(at=25)
+
+    assert table.lost == [Lost.FOR_NOBODY]
+
+
 def test_the_tables_are_bounded_and_their_losses_counted() -> None:
     """The oldest goes first, of requests and of words."""
     table = Table(max_entries=2)
@@ -144,6 +186,7 @@ steps = st.lists(
         st.integers(0, 5),
         st.lists(st.integers(0, 9), max_size=3),
         st.none() | st.integers(0, 2),
+        st.none() | st.integers(1, 3),
     ),
     max_size=60,
 )
@@ -151,23 +194,23 @@ steps = st.lists(
 
 @given(steps)
 def test_whatever_comes_in_whatever_order_each_request_is_settled_once(
-    story: list[tuple[str, int, list[int], int | None]],
+    story: list[tuple[str, int, list[int], int | None, int | None]],
 ) -> None:
     """And a word is used for at most one request, one with which it shares a key or a trace."""
     table = Table(max_entries=8)
     opened: dict[str, tuple[set[int], int | None]] = {}
     words: dict[float, tuple[set[int], int | None]] = {}
     at = 0.0
-    for number, (what, seconds, keys, trace) in enumerate(story):
+    for number, (what, seconds, keys, trace, part) in enumerate(story):
         at += seconds
         if what == "open":
             opened[str(number)] = (set(keys), trace)
             if trace is not None:
                 table.joins.claim(("trace", trace), at)
-            table.joins.open(keys, str(number), at, None if trace is None else ("trace", trace))
+            table.joins.open(keys, str(number), at, None if trace is None else ("trace", trace), words=part or 1)
         elif what == "word":
             words[float(number)] = (set(keys), trace)
-            table.joins.word(keys, said(number), at, None if trace is None else ("trace", trace))
+            table.joins.word(keys, said(number), at, None if trace is None else ("trace", trace), part=part)
         else:
             table.joins.expire(at)
     table.joins.close_all(Reason.SHUTDOWN)

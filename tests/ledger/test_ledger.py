@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.ledger.account import Ledger, Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, of_choices
 from sidecar.timeline.marks import Marks
 from tests.support.story import Story, phases
 
@@ -209,3 +209,61 @@ def test_whatever_the_report_says_the_phases_add_up_to_what_the_client_waited(
     split = {share.phase for share in ledger.shares}
     assert (Phase.QUEUE in split) == (Phase.PREFILL in split)
     assert not (streaming and Phase.UNATTRIBUTED in split and Phase.QUEUE in split)
+
+
+def story_of_a_front_end(queue: float, front_end: float) -> Ledger:
+    """TTFT 1 s, the engine states queue and front end alone."""
+    timeline = Story().received(0).token(1.0).token(1.5).end(1.5).timeline
+    report = EngineReport(queue_seconds=queue, front_end_seconds=front_end)
+    found = close_ledger(timeline.marks(), streaming=True, report=report, reason=Reason.LATE_REPORT)
+    assert found is not None
+    return found
+
+
+def test_where_all_but_the_prefill_is_stated_the_prefill_is_what_is_left() -> None:
+    """Derived, and the front end's time is the first token's."""
+    assert phases(story_of_a_front_end(0.25, 0.0625)) == {
+        "queue": (250, "engine"),
+        "prefill": (687.5, "derived"),
+        "first_token": (62.5, "derived"),
+        "decode": (500, "wire"),
+        "stream": (0, "wire"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("queue", "front_end", "reason", "prefill"),
+    [
+        (0.9, 0.109, Reason.LATE_REPORT, 0.0),
+        (1.005, 0.0, Reason.LATE_REPORT, 0.0),
+        (0.9, 0.12, Reason.REPORT_EXCEEDS_WIRE, None),
+        (1.2, 0.0, Reason.REPORT_EXCEEDS_WIRE, None),
+    ],
+)
+def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
+    queue: float, front_end: float, reason: Reason, prefill: float | None
+) -> None:
+    """Within the tolerance of two clocks nothing is left; beyond it, none of it is believed."""
+    ledger = story_of_a_front_end(queue, front_end)
+
+    assert ledger.reason is reason
+    assert phases(ledger).get("prefill", (None,))[0] == prefill
+
+
+def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
+    """What is left of the whole would be decode, too."""
+    timeline = Story().received(0).end(1.5).timeline
+    report = EngineReport(queue_seconds=0.25, front_end_seconds=0.0625)
+    ledger = close_ledger(timeline.marks(), streaming=False, report=report)
+
+    assert ledger is not None
+    assert (phases(ledger), ledger.reason) == ({"unattributed": (1500, "wire")}, Reason.REPORT_INCOMPLETE)
+
+
+def test_of_several_choices_the_first_to_have_a_token_says_how_long_that_took() -> None:
+    """Their decodes overlap; an incomplete one might have been the first."""
+    fast, slow = EngineReport(0.1, 0.3, 0.2), EngineReport(0.3, 0.2, 0.9)
+
+    assert of_choices([slow, fast]) == EngineReport(0.1, 0.3, None)
+    assert of_choices([slow]) == slow
+    assert of_choices([fast, EngineReport(None, 0.1, 0.1)]) == EngineReport()

@@ -1,0 +1,333 @@
+"""vLLM's spans through the whole sidecar: each request gets its own split, late, and never another's."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.engines.span import Span, response_key, span_key
+from sidecar.engines.vllm_spans import word_of
+from sidecar.ledger.account import Ledger, Reason
+from sidecar.ledger.report import EngineReport
+from sidecar.watchers import GIVES_UP_AFTER
+from tests.support.memory import Socket
+from tests.support.spans import fixture
+from tests.support.story import phases
+from tests.support.walk import Walk
+from tests.test_watch import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
+
+
+GENERATION = fixture("vllm-chat")
+(SPAN,) = GENERATION.spans
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def walk_without_metrics() -> Walk:
+    """A vLLM without --enable-per-request-metrics, whose spans come."""
+    return Walk(include_usage=False, mints=True)
+
+
+def minted(engine: Socket) -> tuple[str, str]:
+    """Trace and span id that the last request on this connection to the engine carried."""
+    _, trace, span, flags = engine.taken.rpartition(b"traceparent: ")[2][:55].decode().split("-")
+    assert flags == "01"
+    return trace, span
+
+
+def ask(walk: Walk, body: dict[str, object] | None = None, *fields: str) -> str:
+    """One whole request on a connection of its own; the span that was minted for it."""
+    walk.client().send(post({"stream": True, **(body or {})}, *fields))
+    span = minted(walk.engine)[1]
+    play(walk, usage=False)
+    return span
+
+
+def generation(parent: str, queue: float = 0.1, prefill: float = 0.3, decode: float = 0.2, *, answer: str = "") -> Span:
+    """A span of one generation under this parent, for the answer with this id."""
+    said: dict[str, str | float] = {
+        "gen_ai.latency.time_in_queue": queue,
+        "gen_ai.latency.time_in_model_prefill": prefill,
+        "gen_ai.latency.time_in_model_decode": decode,
+        "gen_ai.request.id": answer or f"chatcmpl-{parent}",
+    }
+    return replace(SPAN, parent_span_id=parent, span_id=f"{parent}-{queue}", attributes={**SPAN.attributes, **said})
+
+
+def ledger(walk: Walk, number: int = -1) -> Ledger:
+    found = walk.accounts[number].ledger
+    assert found is not None
+    return found
+
+
+# --- what a span says ------------------------------------------------------------------------------------------------------
+
+
+def test_a_generations_span_is_a_word_on_its_request() -> None:
+    """Durations are seconds; it is found by its parent, or by the id of the answer; a trace that others may share is not needed."""
+    word = word_of(GENERATION.under("00000000000000aa")[0])
+
+    assert word is not None
+    assert word.report == EngineReport(0.1, 0.3, 0.2)
+    assert word.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"))
+    assert word.trace_id is None
+
+
+@pytest.mark.parametrize(
+    ("generation_id", "answer_id"),
+    [
+        ("chatcmpl-7", "chatcmpl-7"),
+        ("chatcmpl-witness-0", "chatcmpl-witness-0"),
+        ("cmpl-7-0", "cmpl-7"),
+        ("cmpl-witness-1-11", "cmpl-witness-1"),
+        ("resp_7_0", "resp_7"),
+    ],
+)
+def test_the_generations_id_leads_to_the_answers(generation_id: str, answer_id: str) -> None:
+    """Completions number the prompts, responses the turns."""
+    word = word_of(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id}))
+
+    assert word is not None
+    assert response_key(answer_id) in word.keys
+
+
+@pytest.mark.parametrize("generation_id", ["resp_7_1", "cmpl-7-4f2a-beam-0", "chatcmpl-7-beam-12"])
+def test_a_later_turn_and_a_beam_are_not_the_requests_split(generation_id: str) -> None:
+    """They begin after its first token, or are one of many at each step."""
+    assert word_of(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id})) is None
+
+
+def test_spans_of_starting_up_say_nothing() -> None:
+    """vLLM traces its own loading, too."""
+    assert word_of(replace(SPAN, name="Load model")) is None
+    assert word_of(replace(SPAN, attributes={"code.function": "load_model"})) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(SPAN.attributes)),
+        st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    ),
+    st.text(max_size=20),
+)
+def test_whatever_the_attributes_only_durations_are_stated(
+    damage: dict[str, bool | int | float | str], parent: str
+) -> None:
+    """Negative, huge, not a number, a string, a truth value: not stated, and nothing is thrown."""
+    word = word_of(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
+
+    if word is not None:
+        stated = (word.report.queue_seconds, word.report.prefill_seconds, word.report.decode_seconds)
+        assert all(value is None or 0 <= value < float("inf") for value in stated)
+
+
+# --- through the whole sidecar -----------------------------------------------------------------------------------------------
+
+
+def test_an_engine_without_per_request_metrics_tells_by_its_span() -> None:
+    """The request ends, its log line waits, the batch comes 5 s later: the same five phases as in-band."""
+    walk = walk_without_metrics()
+    span = ask(walk)
+    walk.clock.later(4.9)
+    assert walk.accounts == []
+
+    assert walk.watchers.span(GENERATION.under(span)[0])
+
+    assert phases(ledger(walk)) == {
+        "queue": (100, "engine"),
+        "prefill": (300, "engine"),
+        "first_token": (50, "derived"),
+        "decode": (200, "engine"),
+        "stream": (50, "derived"),
+    }
+    assert ledger(walk).reason is Reason.LATE_REPORT
+
+
+def test_where_the_answer_itself_tells_nobody_waits() -> None:
+    """Both on: in-band is there first, and the span that comes later changes nothing."""
+    walk = Walk(mints=True)
+    walk.client().send(post({"stream": True}))
+    span = minted(walk.engine)[1]
+    play(walk)
+    assert ledger(walk).reason is Reason.IN_BAND
+
+    walk.watchers.span(generation(span, queue=9.0))
+    walk.clock.later(11)
+    walk.watchers.expire(walk.clock.now)
+
+    assert [round(share.seconds, 6) for share in ledger(walk).shares][:2] == [0.1, 0.3]
+    assert len(walk.accounts) == 1
+    assert walk.value("llm_phase_attribution_total", reason="late_report") == 0
+
+
+def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None:
+    """An agent's trace says nothing about whose a span is; the parent does. Batches come in any order."""
+    walk = walk_without_metrics()
+    spans = [ask(walk, None, f"traceparent: 00-{TRACE}-b7ad6b7169203331-01") for _ in range(40)]
+    order = sorted(range(40), key=lambda number: number * 7 % 40)
+
+    for number in order:
+        walk.watchers.span(generation(spans[number], queue=number / 1000))
+
+    assert len(set(spans)) == 40
+    assert [round(ledger(walk, at).shares[0].seconds * 1000) for at in range(40)] == order
+    assert walk.value("llm_phase_attribution_total", reason="late_report", source="engine") == 40
+
+
+def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
+    """X-Request-Id is the client's to choose, and a retry has the same: the span's parent is not."""
+    walk = walk_without_metrics()
+    spans = []
+    for _ in range(2):
+        walk.client().send(post({"stream": True}))
+        spans.append(minted(walk.engine)[1])
+        walk.clock.later(0.45)
+        walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-same",', 1)))
+        walk.clock.later(0.2)
+        walk.engine.send(chunk(DONE) + b"0\r\n\r\n")
+
+    walk.watchers.span(generation(spans[1], queue=0.05, answer="chatcmpl-same"))
+    assert len(walk.accounts) == 1
+    walk.watchers.expire(walk.clock.later(10))
+
+    assert [account.ledger.reason for account in walk.accounts if account.ledger] == [
+        Reason.LATE_REPORT,
+        Reason.NO_REPORT,
+    ]
+
+
+def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() -> None:
+    """Exporters retry; others use the engine too."""
+    walk = walk_without_metrics()
+    span = ask(walk)
+    walk.watchers.span(generation(span))
+    walk.watchers.span(generation(span))
+    walk.watchers.span(generation("00000000deadbeef"))
+    walk.clock.later(10)
+    walk.watchers.expire(walk.clock.now)
+
+    assert len(walk.accounts) == 1
+    assert walk.value("llm_sidecar_dropped_total", reason="report_twice") == 1
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 1
+
+
+def test_a_client_that_reads_slowly_still_gets_its_split() -> None:
+    """The engine was done half a minute before the last byte was taken: its word is kept for as long as the request runs."""
+    walk = walk_without_metrics()
+    walk.client().send(post({"stream": True}))
+    span = minted(walk.engine)[1]
+    walk.clock.later(0.45)
+    walk.engine.send(STREAM + chunk(ROLE) + chunk(TOKEN))
+    walk.watchers.span(generation(span))
+    for _ in range(30):
+        walk.watchers.expire(walk.clock.later(1))
+    walk.engine.send(chunk(FINISH) + chunk(DONE) + b"0\r\n\r\n")
+
+    assert ledger(walk).reason is Reason.LATE_REPORT
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 0
+
+
+# --- several choices -----------------------------------------------------------------------------------------------------------
+
+
+def choice(index: int, text: bytes = b"a", finish: bytes = b"null") -> bytes:
+    return chunk(
+        b'data: {"choices":[{"index":%d,"delta":{"content":"%s"},"finish_reason":%s}]}\n\n' % (index, text, finish)
+    )
+
+
+def two_choices(walk: Walk) -> str:
+    """Choice 1 begins after 0.45 s, choice 0 only 0.3 s later: it had to wait for a slot."""
+    walk.client().send(post({"stream": True, "n": 2}))
+    span = minted(walk.engine)[1]
+    walk.clock.later(0.45)
+    walk.engine.send(STREAM + choice(1))
+    walk.clock.later(0.3)
+    walk.engine.send(choice(0))
+    walk.clock.later(0.2)
+    walk.engine.send(choice(1, finish=b'"length"') + choice(0, finish=b'"length"') + chunk(DONE) + b"0\r\n\r\n")
+    return span
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_choices_the_split_is_that_of_the_first_to_speak(order: tuple[int, int]) -> None:
+    """A span for each; the TTFT is the one's that had a token first, in whatever order they come. Decode is the wire's."""
+    walk = walk_without_metrics()
+    span = two_choices(walk)
+    words = [generation(span, queue=0.4, prefill=0.3, decode=0.2), generation(span, queue=0.1, prefill=0.3, decode=0.5)]
+
+    walk.watchers.span(words[order[0]])
+    assert walk.accounts == []
+    walk.watchers.span(words[order[1]])
+
+    assert phases(ledger(walk)) == {
+        "queue": (100, "engine"),
+        "prefill": (300, "engine"),
+        "first_token": (50, "derived"),
+        "decode": (500, "wire"),
+        "stream": (0, "wire"),
+    }
+
+
+def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
+    """Half a report is none: who was first is not known."""
+    walk = walk_without_metrics()
+    span = two_choices(walk)
+    walk.watchers.span(generation(span, queue=0.4))
+    walk.watchers.span(generation(span, queue=0.4))
+    walk.watchers.expire(walk.clock.later(10))
+
+    assert ledger(walk).reason is Reason.NO_REPORT
+    assert walk.value("llm_sidecar_dropped_total", reason="report_twice") == 1
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 1
+
+
+# --- an engine whose spans do not come ---------------------------------------------------------------------------------------------
+
+
+def in_vain(walk: Walk, requests: int) -> None:
+    """Requests whose word never comes."""
+    for _ in range(requests):
+        ask(walk)
+        walk.watchers.expire(walk.clock.later(10))
+
+
+def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
+    """After twenty waits in vain, only one request at a time waits; the others are settled as they end, without a split."""
+    walk = walk_without_metrics()
+    in_vain(walk, GIVES_UP_AFTER)
+    settled = len(walk.accounts)
+
+    for _ in range(30):
+        ask(walk)
+
+    assert settled == GIVES_UP_AFTER
+    assert len(walk.accounts) == settled + 29
+    assert {account.ledger.reason for account in walk.accounts if account.ledger} == {Reason.NO_REPORT}
+    assert len(walk.watchers.joins) == 1
+
+
+def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
+    """The one that still waits finds out; or a word on a request that had been given up."""
+    for late in (True, False):
+        walk = walk_without_metrics()
+        in_vain(walk, GIVES_UP_AFTER)
+        probe, given_up = ask(walk), ask(walk)
+
+        walk.watchers.span(generation(given_up if late else probe))
+        spans = [ask(walk) for _ in range(5)]
+        for span in spans:
+            walk.watchers.span(generation(span))
+
+        assert [account.ledger.reason for account in walk.accounts if account.ledger][-5:] == [Reason.LATE_REPORT] * 5
+
+
+def test_where_no_span_can_come_nobody_waits() -> None:
+    """The receiver is off: nothing is minted, and a ledger without a report is closed as the stream ends."""
+    walk = Walk(include_usage=False)
+    walk.client().send(post({"stream": True}))
+    assert b"traceparent" not in walk.engine.taken
+    play(walk, usage=False)
+
+    assert ledger(walk).reason is Reason.NO_REPORT
+    assert USAGE not in walk.engine.taken
