@@ -34,6 +34,8 @@ from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.otlp.receiver import PATH as TRACES
+from sidecar.otlp.spans import Spans
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.traffic import Limits, Traffic
@@ -92,6 +94,7 @@ class App:
             include_usage=config.proxy.include_usage == "auto",
             clock=clock,
             random_hex=secrets.token_hex,
+            mints=config.spans.receive,
         )
         address = config.engine.address
         self.traffic = Traffic(
@@ -111,7 +114,18 @@ class App:
             overhead=self.recorder.overhead,
             via=via_of(config),
         )
-        self.admin = AdminListener(self, self.metrics, clock)
+        watchers = self.watchers
+        self.spans = Spans(
+            config.spans,
+            watchers.span,
+            self.recorder,
+            minted=watchers.minted,
+            sampled=watchers.sampled_traces,
+            clock=clock,
+        )
+        self.admin = AdminListener(
+            self, self.metrics, clock, traces=self.spans.handle, traces_from_anywhere=self.spans.from_anywhere
+        )
         self.prober = Prober(config.engine.url, self.engine, self.readiness, clock=clock, changed=self._engine_changed)
         self.engine_state = EngineStateRecorder(self.metrics)
         self.state_prober = StateProber(config.engine.url, self.engine, self.engine_state)
@@ -124,6 +138,7 @@ class App:
         config = self.config
         try:
             admin = await self.admin.start(config.web.address.host, config.web.address.port)
+            grpc = await self.spans.start()
             traffic = await self.traffic.listen(config.proxy.address.host, config.proxy.address.port)
         except OSError as error:
             log.error(
@@ -137,6 +152,10 @@ class App:
         log.info(
             "listening", traffic=_shown(traffic), admin=_shown(admin[0]), engine=config.engine.url, version=__version__
         )
+        if config.spans.receive:
+            log.info(
+                "takes_spans", http=f"http://{_shown(admin[0])}{TRACES}", grpc=None if grpc is None else _shown(grpc)
+            )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
@@ -186,6 +205,7 @@ class App:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.traffic.close()
+        await self.spans.stop()
         await self.admin.stop()
         log.info("stopped")
         self.logs.close()

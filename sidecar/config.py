@@ -15,9 +15,11 @@ from sidecar.config_values import (
     OTHER,
     UNKNOWN,
     Address,
+    CollectorUrl,
     EngineUrl,
     Exact,
     ExactTexts,
+    GrpcAddress,
     HeaderName,
     LabelValue,
     LaneName,
@@ -209,6 +211,24 @@ class LogConfig(_Section):
     """info has a line per request; warning only those that the server side spoiled."""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, else JSON lines."""
+class SpansConfig(_Section):
+    """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it."""
+
+    receive: bool = True
+    """`POST /v1/traces` on the admin listener; false mints no span and takes none, and the client's trace context passes as it is."""
+    receive_from: Literal["loopback", "anywhere"] = "loopback"
+    """The engine stands in the same pod; anywhere is for one that does not, on a network where nobody else can reach the port."""
+    grpc_listen_address: GrpcAddress = ""
+    """127.0.0.1:4317 takes OTLP over gRPC, for engines that speak nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
+    forward_url: CollectorUrl = ""
+    """Your collector: gets the engine's spans of traces that their client had sampled, under the client's span; others never leave."""
+
+    @property
+    def grpc_address(self) -> Address | None:
+        """Host and port to listen on, if at all."""
+        return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
+
+
     headers: Annotated[tuple[OpenHeader, ...], BeforeValidator(several), Field(max_length=32)] = ()
     """Request headers whose values may stand in a request's line, cleaned and cut; no other header ever does."""
 
@@ -239,6 +259,7 @@ NEEDS_RESTART = (
     "labels.quantization",
     "labels.gpu_type",
     "metrics.inter_token_by_prompt_bucket",
+    spans: SpansConfig = SpansConfig()
     "metrics.series_limit",
 )
 """Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen.
@@ -256,3 +277,7 @@ def _at(config: Config, key: str) -> object:
     section, name = key.split(".")
     value: object = getattr(getattr(config, section), name)
     return value
+    "spans.receive",
+    "spans.receive_from",
+    "spans.grpc_listen_address",
+    "spans.forward_url",

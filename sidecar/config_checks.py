@@ -26,6 +26,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
     yield from _listeners(known)
+    yield from _spans(known)
     yield from _limits(known)
     yield from _lanes(known)
     yield from _rules(known)
@@ -50,6 +51,22 @@ def _listeners(known: Known) -> Iterator[Finding]:
         for section, address in listeners.items():
             if engine.host in _LOOPBACK and _overlap(engine, address):
                 yield ("engine", "url"), f"points at {section}.listen_address: the sidecar would call itself"
+
+
+def _spans(known: Known) -> Iterator[Finding]:
+    grpc = known(("spans", "grpc_listen_address"))
+    if isinstance(grpc, str) and grpc:
+        for section in ("proxy", "web"):
+            text = known((section, "listen_address"))
+            if isinstance(text, str) and _overlap(parse_address(grpc), parse_address(text)):
+                yield (
+                    ("spans", "grpc_listen_address"),
+                    f"overlaps {section}.listen_address ({text}): it needs a port of its own",
+                )
+    if known(("spans", "receive")) is False:
+        for key in ("grpc_listen_address", "forward_url"):
+            if known(("spans", key)) not in ("", WRONG):
+                yield ("spans", key), "has no use while spans.receive is false"
 
 
 def _overlap(one: Address, other: Address) -> bool:

@@ -8,6 +8,7 @@ import ipaddress
 import itertools
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
@@ -69,6 +70,20 @@ def parse_engine_url(text: str) -> Address:
     return address
 
 
+def parse_collector_url(text: str) -> None:
+    """Check the URL of an OTLP/HTTP collector, path included. Raises ValueError, saying what is wrong without repeating it."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("is no http:// or https:// URL with a host")
+    if "@" in parts.netloc:
+        raise ValueError("has a user or password in it, which is not supported")
+    if parts.path in ("", "/"):
+        raise ValueError("has no path: collectors take traces at /v1/traces")
+    if parts.query or parts.fragment:
+        raise ValueError("has a query or fragment")
+    parse_address(parts.netloc if re.search(r":[0-9]*$", parts.netloc) else f"{parts.netloc}:0")
+
+
 def _is_ipv6(host: str) -> bool:
     try:
         ipaddress.IPv6Address(host)
@@ -79,6 +94,20 @@ def _is_ipv6(host: str) -> bool:
 
 def _listen_address(text: str) -> str:
     parse_address(text)
+    return text
+
+
+def _grpc_address(text: str) -> str:
+    if text:
+        parse_address(text)
+        if find_spec("grpc") is None:
+            raise ValueError("needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'")
+    return text
+
+
+def _collector_url(text: str) -> str:
+    if text:
+        parse_collector_url(text)
     return text
 
 
@@ -157,6 +186,10 @@ OTHER = "other"
 UNKNOWN = "unknown"
 
 ListenAddress = Annotated[str, AfterValidator(_listen_address), Words("an address host:port (or :port, [v6]:port)")]
+GrpcAddress = Annotated[str, AfterValidator(_grpc_address), Words('an address host:port, or "" for none')]
+CollectorUrl = Annotated[
+    str, AfterValidator(_collector_url), Words('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
+]
 EngineUrl = Annotated[str, AfterValidator(_engine_url), Words("a URL http://host:port without a path", secret=True)]
 LaneName = Annotated[
     str, AfterValidator(_lane), Words('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"')

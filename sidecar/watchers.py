@@ -74,6 +74,8 @@ class Watchers:
         )
         self.minted: dict[str, Minted] = {}
         """Span id to what was minted, for as long as words may still come; the oldest goes first."""
+        self.sampled_traces: dict[str, None] = {}
+        """Trace ids that their clients had sampled: what is forwarded to the user's collector."""
         self._own_traces: dict[str, str] = {}
         """Trace id to span id, where the client had no trace: such a trace has one request, by construction."""
         self._in_vain = 0
@@ -103,6 +105,11 @@ class Watchers:
         self.joins.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
             del self.minted[next(iter(self.minted))]
+        if client is not None and client.sampled:
+            self.sampled_traces.pop(trace_id, None)  # the latest stand last
+            self.sampled_traces[trace_id] = None
+            if len(self.sampled_traces) > MAX_MINTED:
+                del self.sampled_traces[next(iter(self.sampled_traces))]
         if client is None:
             self._own_traces[trace_id] = minted.span_id
             if len(self._own_traces) > MAX_MINTED:

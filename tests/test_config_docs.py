@@ -41,6 +41,8 @@ def default_of(model: type[BaseModel], name: str) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, bool):
         return str(value).lower()
+    if value == "":
+        return '""'
     if value is None or value in ((), {}):
         return "unset" if value is None else "none"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -7,6 +7,7 @@
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
+| `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 It stands under no traffic limit and answers while draining. Knows the rest of the house only through `House`. A slow
 scraper holds one of a few places for a bounded time, and nobody else.
@@ -64,11 +65,24 @@ class House(Protocol):
         ...
 
 
-class AdminListener:
-    """The listener of one process. `clock`: monotonic seconds."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-    def __init__(self, house: House, metrics: Metrics, clock: Callable[[], float]) -> None:
+
+class AdminListener:
+    """The listener of one process. `clock`: monotonic seconds; `traces`: answers `/v1/traces`, from this host or from anywhere."""
+
+    def __init__(
+        self,
+        house: House,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        *,
+        traces: Handler | None = None,
+        traces_from_anywhere: bool = False,
+    ) -> None:
         self._house = house
+        self._take_traces = traces
+        self._traces_from_anywhere = traces_from_anywhere
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
@@ -90,6 +104,8 @@ class AdminListener:
         app.router.add_get("/-/ready", self._ready)
         app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
+        if self._take_traces is not None:
+            app.router.add_post("/v1/traces", self._traces)
         app.on_response_prepare.append(_own_server)
         self._runner = web.AppRunner(
             app,
@@ -168,14 +184,21 @@ class AdminListener:
         return _verdict(self._house.ready())
 
     async def _reload(self, request: web.Request) -> web.Response:
-        # A browser on this machine could be led here by any page: it always says so.
-        if not _is_loopback(request.remote) or hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers:
+        if not _is_loopback(request.remote) or _from_browser(request):
             return web.Response(status=403, text="Only this host may reload, and no browser.\n")
         async with self._reloading:
             errors = await self._house.reload()
         if errors:
             return web.Response(status=500, text="".join(f"{error}\n" for error in errors))
         return web.Response(text="Reloaded.\n")
+
+    async def _traces(self, request: web.Request) -> web.StreamResponse:
+        if _from_browser(request) or not (self._traces_from_anywhere or _is_loopback(request.remote)):
+            return web.Response(
+                status=403, text="Only this host may send spans (spans.receive_from), and no browser.\n"
+            )
+        assert self._take_traces is not None
+        return await self._take_traces(request)
 
     async def _landing(self, request: web.Request) -> web.Response:
         page = landing(
@@ -196,6 +219,11 @@ def _verdict(verdict: tuple[bool, str]) -> web.Response:
     return web.Response(status=200 if good else 503, text=f"{why}\n", headers={"Cache-Control": "no-store"})
 
 
+def _from_browser(request: web.Request) -> bool:
+    """A browser on this machine could be led here by any page: it always says so."""
+    return hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers
+
+
 def _is_loopback(remote: str | None) -> bool:
     try:
         address = ipaddress.ip_address((remote or "").partition("%")[0])
@@ -210,9 +238,7 @@ async def _own_server(_request: web.Request, response: web.StreamResponse) -> No
 
 
 @web.middleware
-async def _contained(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _contained(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except (web.HTTPException, ConnectionError):

@@ -11,7 +11,7 @@ from itertools import product
 from sidecar.ledger.account import Account
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, USAGE_RESULTS
+from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, SPAN_RESULTS, USAGE_RESULTS
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -42,6 +42,7 @@ class Recorder:
         self._dropped = metrics.counter(c.DROPPED_TOTAL)
         self._failures = metrics.counter(c.FAILURES_TOTAL)
         self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
+        self._spans = metrics.counter(c.SPANS_TOTAL)
         self.overhead = metrics.histogram(c.OVERHEAD_SECONDS).child().observe
         """Seconds between reading and having written the same bytes."""
         self._by_bucket = len(metrics.histogram(c.INTER_TOKEN_SECONDS).metric.labels) == 3
@@ -76,6 +77,10 @@ class Recorder:
     def dropped(self, reason: str, n: int = 1) -> None:
         """Something was not measured or not written down, for a reason of DROP_REASONS."""
         self._dropped.child(reason).inc(n)
+
+    def spans(self, result: str, n: int = 1) -> None:
+        """Spans came as OTLP, and this became of them, in a word of SPAN_RESULTS."""
+        self._spans.child(result).inc(n)
 
     def outside(self, label: str) -> None:
         """A client named a model or a lane that does not exist: it is counted under `other`."""
@@ -182,6 +187,7 @@ class Recorder:
             (self._dropped, DROP_REASONS),
             (self._failures, FAILURE_REASONS),
             (self._injection, USAGE_RESULTS),
+            (self._spans, SPAN_RESULTS),
         ):
             for word in words:
                 family.child(word)

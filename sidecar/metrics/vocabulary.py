@@ -63,6 +63,10 @@ DROP_REASONS = (
     "not_a_duration",
     "report_unreadable",
     *Lost,
+    "span_unknown",
+    "span_rejected",
+    "span_request_refused",
+    "span_not_forwarded",
     "log_limited",
 )
 """Why something was not measured, or not written down. Traffic is not concerned."""
@@ -97,6 +101,9 @@ FAILURE_REASONS = (
 
 USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
 """What became of asking for the usage chunk, one per inference request."""
+
+SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
+"""What became of a span that an engine sent; a forwarded one is also one of the first two."""
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
