@@ -195,22 +195,6 @@ class MetricsConfig(_Section):
     """What one process holds at most; what does not fit is dropped and counted. A config that usually makes more is refused."""
 
 
-class ShutdownConfig(_Section):
-    """How long SIGTERM takes."""
-
-    lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    """Not ready but still serving, until every load balancer has noticed."""
-    grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
-    """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
-
-
-class LogConfig(_Section):
-    """What is logged, to stderr."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """info has a line per request; warning only those that the server side spoiled."""
-    format: Literal["auto", "json", "console"] = "auto"
-    """auto: console on a terminal, else JSON lines."""
 class SpansConfig(_Section):
     """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it."""
 
@@ -229,6 +213,22 @@ class SpansConfig(_Section):
         return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
 
 
+class ShutdownConfig(_Section):
+    """How long SIGTERM takes."""
+
+    lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    """Not ready but still serving, until every load balancer has noticed."""
+    grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
+    """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
+
+
+class LogConfig(_Section):
+    """What is logged, to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """info has a line per request; warning only those that the server side spoiled."""
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, else JSON lines."""
     headers: Annotated[tuple[OpenHeader, ...], BeforeValidator(several), Field(max_length=32)] = ()
     """Request headers whose values may stand in a request's line, cleaned and cut; no other header ever does."""
 
@@ -243,6 +243,7 @@ class Config(_Section):
     prompt_buckets: PromptBucketsConfig = PromptBucketsConfig()
     labels: LabelsConfig = LabelsConfig()
     metrics: MetricsConfig = MetricsConfig()
+    spans: SpansConfig = SpansConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     log: LogConfig = LogConfig()
 
@@ -259,8 +260,11 @@ NEEDS_RESTART = (
     "labels.quantization",
     "labels.gpu_type",
     "metrics.inter_token_by_prompt_bucket",
-    spans: SpansConfig = SpansConfig()
     "metrics.series_limit",
+    "spans.receive",
+    "spans.receive_from",
+    "spans.grpc_listen_address",
+    "spans.forward_url",
 )
 """Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen.
 
@@ -277,7 +281,3 @@ def _at(config: Config, key: str) -> object:
     section, name = key.split(".")
     value: object = getattr(getattr(config, section), name)
     return value
-    "spans.receive",
-    "spans.receive_from",
-    "spans.grpc_listen_address",
-    "spans.forward_url",

@@ -292,6 +292,13 @@ PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
     (Label("result", ("confirmed", "corrected")),),
     constant=False,
 )
+SPANS_TOTAL = Counter(
+    "llm_sidecar_spans_total",
+    "Spans that came as OTLP: taken as the engine's word, unknown (nobody's word), rejected (malformed or too large); and"
+    " of the first two, forwarded to the collector.",
+    (Label("result", SPAN_RESULTS),),
+    constant=False,
+)
 OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",
     "Connections open now, to clients and to the engine (idle ones included).",
@@ -307,13 +314,6 @@ SERIES = Gauge(
     "llm_sidecar_series", "Series that this process holds, process_ and python_ ones left out.", constant=False
 )
 SCRAPES_TOTAL = Counter(
-SPANS_TOTAL = Counter(
-    "llm_sidecar_spans_total",
-    "Spans that came as OTLP: taken as the engine's word, unknown (nobody's word), rejected (malformed or too large); and"
-    " of the first two, forwarded to the collector.",
-    (Label("result", SPAN_RESULTS),),
-    constant=False,
-)
     "llm_sidecar_scrapes_total",
     "Scrapes of this page that were begun before this one, by how they ended.",
     (Label("result", ("ok", "abandoned", "refused")),),
