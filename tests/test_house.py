@@ -90,6 +90,16 @@ def test_what_an_engine_says_is_read_without_io() -> None:
     )
 
 
+def test_spans_are_decoded_without_io() -> None:
+    """Bytes in, spans out; only the intake knows a loop, and only the listeners and the forwarding a socket."""
+    hands_on = ("intake.py", "receiver.py", "grpc_listener.py", "forward.py", "spans.py")
+    pure = [path for path in modules("otlp") if path.name not in hands_on and path.name != "__init__.py"]
+
+    assert len(pure) >= 8
+    assert importers("asyncio", "time", "socket", "aiohttp", "grpc", "structlog", "sidecar.metrics", among=pure) == []
+    assert importers("sidecar.otlp", among=outside("otlp", "app.py")) == []
+
+
 def test_only_the_hallway_knows_the_admin_room() -> None:
     assert importers("sidecar.admin", among=outside("admin", "app.py", "cli.py")) == []
 
@@ -109,7 +119,8 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     raw = importers(
         "socket", "socketserver", "http", "urllib.request", "httptools", "requests", among=outside("proxy", "demo")
     )
-    through_aiohttp = importers("aiohttp", among=[path for path in outside("admin", "demo") if path != probe])
+    through_aiohttp = importers("aiohttp", among=[path for path in outside("admin", "demo", "otlp") if path != probe])
+    through_grpc = importers("grpc", among=outside("otlp"))
 
     assert raw + through_aiohttp == []
 
