@@ -114,7 +114,7 @@ def test_only_the_hallway_knows_the_app() -> None:
 
 
 def test_sockets_are_opened_in_few_rooms() -> None:
-    """The road by itself; the admin room, the probe and the demo through aiohttp."""
+    """The road by itself; the admin room, the span room, the probe and the demo through aiohttp or gRPC."""
     probe = CHECKOUT / "sidecar" / "engines" / "probe.py"
     raw = importers(
         "socket", "socketserver", "http", "urllib.request", "httptools", "requests", among=outside("proxy", "demo")
@@ -122,7 +122,7 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     through_aiohttp = importers("aiohttp", among=[path for path in outside("admin", "demo", "otlp") if path != probe])
     through_grpc = importers("grpc", among=outside("otlp"))
 
-    assert raw + through_aiohttp == []
+    assert raw + through_aiohttp + through_grpc == []
 
 
 @pytest.mark.parametrize(
