@@ -6,6 +6,7 @@ counts it and the bytes go on.
 """
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sidecar.classify.body import BLIND, Look, look
@@ -23,6 +24,7 @@ from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
 from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.watching import Unwatched
 from sidecar.timeline.events import EventReader
+from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
 from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
 from sidecar.timeline.response_id import response_id_of
@@ -86,6 +88,8 @@ class RequestWatch:
             value.strip().lower() != b"identity" for value in values_of(self._head.fields, b"content-encoding")
         )
         self._look = BLIND if encoded else look(body, whole=whole)
+        if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
+            self._look = replace(self._look, stream=True)
         self._name()
         self._shared.in_flight.enter(self, self._model, self._lane, self._head.accepted_at)
         asked = self._ask(body, encoded=encoded)
@@ -105,7 +109,7 @@ class RequestWatch:
             return "api_has_none"
         if encoded:
             return "encoded_request"
-        if not shared.engine.accepts_include_usage:
+        if not shared.engine.takes_include_usage(self._dialect.name):
             return "engine_not_proven"
         asked = ask_for_usage(body, self._look)
         return asked.value if isinstance(asked, NotAsked) else asked
@@ -154,13 +158,14 @@ class RequestWatch:
         self._response_fields = head.fields
         content_type = b"".join(values_of(head.fields, b"content-type")[:1]).partition(b";")[0].strip().lower()
         encoded = any(value.strip().lower() != b"identity" for value in values_of(head.fields, b"content-encoding"))
-        self._streaming = content_type == b"text/event-stream"
+        lines = content_type in MEDIA_TYPES
+        self._streaming = lines or content_type == b"text/event-stream"
         if head.status >= 400:
             return
         if encoded:
             self._shared.recorder.dropped("encoded_response")
         elif self._streaming:
-            self._reader = EventReader(self._dialect, self._shared.max_event_bytes)
+            self._reader = EventReader(self._dialect, self._shared.max_event_bytes, lines=lines)
             # With a stated length the chunk could not go without the client missing it.
             if self._asked_for_usage and not values_of(head.fields, b"content-length"):
                 self._cutter = UsageCut(self._reader)
@@ -215,6 +220,8 @@ class RequestWatch:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def ended(self, at: float) -> None:
+        if self._reader is not None:
+            self._read(at, self._reader.finish())
         self._timeline.ended(at)
 
     def flushed(self, at: float) -> None:

@@ -39,6 +39,10 @@ class Engine:
         """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
         return self.speaks.accepts_include_usage and not self.null_usage
 
+    def takes_include_usage(self, dialect: str) -> bool:
+        """Whether it may be asked for usage on the API of this dialect."""
+        return self.speaks.takes_include_usage(dialect) and not self.null_usage
+
     def is_kind(self, kind: str) -> None:
         """The engine told what it is."""
         self.kind = kind

@@ -39,6 +39,8 @@ class Channel:
     missing: str
     """What it does not state, or only as a bound."""
     ran: Ran
+    follows: str = ""
+    """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,10 @@ class EngineKind:
     """How long after the stream its word may come; 0 where it speaks in-band or not at all."""
     advice = ""
     """The exact flag that would make it tell more, in one sentence for the log and the status page; "" where there is none."""
+
+    def takes_include_usage(self, dialect: str) -> bool:  # noqa: ARG002  the interface
+        """Whether it is proven so on the API of this dialect (`sidecar/timeline/dialects/`): an engine's APIs may differ."""
+        return self.accepts_include_usage
 
     def ask(self, path: bytes, body: bytes, look: Look) -> bytes | NotAsked:  # noqa: ARG002  the interface
         """The body with what this engine has to be asked for, other than `include_usage`, spliced in; or why not."""

@@ -1,10 +1,31 @@
 """Every kind of engine that has a file here, by name: the one list that config, detection and docs are made from."""
 
+from sidecar.engines.dynamo import Dynamo
 from sidecar.engines.kind import UNKNOWN, EngineKind
+from sidecar.engines.llama_cpp import LlamaCpp
+from sidecar.engines.lmdeploy import LMDeploy
+from sidecar.engines.ollama import Ollama
+from sidecar.engines.sglang import SGLang
+from sidecar.engines.tensorrt_llm import TensorRTLLM
+from sidecar.engines.tgi import TGI
+from sidecar.engines.triton import Triton
 from sidecar.engines.vllm import VLLM
 
 
-KINDS: dict[str, EngineKind] = {kind.name: kind for kind in (VLLM(),)}
+KINDS: dict[str, EngineKind] = {
+    kind.name: kind
+    for kind in (
+        Dynamo(),
+        LlamaCpp(),
+        LMDeploy(),
+        Ollama(),
+        SGLang(),
+        TensorRTLLM(),
+        TGI(),
+        Triton(),
+        VLLM(),
+    )
+}
 
 
 def kind_named(name: str) -> EngineKind:

@@ -1,10 +1,11 @@
-"""A stream's bytes in, its readings out: the parser and a dialect, together and once.
+"""A stream's bytes in, its readings out: a parser (of events or of lines) and a dialect, together and once.
 
 It knows how to go on when an event cannot be read: such an event says nothing and is counted. It refuses to know time
 and traffic; whoever moves the bytes asks for the readings and gives them an instant. Who cuts bytes out of the stream
 (`sidecar/engines/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
 """
 
+from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.reading import NOTHING, Dialect, Reading, UnreadableEvent
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
@@ -19,9 +20,10 @@ class EventReader:
 
     __slots__ = ("_looks_for_id", "_parser", "_read_event", "response_id", "unreadable")
 
-    def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
+        """`lines`: the stream is newline-delimited JSON; else it is one of server-sent events."""
         self._read_event = dialect.read_event
-        self._parser = SseParser(max_event_bytes)
+        self._parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
         self.response_id: str | None = None
         """The id that the answer gives itself, once one of its first events has said it."""
         self._looks_for_id = LOOKS_FOR_ID
@@ -55,8 +57,15 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[Reading]:
         """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`."""
+        return self._readings(self._parser.feed(data))
+
+    def finish(self) -> list[Reading]:
+        """The stream is over: what a last line without its end says. Of server-sent events such a rest is no event."""
+        return self._readings(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
+
+    def _readings(self, events: list[tuple[bytes, bytes]]) -> list[Reading]:
         readings = []
-        for event, said in self._parser.feed(data):
+        for event, said in events:
             if self._looks_for_id:
                 self._look_for_id(said)
             try:

@@ -57,6 +57,8 @@ class Dialect(Protocol):
     name: str
     has_usage_option: bool
     """Usage comes in a stream only if `stream_options.include_usage` asks for it."""
+    streams_unsaid: bool
+    """The answer is a stream where the request does not say `stream`."""
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.events import EventReader
 from sidecar.timeline.reading import NOTHING, Dialect, Reading, Usage
 
 
@@ -14,20 +15,29 @@ _PATHS = {
     "completions": b"/v1/completions",
     "responses": b"/v1/responses",
     "messages": b"/v1/messages",
+    "api": b"/api/chat",
+    "completion": b"/completion",
+    "generate": b"/generate",
+    "v2": b"/v2/models/ensemble/generate_stream",
 }
 
 
 def streams() -> list[pathlib.Path]:
-    """Every event stream in the folder, whoever put it there."""
-    return sorted(STREAMS.glob("*.sse"))
+    """Every stream in the folder, whoever put it there."""
+    return sorted((*STREAMS.glob("*.sse"), *STREAMS.glob("*.ndjson")))
 
 
 def dialect_of(stream: pathlib.Path) -> Dialect:
-    """The dialect that a file's name says: `ENGINE-API-WHAT.sse`."""
+    """The dialect that a file's name says: `ENGINE-API-WHAT`, the first word that is an API's."""
     api = next(word for word in stream.stem.split("-") if word in _PATHS)
     dialect = dialect_for(_PATHS[api])
     assert dialect is not None
     return dialect
+
+
+def reader_of(stream: pathlib.Path) -> EventReader:
+    """A reader of the framing that a file's extension says."""
+    return EventReader(dialect_of(stream), lines=stream.suffix == ".ndjson")
 
 
 def written(readings: Iterable[Reading]) -> list[str]:

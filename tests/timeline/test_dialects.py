@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import EventReader
 from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
-from tests.support.streams import STREAMS, dialect_of, streams, written
+from tests.support.streams import STREAMS, dialect_of, reader_of, streams, written
 
 
-ALL = [dialect_for(path) for path in (b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages")]
+OPENAI_LIKE = [
+    dialect_for(path) for path in (b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages")
+]
+NATIVE = [dialect_for(path) for path in (b"/generate", b"/generate_stream", b"/v2/models/m/generate_stream")]
+ALL = [*OPENAI_LIKE, *NATIVE, *(dialect_for(path) for path in (b"/api/chat", b"/completion", b"/completions"))]
 
 
 def read(stream: pathlib.Path, *segments: bytes) -> list[Reading]:
-    reader = EventReader(dialect_of(stream))
-    return [reading for segment in segments for reading in reader.feed(segment)]
+    reader = reader_of(stream)
+    return [reading for segment in segments for reading in reader.feed(segment)] + reader.finish()
 
 
 @pytest.mark.parametrize("stream", streams(), ids=lambda stream: stream.stem)
@@ -66,8 +70,10 @@ def test_a_whole_answer_states_its_usage_and_its_finish(body: pathlib.Path) -> N
 def test_an_error_answer_is_an_error_in_every_dialect() -> None:
     openai = b'{"error":{"message":"no","type":"BadRequestError","code":400}}'
     anthropic = b'{"type":"error","error":{"type":"invalid_request_error","message":"no"}}'
+    plain = b'{"error":"no"}'
+    found = [dialect.read_body(body).error for dialect in ALL if dialect for body in (openai, anthropic, plain)]
 
-    assert [dialect.read_body(body).error for dialect in ALL if dialect for body in (openai, anthropic)] == [True] * 8
+    assert found == [True] * 3 * len(ALL)
 
 
 class TestPaths:
@@ -81,6 +87,15 @@ class TestPaths:
             (b"/v1/messages?beta=true", "anthropic_messages"),
             (b"http://engine:8000/v1/messages", "anthropic_messages"),
             (b"HTTPS://engine/v1/messages?a", "anthropic_messages"),
+            (b"/generate", "sglang_generate_or_tgi_generate"),
+            (b"/generate_stream", "tgi_generate"),
+            (b"/api/chat", "ollama"),
+            (b"/api/generate?x", "ollama"),
+            (b"/completion", "llama_completion"),
+            (b"/infill", "llama_completion"),
+            (b"/completions", "openai_completions_or_llama_completion"),
+            (b"/v2/models/ensemble/generate", "triton_generate"),
+            (b"http://pod/v2/models/a.b/versions/1/generate_stream?x", "triton_generate"),
         ],
     )
     def test_that_generate_have_a_dialect(self, target: bytes, name: str) -> None:
@@ -88,11 +103,32 @@ class TestPaths:
         assert dialect is not None
         assert name == dialect.name
 
+    def test_the_root_generates_on_tgi_alone(self) -> None:
+        """On any other engine a POST there is a mistake, or somebody else's."""
+        kinds = ("auto", "vllm", "sglang", "tgi")
+
+        assert [kind for kind in kinds if dialect_for(b"/", kind) is not None] == ["tgi"]
+
+    def test_say_whether_an_answer_is_a_stream_where_the_request_does_not(self) -> None:
+        """Ollama streams unless told not to; two paths stream whatever they are told."""
+        paths = (b"/api/chat", b"/generate_stream", b"/v2/models/m/generate_stream", b"/v2/models/m/generate")
+        paths += (b"/generate", b"/completion", b"/v1/chat/completions")
+        dialects = {path: dialect_for(path) for path in paths}
+
+        assert [path for path, dialect in dialects.items() if dialect and dialect.streams_unsaid] == [*paths[:3]]
+
     @pytest.mark.parametrize(
         "target",
         [
-            *(b"", b"*", b"/", b"/health", b"/v1/models", b"/v1/chat/completions/", b"/V1/messages", b"/completion"),
-            *(b"/completions", b"engine:443", b"ftp://engine/v1/messages", b"/v1/messages/count_tokens", b"\xff"),
+            *(b"", b"*", b"/", b"/health", b"/v1/models", b"/v1/chat/completions/", b"/V1/messages", b"/completion/"),
+            *(b"/v2/models/m/infer", b"/v2/models//generate", b"/v2/models/m/versions/1/generate/", b"/api/embed"),
+            *(
+                b"/v2/models/a/b/generate",
+                b"engine:443",
+                b"ftp://engine/v1/messages",
+                b"/v1/messages/count_tokens",
+                b"\xff",
+            ),
         ],
     )
     def test_of_other_things_have_none(self, target: bytes) -> None:
@@ -135,7 +171,7 @@ class TestJunk:
 
     def test_is_unreadable_where_no_json_is(self, dialect: Dialect) -> None:
         with pytest.raises(UnreadableEvent):
-            dialect.read_event(b"", b'{"choices":')
+            dialect.read_event(b"", b'{"choices":[')
         with pytest.raises(UnreadableEvent):
             dialect.read_body(b"<html>502</html>")
 
@@ -162,6 +198,8 @@ def _mutated(raw: bytes, at: int, byte: int) -> bytes:
 
 
 FIELDS = ("choices", "usage", "error", "type", "delta", "response", "message", "metrics", "content", "output", "status")
+FIELDS += ("meta_info", "text", "finish_reason", "token", "details", "generated_text", "timings", "stop", "index")
+FIELDS += ("done", "total_duration", "text_output", "arrival_time_ns", "completion_tokens")
 
 
 @pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
@@ -169,6 +207,7 @@ class TestFuzz:
     @given(junk=st.binary(max_size=80))
     def test_random_bytes_never_raise_anything_else(self, dialect: Dialect, junk: bytes) -> None:
         assert isinstance(EventReader(dialect).feed(b"data: " + junk + b"\n\n"), list)
+        assert isinstance(EventReader(dialect, lines=True).feed(junk + b"\n"), list)
         assert isinstance(_reading_or_none(dialect, junk, whole=True), Reading | None)
 
     @given(

@@ -4,10 +4,18 @@ It knows paths only as engines serve them; it refuses to guess: a path that is n
 stream gets wire marks alone.
 """
 
+import re
+
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
+from sidecar.timeline.dialects.either import Either
+from sidecar.timeline.dialects.llama_completion import LlamaCompletion
+from sidecar.timeline.dialects.ollama import Ollama
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
+from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
+from sidecar.timeline.dialects.tgi_generate import TGIGenerate
+from sidecar.timeline.dialects.triton_generate import TritonGenerate
 from sidecar.timeline.reading import Dialect
 
 
@@ -18,18 +26,32 @@ _BY_PATH: dict[bytes, Dialect] = {
     b"/v1/completions": OpenAICompletions(),
     b"/v1/responses": OpenAIResponses(),
     b"/v1/messages": AnthropicMessages(),
+    b"/api/chat": Ollama(),
+    b"/api/generate": Ollama(),
+    b"/generate": Either("meta_info", SGLangGenerate(), TGIGenerate()),
+    b"/generate_stream": TGIGenerate(streams_unsaid=True),
+    b"/completion": LlamaCompletion(),
+    b"/infill": LlamaCompletion(),
+    # llama.cpp's native dialect there (b11434, tools/server), OpenAI's on gateways that serve their paths without /v1 too.
+    b"/completions": Either("choices", OpenAICompletions(), LlamaCompletion()),
 }
-# llama.cpp serves these two without /v1 as well. Its /completions and /completion are NOT here: they speak its native
-# dialect, not OpenAI's (llama.cpp b11434, tools/server).
+# llama.cpp serves these two without /v1 as well.
 _BY_PATH[b"/chat/completions"] = _BY_PATH[b"/v1/chat/completions"]
 _BY_PATH[b"/responses"] = _BY_PATH[b"/v1/responses"]
 
+_TGI = {b"/": TGIGenerate()}
+"""A POST to the root generates on TGI alone; with any other engine, or before it is known, it is nothing of ours."""
 
-def dialect_for(path: bytes) -> Dialect | None:
+_TRITON = re.compile(rb"/v2/models/[^/]+(?:/versions/[^/]+)?/generate(_stream)?")
+_TRITON_WHOLE = TritonGenerate(streams_unsaid=False)
+_TRITON_STREAMED = TritonGenerate(streams_unsaid=True)
+
+
+def dialect_for(path: bytes, kind: str = "auto") -> Dialect | None:
     """The dialect of a raw request target, its query stripped; None for a path that does not generate.
 
     Origin form (`/v1/messages?beta=true`) or absolute form (`http://engine/v1/messages`, RFC 9112 3.2.2). Paths are compared as they stand:
-    no engine of ours serves them with other cases, escapes or a trailing slash.
+    no engine of ours serves them with other cases, escapes or a trailing slash. `kind` is the engine's, as far as it is known.
     """
     path = path.partition(b"?")[0]
     if path[:1] != b"/":
@@ -37,4 +59,11 @@ def dialect_for(path: bytes) -> Dialect | None:
         if scheme.lower() not in (b"http", b"https"):
             return None
         path = b"/" + rest.partition(b"/")[2]
-    return _BY_PATH.get(path)
+    found = _BY_PATH.get(path)
+    if found is None and kind == "tgi":
+        found = _TGI.get(path)
+    if found is None and path[:11] == b"/v2/models/":
+        triton = _TRITON.fullmatch(path)
+        if triton is not None:
+            found = _TRITON_STREAMED if triton[1] else _TRITON_WHOLE
+    return found

@@ -19,6 +19,7 @@ from sidecar.timeline.dialects.fields import (
     index_of,
     reading_of,
 )
+from sidecar.timeline.dialects.llama_timings import usage_of_timings
 from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
 from sidecar.timeline.reading import NOTHING, Reading
 
@@ -43,6 +44,7 @@ class OpenAICompletions:
 
     name = "openai_completions"
     has_usage_option = True
+    streams_unsaid = False
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""
@@ -77,7 +79,7 @@ def _reading(chunk: _Chunk) -> Reading:
     return Reading(
         output=tuple(output),
         finished=tuple(finished),
-        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else None,
+        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
         bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not failed,
         null_usage=usage is None,
         extras=extras,

@@ -55,6 +55,7 @@ class OpenAIResponses:
 
     name = "openai_responses"
     has_usage_option = False
+    streams_unsaid = False
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""

@@ -1,0 +1,90 @@
+"""What llama.cpp's server says about the time a request took (read in b11434, `tools/server/server-task.cpp`, `server-context.cpp`).
+
+It knows `timings`, which stand in the last event of every stream and in every whole answer, without a flag: `prompt_ms`
+runs from the moment a slot starts on the prompt until the first token is sampled, so it is the prefill; `predicted_ms`
+from there to the last token, so it is the decode. Both are exact. It does not state the queue, so that is `derived`:
+
+- **an upper bound** is what the prefill leaves of the TTFT (streamed), or prefill and decode of the time to the response's
+  head (whole): HTTP, template and tokenising are in it, a few ms for short prompts;
+- **streams of b9417 and newer** say more: the response's head is sent when the slot starts on the prompt, so the queue is
+  from request sent to head read, tokenising still in it, and what comes after the prefill is first_token. No field says
+  which build it is, so the rule proves itself each time: head + `prompt_ms` must lead to the first token. Builds before
+  send the head at once, or with the first token; there it does not, and the bound stands.
+
+Several choices have timings of their own, and no one report. `/v1/responses` and `/v1/messages` carry no timings.
+`include_usage` is not added: with it `timings` move from the chunk with the finish reason into the usage chunk, so a
+client that did not ask for usage would lose them. The counts stand in `timings` anyway.
+"""
+
+from collections.abc import Mapping
+
+from sidecar.engines.durations import MILLISECONDS, between, seconds_of
+from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.ledger.account import Source
+from sidecar.ledger.report import EngineReport
+
+
+SLOT_START_SECONDS = 0.02
+SLOT_START_RATIO = 0.02
+"""By how much head + prefill may miss the first token for the head to count as the slot's start: a token's text may be held back for
+the next one, and the network is between. It bounds what a wrong conclusion moves between queue and first_token."""
+
+
+class LlamaCpp(EngineKind):
+    """llama.cpp's server."""
+
+    name = "llama_cpp"
+    title = "llama.cpp"
+    channels = (
+        Channel(
+            source="`timings` (chat, completions, `/completion`, `/infill`), streamed and whole",
+            version="any; read in b11434",
+            flags="",
+            exact="prefill, decode",
+            missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/responses`, `/v1/messages`",
+            ran=Ran.FIXTURES,
+            follows="`tools/server/server-task.cpp` of b11434",
+        ),
+        Channel(
+            source="the instant of a stream's response head, beside `timings`",
+            version="b9417; read in b11434",
+            flags="",
+            exact="the slot's start, to 20 ms or 2 % of the prefill",
+            missing="queue is derived: template and tokenising are in it",
+            ran=Ran.FIXTURES,
+            follows="`tools/server/server-context.cpp` of b11434",
+        ),
+    )
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
+        """`timings`, and the queue that they leave."""
+        timings = extras.get("timings")
+        if not isinstance(timings, Mapping) or wire.marks.choices > 1:
+            return None
+        prefill = seconds_of(timings.get("prompt_ms"), MILLISECONDS)
+        decode = seconds_of(timings.get("predicted_ms"), MILLISECONDS)
+        if prefill is None:
+            return None if decode is None else EngineReport(decode_seconds=decode)
+        queue = _streamed_queue(wire, prefill) if wire.streaming else _whole_queue(wire, prefill, decode)
+        return EngineReport(queue, prefill, decode, queue_source=Source.DERIVED)
+
+
+def _streamed_queue(wire: Wire, prefill: float) -> float | None:
+    marks = wire.marks
+    ttft = between(marks.received_at, marks.first_token_at)
+    if ttft is None:
+        return None
+    # A prefill longer than the TTFT is a contradiction, and the ledger's to judge: not to be hidden here.
+    bound = max(0.0, ttft - prefill)
+    waited = between(marks.sent_at, marks.headers_at)
+    if waited is None or marks.headers_at is None or marks.first_token_at is None:
+        return bound
+    missed = abs(marks.first_token_at - marks.headers_at - prefill)
+    return min(bound, waited) if missed <= max(SLOT_START_SECONDS, SLOT_START_RATIO * prefill) else bound
+
+
+def _whole_queue(wire: Wire, prefill: float, decode: float | None) -> float | None:
+    answered = between(wire.marks.received_at, wire.marks.headers_at)
+    if answered is None or decode is None:
+        return None
+    return max(0.0, answered - prefill - decode)

@@ -1,0 +1,74 @@
+"""What Ollama says about the time a request took, on its own `/api/chat` and `/api/generate` (read in fb307609, `server/routes.go`).
+
+It knows the four durations of the last line, in nanoseconds. `prompt_eval_duration` is the prefill and `eval_duration`
+the decode, both as the runner measured them. There is no queue among them: a request waits behind `OLLAMA_NUM_PARALLEL`
+others after the model is loaded, and no duration covers that. What load, prefill and decode leave of `total_duration` is
+an upper bound (`derived`): template and tokenising are in it, and where the client was slow, so is its time; what load
+and prefill leave of the TTFT on the wire is another, and the lesser of the two counts.
+
+`load_duration` is no queue, since no other request is waited for that more slots could help, and no prefill: it stays in
+**first_token**, which is what is left of the TTFT. A cold model therefore shows as a long first_token. (Waiting for
+another model to be unloaded lies within it, and Ollama does not tell that apart.) Durations of zero are left out by Ollama
+(`omitempty`), but a missing one may have other reasons, so it is not stated. `/v1/*` states none of all this.
+`include_usage` is added on chat alone: on `/v1/completions` it puts an empty `usage` into every chunk.
+"""
+
+from collections.abc import Mapping
+
+from sidecar.engines.durations import NANOSECONDS, between, seconds_of
+from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.ledger.account import Source
+from sidecar.ledger.report import NO_REPORT, EngineReport
+
+
+CLOCKS_SECONDS = 0.002
+"""By how much the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
+
+
+class Ollama(EngineKind):
+    """Ollama."""
+
+    name = "ollama"
+    title = "Ollama"
+    channels = (
+        Channel(
+            source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",
+            version="any; read in fb307609 (August 2026)",
+            flags="",
+            exact="prefill, decode",
+            missing="queue is derived: an upper bound with template and tokenising in it; a model's load is in first_token; `/v1/*`",
+            ran=Ran.FIXTURES,
+            follows="`api/types.go`, `server/routes.go` of fb307609",
+        ),
+    )
+    advice = "have clients use /api/chat: Ollama's OpenAI paths state no times"
+
+    def takes_include_usage(self, dialect: str) -> bool:
+        """On chat it adds one chunk at the end (`middleware/openai.go`)."""
+        return dialect == "openai_chat"
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
+        """The durations of the last line."""
+        total, load, prefill, decode = (
+            seconds_of(extras.get(name), NANOSECONDS)
+            for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+        )
+        queue = None if load is None or prefill is None else _queue(wire, total, load + prefill, decode)
+        report = EngineReport(queue, prefill, decode, queue_source=Source.DERIVED)
+        return None if report in (NO_REPORT, _NOTHING) else report
+
+
+_NOTHING = EngineReport(queue_source=Source.DERIVED)
+
+
+def _queue(wire: Wire, total: float | None, before_token: float, decode: float | None) -> float | None:
+    bounds = []
+    if total is not None and decode is not None:
+        bounds.append(total - before_token - decode)
+    if wire.streaming:
+        ttft = between(wire.marks.received_at, wire.marks.first_token_at)
+        if ttft is not None:
+            bounds.append(ttft - before_token)
+    least = min(bounds, default=-1.0)
+    # Parts that exceed their whole by more than two clocks differ are wrong, and nobody knows which of them.
+    return max(0.0, least) if least >= -CLOCKS_SECONDS else None

@@ -1,0 +1,59 @@
+"""What Triton with the TensorRT-LLM backend says about the time a request took (TensorRT-LLM `triton_backend/`, read at 044a90d2).
+
+It knows four output tensors of the generate extension, nanoseconds of one steady clock: `arrival_time_ns`,
+`first_scheduled_time_ns`, `first_token_time_ns`, `last_token_time_ns`. They come with the last response where the request
+asked for them (`return_perf_metrics`, in the LLM API backend `sampling_param_return_perf_metrics`), as strings or as
+numbers, alone or in a list of one. An instant of 0 was never taken: the whole chain then says nothing from there on. The
+client must ask: the sidecar adds no input, because a model whose configuration lacks it answers 400.
+Its OpenAI front end states none of this, and Triton's own queue is not the LLM's: in-flight batching queues inside the
+backend, so `nv_inference_queue_duration_us` stays near zero under any load. Other backends (vLLM, Python) have no such
+tensors.
+"""
+
+from collections.abc import Mapping
+
+from sidecar.engines.durations import NANOSECONDS, whole_number
+from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.ledger.report import NO_REPORT, EngineReport
+
+
+class Triton(EngineKind):
+    """Triton Inference Server."""
+
+    name = "triton"
+    title = "Triton"
+    channels = (
+        Channel(
+            source="tensors `*_time_ns` of `/v2/models/*/generate` and `generate_stream`",
+            version="TensorRT-LLM backend; read at 044a90d2 (0.20 and newer), server 2.73",
+            flags="each request: `return_perf_metrics` (LLM API backend: `sampling_param_return_perf_metrics`) true",
+            exact="queue, prefill, decode",
+            missing="requests that did not ask; the OpenAI front end; other backends",
+            ran=Ran.FIXTURES,
+            follows="`triton_backend/all_models/llmapi/tensorrt_llm/1/model.py`, server `docs/protocol/extension_generate.md`",
+        ),
+    )
+    advice = "have clients send return_perf_metrics: true to the TensorRT-LLM backend's generate_stream"
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
+        """The four instants."""
+        arrived, scheduled, first, last = (
+            whole_number(extras.get(name)) or None
+            for name in ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
+        )
+        report = EngineReport(
+            queue_seconds=_seconds(arrived, scheduled),
+            prefill_seconds=_seconds(scheduled, first),
+            decode_seconds=_seconds(first, last),
+        )
+        return None if report == NO_REPORT else report
+
+
+def _seconds(start: int | None, end: int | None) -> float | None:
+    """Subtracted as integers: a steady clock counts in more nanoseconds than a float holds exactly."""
+    if start is None or end is None or end < start:
+        return None
+    try:
+        return (end - start) / NANOSECONDS
+    except OverflowError:
+        return None

@@ -1,0 +1,79 @@
+"""llama.cpp's own `/completion`, `/completions` and `/infill` (b11434, `tools/server/server-task.cpp`), streamed and whole.
+
+It knows that an event with content is output, that one with empty content is too unless it is the last (`stop: true`) or
+tells progress during prefill (`prompt_progress`), and that the last states counts and `timings`. The trap is in a name:
+`tokens_cached` is how much the slot's cache holds after the answer, prompt and output together, and not what came from
+it; that is `timings.cache_n`. There is no `[DONE]`. It refuses to count tokens: an event is not a token.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
+from sidecar.timeline.dialects.llama_timings import usage_of_timings
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+class _Event(Extras, frozen=True):
+    index: Any = 0
+    content: Any = None
+    stop: Any = None
+    tokens_predicted: Any = None
+    tokens_evaluated: Any = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_EVENTS = msgspec.json.Decoder(list[_Event])
+_SEVERAL = b"["
+
+
+class LlamaCompletion:
+    """Completions and infill, streamed and whole."""
+
+    name = "llama_completion"
+    has_usage_option = False
+    streams_unsaid = False
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One event. Raises UnreadableEvent."""
+        if event == b"error":
+            return ERROR
+        if data == DONE_DATA:
+            return DONE
+        if not data:
+            return NOTHING
+        said = decode(_EVENT, data)
+        if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
+            return _reading(said, outputs=bool(said.content) and said.prompt_progress is None)
+        return reading_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer, one for each of several prompts, or an error object. Raises UnreadableEvent."""
+        if body.lstrip()[:1] == _SEVERAL:
+            answers = decode(_EVENTS, body)
+            if len(answers) != 1:
+                return NOTHING  # each has its own timings, and there is one ledger
+            return _reading(answers[0], outputs=True)
+        answer = decode(_EVENT, body)
+        return _reading(answer, outputs=isinstance(answer.content, str))
+
+
+def _reading(said: _Event, *, outputs: bool) -> Reading:
+    if said.error:
+        return ERROR
+    index = index_of(said.index)
+    stopped = said.stop is True
+    usage = usage_of_timings(said.timings)
+    if stopped:
+        prompt, completion = count(said.tokens_evaluated), count(said.tokens_predicted)
+        if prompt is not None or completion is not None:
+            usage = Usage(prompt, None if usage is None else usage.cached_tokens, completion)
+    return Reading(
+        output=(index,) if outputs else (),
+        finished=(index,) if stopped else (),
+        usage=usage,
+        extras=said.found(),
+        done=stopped and index == 0,
+    )

@@ -1,0 +1,87 @@
+"""Ollama's own `/api/chat` and `/api/generate` (fb307609, `api/types.go` and `server/routes.go`), streamed as NDJSON and whole.
+
+It knows that a line with text, thinking, tool calls or an image is output, and that the line with `done: true` ends the
+answer and states its counts and, in nanoseconds, its durations. The two APIs differ in where the text stands (`message`
+or `response`), so one dialect reads both. An empty line before `done` is no output: a parser of tool calls or thinking
+inside Ollama holds text back. It refuses to read durations (`sidecar/engines/ollama.py` does): it hands them on.
+Streaming is what a request gets that does not say `stream`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import ERROR, OUTPUT, count, decode
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: Any = None
+    thinking: Any = None
+    tool_calls: Any = None
+    images: Any = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    message: _Message | None = None
+    response: Any = None
+    thinking: Any = None
+    tool_calls: Any = None
+    image: Any = None
+    done: Any = None
+    error: Any = None
+    prompt_eval_count: Any = None
+    eval_count: Any = None
+    total_duration: Any = None
+    load_duration: Any = None
+    prompt_eval_duration: Any = None
+    eval_duration: Any = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class Ollama:
+    """Chat and generate, streamed and whole."""
+
+    name = "ollama"
+    has_usage_option = False
+    streams_unsaid = True
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  lines have no names
+        """One line. Raises UnreadableEvent."""
+        return _reading(decode(_LINE, data))
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer, or an error object. Raises UnreadableEvent."""
+        return _reading(decode(_LINE, body))
+
+
+def _reading(line: _Line) -> Reading:
+    if line.error:
+        return ERROR
+    message = line.message
+    outputs = bool(
+        line.response
+        or line.thinking
+        or line.tool_calls
+        or line.image
+        or (message is not None and (message.content or message.thinking or message.tool_calls or message.images))
+    )
+    if line.done is not True:
+        return OUTPUT if outputs else NOTHING
+    stated = {name: value for name in DURATIONS if (value := getattr(line, name)) is not None}
+    usage = Usage(prompt_tokens=count(line.prompt_eval_count), completion_tokens=count(line.eval_count))
+    return Reading(
+        output=(0,) if outputs else (),
+        finished=(0,),
+        usage=None if usage == _NO_USAGE else usage,
+        extras=stated or None,
+        done=True,
+    )
+
+
+_NO_USAGE = Usage()

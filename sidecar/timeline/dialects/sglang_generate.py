@@ -1,0 +1,95 @@
+"""SGLang's own `/generate` (0.5.23), which LMDeploy serves in the same words (0.18, `openai/endpoints/generate.py`).
+
+It knows that every event carries the whole text so far (LMDeploy: what is new) and a `meta_info` with the counts so far,
+so an event is output by its `completion_tokens` and not by its text, which may stay as it is when a token detokenises to
+nothing. The last event of a choice has a `finish_reason`, an object; `abort` with a status code is the engine's failure.
+Of `meta_info` only the three times of `sidecar/engines/sglang.py` are handed on, and only with the finish. Several
+prompts or samples tell their `index`. It refuses to read logprobs and hidden states, however long they are.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, count, decode, index_of, reading_of
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time")
+_SEVERAL = b"["
+
+
+class _Finish(msgspec.Struct, frozen=True):
+    type: Any = None
+    status_code: Any = None
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    finish_reason: _Finish | str | None = None
+    prompt_tokens: Any = None
+    cached_tokens: Any = None
+    completion_tokens: Any = None
+    reasoning_tokens: Any = None
+    queue_time: Any = None
+    forward_entry_time: Any = None
+    prefill_finished_time: Any = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    index: Any = 0
+    text: Any = None
+    output_ids: Any = None
+    meta_info: _Meta | None = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_EVENTS = msgspec.json.Decoder(list[_Event])
+
+
+class SGLangGenerate:
+    """Generate, streamed and whole."""
+
+    name = "sglang_generate"
+    has_usage_option = False
+    streams_unsaid = False
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One event. Raises UnreadableEvent."""
+        if data == DONE_DATA:
+            return DONE
+        if event == b"error":
+            return ERROR
+        if not data:
+            return NOTHING
+        return _reading(decode(_EVENT, data))
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer, one for each of several prompts or samples, or an error object. Raises UnreadableEvent."""
+        if body.lstrip()[:1] != _SEVERAL:
+            return _reading(decode(_EVENT, body))
+        answers = decode(_EVENTS, body)
+        return _reading(answers[0]) if len(answers) == 1 else NOTHING  # several have one ledger and no one report
+
+
+def _reading(said: _Event) -> Reading:
+    if said.error:
+        return ERROR
+    meta = said.meta_info
+    if meta is None:
+        return reading_of([index_of(said.index)] if said.text or said.output_ids else [], [])
+    index = index_of(said.index)
+    generated = count(meta.completion_tokens)
+    outputs = bool(said.text or said.output_ids) if generated is None else generated > 0
+    finish = meta.finish_reason
+    if not finish:
+        return reading_of([index] if outputs else [], [])
+    if isinstance(finish, _Finish) and finish.type == "abort" and finish.status_code is not None:
+        return ERROR
+    times = {name: value for name in TIMES if (value := getattr(meta, name)) is not None}
+    return Reading(
+        output=(index,) if outputs else (),
+        finished=(index,),
+        usage=Usage(count(meta.prompt_tokens), count(meta.cached_tokens), generated, count(meta.reasoning_tokens)),
+        extras={"meta_info": times} if times else None,
+    )

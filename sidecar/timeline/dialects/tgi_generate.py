@@ -1,0 +1,82 @@
+"""Hugging Face TGI's own `/generate_stream`, `/generate` and `/` (3.3.6, `router/src/server.rs`).
+
+It knows that each event holds one token, special ones included, that the last also holds `generated_text` (there is no `[DONE]`), and that
+`details`, where the client asked for them, state the counts. Failures come as events with `error`. `/` answers as either
+of the other two, by the request's `stream`; whole, it wraps its answer in a list. It refuses to know the headers in which
+a whole answer tells its times: `sidecar/engines/tgi.py` does.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, OUTPUT, count, decode
+from sidecar.timeline.reading import NOTHING, Reading, Usage
+
+
+_SEVERAL = b"["
+
+
+class _Details(msgspec.Struct, frozen=True):
+    generated_tokens: Any = None
+    input_length: Any = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    token: Any = None
+    generated_text: Any = None
+    details: _Details | None = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_EVENTS = msgspec.json.Decoder(list[_Event])
+
+
+class TGIGenerate:
+    """Generate, streamed and whole."""
+
+    name = "tgi_generate"
+    has_usage_option = False
+
+    def __init__(self, *, streams_unsaid: bool = False) -> None:
+        """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
+        self.streams_unsaid = streams_unsaid
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One event. Raises UnreadableEvent."""
+        if event == b"error":
+            return ERROR
+        if data == DONE_DATA:
+            return DONE
+        if not data:
+            return NOTHING
+        said = decode(_EVENT, data)
+        if said.error:
+            return ERROR
+        outputs = isinstance(said.token, dict)
+        if said.generated_text is None:
+            return OUTPUT if outputs else NOTHING
+        return replace(_last(said, outputs=outputs), done=True)
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""
+        if body.lstrip()[:1] == _SEVERAL:
+            answers = decode(_EVENTS, body)
+            if len(answers) != 1:
+                return NOTHING
+            answer = answers[0]
+        else:
+            answer = decode(_EVENT, body)
+        if answer.error:
+            return ERROR
+        return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING
+
+
+def _last(said: _Event, *, outputs: bool) -> Reading:
+    details = said.details
+    usage = None
+    if details is not None:
+        usage = Usage(prompt_tokens=count(details.input_length), completion_tokens=count(details.generated_tokens))
+    return Reading(output=(0,) if outputs else (), finished=(0,), usage=usage)

@@ -1,0 +1,61 @@
+"""Triton's generate extension, `/v2/models/MODEL[/versions/N]/generate` and `/generate_stream` (server 2.73, TRT-LLM backend).
+
+It knows that every output tensor of the model is a key of the event, that LLM backends call the text `text_output` and
+stream what is new, and that the TensorRT-LLM backend adds `*_time_ns` tensors to its last response where the request
+asked for them. An event with these and no text is that last response and no token. A failure in mid-stream is an event
+with `error` under status 200. It refuses to guess at models that call their text otherwise: they get wire marks alone.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, OUTPUT, decode
+from sidecar.timeline.reading import NOTHING, Reading
+
+
+TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
+
+
+class _Event(msgspec.Struct, frozen=True):
+    text_output: Any = None
+    arrival_time_ns: Any = None
+    first_scheduled_time_ns: Any = None
+    first_token_time_ns: Any = None
+    last_token_time_ns: Any = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+class TritonGenerate:
+    """Generate, streamed and whole."""
+
+    name = "triton_generate"
+    has_usage_option = False
+
+    def __init__(self, *, streams_unsaid: bool) -> None:
+        """`streams_unsaid`: on this path the answer is a stream; what the body calls `stream` is the backend's own switch."""
+        self.streams_unsaid = streams_unsaid
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """One event. Raises UnreadableEvent."""
+        if event == b"error":
+            return ERROR
+        if data == DONE_DATA:
+            return DONE
+        return _reading(decode(_EVENT, data)) if data else NOTHING
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer, or an error object. Raises UnreadableEvent."""
+        return _reading(decode(_EVENT, body))
+
+
+def _reading(said: _Event) -> Reading:
+    if said.error:
+        return ERROR
+    times = {name: value for name in TIMES if (value := getattr(said, name)) is not None}
+    if times:
+        return Reading(output=(0,) if said.text_output else (), finished=(0,), extras=times)
+    return OUTPUT if said.text_output is not None else NOTHING

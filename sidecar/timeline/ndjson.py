@@ -1,0 +1,168 @@
+"""Bytes of newline-delimited JSON in, its values out, split at any byte: Ollama's own API streams it, and calls it application/x-ndjson.
+
+It knows lines, brackets and strings: a value is a line, or, where a server writes it for people's eyes, all lines up to
+the one that closes what it opened. A line that begins with a bracket in its first column begins a new value, whatever
+stood open, so one damaged line costs one value and not the rest of the stream. It refuses to know what a value says
+(that is a dialect's) and to validate it: what looks like a value and is none is told as it stands, and found unreadable
+there. The contract is that of `sse.py`: nothing that comes in can make it raise, wait or grow, and work is linear in
+the bytes, however they are cut. Unlike an event, a last value needs no line end: `finish` gives it at the end.
+"""
+
+import re
+
+from sidecar.timeline.sse import MAX_EVENT_BYTES
+
+
+MEDIA_TYPES = frozenset(
+    (b"application/x-ndjson", b"application/json-lines", b"application/jsonl", b"application/ndjson")
+)
+"""Content types that mean this framing; only the first is sent by an engine that was read (Ollama fb307609)."""
+
+_BOM = b"\xef\xbb\xbf"
+_OPENING = (0x5B, 0x7B)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
+_NOTHING_OPEN = -1
+
+
+class NdjsonParser:
+    """Feed it segments; it gives the values that they complete, in the shape of `SseParser`'s events.
+
+    Memory never exceeds the cap plus one segment.
+    """
+
+    __slots__ = (
+        "_depth",
+        "_line",
+        "_line_at",
+        "_open_at",
+        "_skipping",
+        "_too_long",
+        "_value",
+        "fed",
+        "max_event_bytes",
+        "oversized",
+        "spans",
+    )
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.max_event_bytes = max_event_bytes
+        self.fed = 0
+        """Bytes seen so far."""
+        self.oversized = 0
+        """Values over the cap, not observed."""
+        self.spans: list[tuple[int, int]] = []
+        """For each value that the last `feed` returned: stream offsets of its first byte and of the byte after its line end."""
+        self._line = bytearray()  # the unterminated line; of one that is too long nothing
+        self._line_at = 0
+        self._too_long = False
+        self._value = bytearray()  # the lines of a value that is not closed yet
+        self._open_at = _NOTHING_OPEN
+        self._depth = 0
+        self._skipping = False  # in the rest of a value over the cap
+
+    @property
+    def unfinished_at(self) -> int | None:
+        """Stream offset from which bytes belong to a value still without its end; None between values."""
+        if self._open_at != _NOTHING_OPEN:
+            return self._open_at
+        return self._line_at if self._too_long or self._line.strip() else None
+
+    @property
+    def unfinished(self) -> bool:
+        """A value has begun and not ended."""
+        return self.unfinished_at is not None
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The values that `data` completes, in order, each as `(b"", value)`: an event without a name."""
+        start = self.fed
+        self.fed = start + len(data)
+        self.spans = []
+        values: list[tuple[bytes, bytes]] = []
+        at = 0
+        while (end := data.find(b"\n", at) + 1) > 0:
+            self._end_of_line(data[at:end], start + at, start + end, values)
+            at = end
+        if at < len(data):
+            self._keep(data[at:], start + at)
+        return values
+
+    def finish(self) -> list[tuple[bytes, bytes]]:
+        """The stream is over: a last value without a line end, if it is whole as far as brackets can tell."""
+        self.spans = []
+        values: list[tuple[bytes, bytes]] = []
+        if self._line:
+            self._end_of_line(b"", self.fed, self.fed, values)
+        return values
+
+    def _keep(self, piece: bytes, at: int) -> None:
+        """Keep the beginning of a line whose end has not come."""
+        if self._too_long:
+            return
+        if not self._line:
+            self._line_at = at
+        self._line += piece
+        if len(self._line) > self.max_event_bytes:
+            self._too_long = True
+            self._line.clear()
+            self._give_up()
+
+    def _end_of_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
+        if self._too_long:
+            self._too_long = False
+            return
+        if self._line:
+            at = self._line_at
+            self._line += piece
+            piece = bytes(self._line)
+            self._line.clear()
+        if len(piece) > self.max_event_bytes:
+            self._give_up()
+        else:
+            self._whole_line(piece, at, end, values)
+
+    def _whole_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
+        if at == 0 and piece[:3] == _BOM:
+            piece = piece[3:]
+        if piece[:1] and piece[0] in _OPENING:
+            self._dispatch(at, values)  # whatever stood open was damaged
+            self._skipping = False
+        line = piece.strip(b" \t\r\n")
+        if not line or self._skipping:
+            return
+        if self._open_at == _NOTHING_OPEN:
+            self._open_at = at
+        if len(self._value) + len(line) >= self.max_event_bytes:
+            self._give_up()
+            return
+        if self._value:
+            self._value += b"\n"
+        self._value += line
+        self._depth += _opened(line)
+        if self._depth <= 0:
+            self._dispatch(end, values)
+
+    def _dispatch(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
+        if self._open_at != _NOTHING_OPEN:
+            values.append((b"", bytes(self._value)))
+            self.spans.append((self._open_at, end))
+        self._forget()
+
+    def _give_up(self) -> None:
+        """Stop observing this value; go on at the next line that begins one."""
+        if not self._skipping:
+            self.oversized += 1
+        self._forget()
+        self._skipping = True
+
+    def _forget(self) -> None:
+        self._value.clear()
+        self._open_at = _NOTHING_OPEN
+        self._depth = 0
+
+
+def _opened(line: bytes) -> int:
+    """How many brackets this line opens and leaves open; negative if it closes more than it opens."""
+    if line[:1] == b"{" and line[-1:] == b"}" and line.count(b"{") == line.count(b"}") == 1 and b"[" not in line:
+        return 0  # nearly every line of a stream of generated text
+    bare = _STRING.sub(b"", line)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
