@@ -1,8 +1,8 @@
 # The project's commands. `make` alone lists them.
 #
 # Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
-# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) in $XDG_CACHE_HOME/llm-phase-sidecar,
-# so that the next clone finds it there.
+# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
+# $XDG_CACHE_HOME/llm-phase-sidecar, so that the next clone finds them there.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -33,7 +33,7 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, with the phases l
 test: .venv/.dev ## the test suite without real engines: a few minutes
 	$(BIN)/pytest -m 'not engine' $(ARGS)
 
-test-engines: .venv/.dev ## the tests that start a real vLLM on the CPU; the first run downloads 3.5 GB
+test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
 
 promises: .venv/.dev ## bounds in milliseconds, measured on this machine

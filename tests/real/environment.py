@@ -51,22 +51,23 @@ def vllm_environment(say: Say) -> Environment:
     folder = cache_folder() / f"{VLLM.replace('==', '-')}-{key}"
     recipe = hashlib.sha256(MODEL_RECIPE.read_bytes()).hexdigest()[:10]
     python, model = folder / "venv" / "bin" / "python", folder / f"tiny-{recipe}"
-    with _one_builder(folder, say):
+    with one_builder(folder, say):
         log = folder / "build.log"
-        with _step(folder / "venv", f"installing {VLLM} into {folder}", say) as venv:
+        with step(folder / "venv", f"installing {VLLM} into {folder}", say) as venv:
             if venv is not None:
-                _run([sys.executable, "-m", "venv", str(venv)], log, say)
+                run([sys.executable, "-m", "venv", str(venv)], log, say)
                 pip = [str(venv / "bin" / "python"), "-m", "pip"]
-                _run([*pip, "install", "--disable-pip-version-check", VLLM], log, say)
-                _run([*pip, "uninstall", "--yes", *UNWANTED], log, say)
-        with _step(model, "making a tiny random model", say) as made:
+                run([*pip, "install", "--disable-pip-version-check", VLLM], log, say)
+                run([*pip, "uninstall", "--yes", *UNWANTED], log, say)
+        with step(model, "making a tiny random model", say) as made:
             if made is not None:
-                _run([str(python), str(MODEL_RECIPE), str(made)], log, say)
+                run([str(python), str(MODEL_RECIPE), str(made)], log, say)
     return Environment(python, model)
 
 
 @contextmanager
-def _one_builder(folder: Path, say: Say) -> Iterator[None]:
+def one_builder(folder: Path, say: Say) -> Iterator[None]:
+    """One process at a time builds in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -78,7 +79,7 @@ def _one_builder(folder: Path, say: Say) -> Iterator[None]:
 
 
 @contextmanager
-def _step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
+def step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
     """Yield `result` if it has to be made, None if an earlier run finished it. A half-made one is thrown away.
 
     The mark of completion is a file beside it and not a rename: a venv's scripts hold its path.
@@ -95,10 +96,11 @@ def _step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
     say(f"{title}: done in {time.monotonic() - began:.0f} s")
 
 
-def _run(command: list[str], log: Path, say: Say) -> None:
-    """Run `command` with its output in `log`, saying every 15 s that it still runs. Raises BuildError."""
+def run(command: list[str], log: Path, say: Say, **extra: str) -> None:
+    """Run `command` with its output in `log`, saying every 15 s that it still runs; `extra`: environment variables. Raises BuildError."""
     # PYTHONPATH and friends would let this checkout's packages into the environment.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {"HF_HUB_OFFLINE": "1"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env |= {"HF_HUB_OFFLINE": "1", **extra}
     began = time.monotonic()
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=env)

@@ -25,12 +25,12 @@ SLOTS = 4
 
 
 class EngineStartError(RuntimeError):
-    """vLLM exited or never became healthy; the message ends with the tail of its log."""
+    """The engine exited or never became healthy; the message ends with the tail of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
-    """A vLLM that answers on 127.0.0.1:`port`; `model` is the only name it serves."""
+    """An engine that answers on 127.0.0.1:`port`; `model` is the only name it serves."""
 
     port: int
     log: Path
@@ -91,18 +91,21 @@ def running_vllm(
         # Not a session: Linux shares the processor by session, and vLLM's three processes would get one share between them.
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
     try:
-        _wait_until_healthy(engine, process, patience_seconds, say)
+        wait_until_healthy(engine, process, patience_seconds, say)
         yield engine
     finally:
-        _stop(process)
+        stop(process)
 
 
-def _wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], patience: float, say: Say) -> None:
+def wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], patience: float, say: Say) -> None:
+    """Return once /health answers 200. `patience` in seconds. Raises EngineStartError."""
     began = time.monotonic()
     said = began
     while True:
         if process.poll() is not None:
-            raise EngineStartError(f"vLLM exited with {process.returncode} before it answered\n{tail(engine.log)}")
+            raise EngineStartError(
+                f"the engine exited with {process.returncode} before it answered\n{tail(engine.log)}"
+            )
         with (
             suppress(urllib.error.URLError, TimeoutError, ConnectionError),
             urllib.request.urlopen(f"{engine.url}/health", timeout=2),
@@ -111,14 +114,14 @@ def _wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes],
             return
         now = time.monotonic()
         if now - began > patience:
-            raise EngineStartError(f"vLLM was not healthy within {patience:.0f} s\n{tail(engine.log)}")
+            raise EngineStartError(f"the engine was not healthy within {patience:.0f} s\n{tail(engine.log)}")
         if now - said >= 10:
             said = now
             say(f"  waiting for {engine.url}/health ... {now - began:.0f} s")
         time.sleep(0.25)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     """Stop the whole process group: politely, then not. The group outlives its leader, so it is killed in any case."""
     _signal_group(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

