@@ -31,6 +31,7 @@ from sidecar.log import Logs
 from sidecar.log_text import allowed_headers
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
@@ -94,6 +95,7 @@ class App:
             include_usage=config.proxy.include_usage == "auto",
             clock=clock,
             random_hex=secrets.token_hex,
+            estimates=Estimates(self.metrics) if config.engine.estimate == "auto" else None,
             mints=config.spans.receive,
         )
         address = config.engine.address
@@ -294,6 +296,8 @@ class App:
     def _engine_changed(self) -> None:
         engine = self.engine
         self.watchers.engine_known()
+        if self.watchers.estimates is not None and engine.models:
+            self.watchers.estimates.serves(engine.models)
         self.metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
         if not engine.up:
             self.engine_state.unknown()

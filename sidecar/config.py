@@ -52,6 +52,8 @@ class EngineConfig(_Section):
     """What the engine is; auto takes the reports it recognises, none takes no report and asks the engine for nothing."""
     models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
     """The closed set of `model` labels; empty takes the engine's own /v1/models. What is outside becomes `other`."""
+    estimate: Literal["auto", "never"] = "auto"
+    """auto splits a TTFT that nobody reports on by what prompts cost that waited for nobody; never leaves it unattributed."""
     connect_timeout_seconds: Seconds = 2.0
     """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s)."""
     first_byte_timeout_seconds: Seconds = 600.0
@@ -252,6 +254,7 @@ NEEDS_RESTART = (
     "engine.url",
     "engine.kind",
     "engine.models",
+    "engine.estimate",
     "proxy.listen_address",
     "proxy.max_headers",
     "proxy.client_buffer_bytes",

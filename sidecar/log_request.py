@@ -50,6 +50,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["cancelled_in"] = account.cancelled_in.value
     if account.ledger is not None:
         fields |= _ledger_fields(account.ledger)
+    if account.estimated_prefill_seconds is not None:
+        fields["estimated_prefill_seconds"] = round(account.estimated_prefill_seconds, _DIGITS)
     fields |= _wire_fields(account.marks)
     if account.marks.usage is not None:
         fields |= _usage_fields(account.marks.usage)

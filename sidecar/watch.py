@@ -14,6 +14,7 @@ from sidecar.classify.lane import hash_api_key
 from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, traceparent
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
+from sidecar.engines.prefill_cost import length_of
 from sidecar.engines.span import response_key, span_key
 from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
 from sidecar.ledger.account import Account
@@ -143,6 +144,8 @@ class RequestWatch:
 
     def received(self, at: float) -> None:
         self._timeline.received(at)
+        if self._shared.estimates is not None:
+            self._shared.estimates.arrived(self, at)
 
     def sent(self, at: float) -> None:
         self._timeline.sent(at)
@@ -207,6 +210,8 @@ class RequestWatch:
         outputs = timeline.output_events - before
         if outputs and self._on_read is not None:
             self._on_read(outputs)
+            if self._shared.estimates is not None:
+                self._shared.estimates.spoke(self, at)
             if not began:
                 self._shared.in_flight.streaming(self)
         self.done = self.done or any(reading.done for reading in readings)
@@ -255,6 +260,7 @@ class RequestWatch:
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
+            estimated_prefill_seconds=self._estimated_prefill_seconds(outcome, failure),
             notes=self._notes(failure, status),
         )
         wire = Wire(account.marks, account.streaming, self._response_fields)
@@ -293,6 +299,17 @@ class RequestWatch:
             shared.recorder.dropped("unreadable_event", reader.unreadable)
         if cutter is not None and cutter.engine_adds_null_usage:
             shared.engine.adds_null_usage()
+
+    def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
+        """What the estimator says of this request's prefill. It is told in any case that the request has left."""
+        estimates, usage, look = self._shared.estimates, self._timeline.usage, self._look
+        if estimates is None:
+            return None
+        if failure is Failure.ENGINE_REFUSED:
+            estimates.forget()  # nobody listens there any more: what comes back is another process
+        tokens = look.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
+        length = length_of(tokens, None if usage is None else usage.cached_tokens, look.text_bytes)
+        return estimates.ended(self, self._model, length, ok=outcome is Outcome.OK and self._streaming is True)
 
     def _bucket(self) -> str:
         """By what the engine counted; else by an estimate, once enough prompts of this model were counted."""

@@ -16,6 +16,7 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.joins import Joins
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.proxy.headers import Fields, RequestHead
@@ -51,6 +52,7 @@ class Watchers:
         clock: Callable[[], float],
         random_hex: Callable[[int], str],
         mints: bool = False,
+        estimates: Estimates | None = None,
     ) -> None:
         """`unix`: wall-clock seconds, for exemplars only. `random_hex`: that many random bytes in hex. `mints`: engines' spans are received."""
         self.rules = rules
@@ -67,6 +69,8 @@ class Watchers:
         self.clock = clock
         self.random_hex = random_hex
         self.mints = mints
+        self.estimates = estimates
+        """None where the config wants none."""
         self.listens = False
         """The engine's words come by another way than spans: a file that is read, a poll."""
         self.joins: Joins[tuple[Account, EngineReport | None]] = Joins(
@@ -189,8 +193,13 @@ class Watchers:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
+        if report is None and self.estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
+            report = self.estimates.stand_in(account)
+            reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
         settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
         self.recorder.settled(settled, self.unix())
+        if self.estimates is not None:
+            self.estimates.compare(settled)
         self.log(settled)

@@ -93,5 +93,7 @@ class Account:
     """32 hex digits, only when the client's own trace was sampled: the exemplar."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
+    estimated_prefill_seconds: float | None = None
+    """What the estimator says of its prefill; used only where nobody reports, else compared with the report."""
     notes: dict[str, str] = field(default_factory=dict)
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

@@ -7,6 +7,7 @@ config). Knows no values. docs/metrics.md is generated from here, and a test hol
 
 from dataclasses import replace
 
+from sidecar.engines.prefill_cost import Refusal
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.vocabulary import (
@@ -223,6 +224,39 @@ ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
     "llm_engine_report_agreement_ratio",
     "Sum of a phase here over the growth of the engine's own histogram sum in the same time. 1 is agreement.",
     (Label("phase", ("queue", "prefill", "decode")),),
+)
+
+# --- the estimator -------------------------------------------------------------------------------------------------------
+
+ESTIMATOR_READY = Gauge(
+    "llm_estimator_ready",
+    "1 if the estimator would split the time to first token of a request of this model on which nobody reports, at lengths"
+    " that it has seen; else 0. Absent where it is switched off.",
+    (MODEL,),
+)
+ESTIMATOR_SAMPLES = Gauge(
+    "llm_estimator_samples",
+    "Requests that the estimator remembers of this model: those that waited for nobody, by class of prompt length.",
+    (MODEL,),
+)
+ESTIMATOR_ANSWERS_TOTAL = Counter(
+    "llm_estimator_answers_total",
+    "Streamed inference requests with outcome ok and a first token, by whether the estimator could say how much of their"
+    " time to first token was prefill, or why not. Also counted where the engine reports and the answer is not used.",
+    (MODEL, Label("result", ("answered", *(refusal for refusal in Refusal if refusal is not Refusal.NO_TOKEN)))),
+)
+ESTIMATOR_ERROR_SECONDS = Histogram(
+    "llm_estimator_error_seconds",
+    "Absolute difference between the estimated prefill and the one that the engine reported, of streamed inference requests"
+    " with outcome ok that have both. side says which was larger; an estimate holds the front end's time too.",
+    (MODEL, Label("side", ("over", "under"))),
+    buckets=LATENCY_SECONDS,
+    typical=0.6,
+)
+ESTIMATOR_VERDICTS_TOTAL = Counter(
+    "llm_estimator_verdicts_total",
+    "The same requests by whether the estimator would have been right about which was longer, queue or prefill.",
+    (MODEL, Label("result", ("right", "wrong"))),
 )
 
 # --- the sidecar itself --------------------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""The estimator between the watches and the page: told what passes, asked at each end, and judged wherever the engine reports.
+
+It turns an estimate into a report that says of itself that it is one, and compares it with the engine's own word where there
+is one: so the error is published before anybody has to rely on it. It refuses to be more than a guest: where it is
+switched off there is none of it, and nothing here is asked for a request that an engine reported on.
+"""
+
+from collections.abc import Hashable, Iterable
+
+from sidecar.engines.estimator import Estimator
+from sidecar.engines.prefill_cost import Length, Refusal
+from sidecar.ledger.account import Account, Phase, Source
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+
+
+class Estimates:
+    """One process's. `arrived` and `spoke` are the estimator's own."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.estimator = Estimator()
+        self.arrived = self.estimator.arrived
+        self.spoke = self.estimator.spoke
+        self.forget = self.estimator.forget
+        self._models = metrics.models
+        self._ready = metrics.gauge(c.ESTIMATOR_READY)
+        self._samples = metrics.gauge(c.ESTIMATOR_SAMPLES)
+        self._answers = metrics.counter(c.ESTIMATOR_ANSWERS_TOTAL)
+        self._error = metrics.histogram(c.ESTIMATOR_ERROR_SECONDS)
+        self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
+        metrics.before_scrape(self._look)
+
+    def ended(self, key: Hashable, model: str, length: Length | None, *, ok: bool) -> float | None:
+        """A request ended; `ok`: streamed, and well. The prefill that is estimated of it, before it taught anything itself; or None."""
+        visit = self.estimator.left(key)
+        if visit is None or not ok:
+            return None
+        found = self.estimator.prefill_seconds(model, length, visit)
+        if found is Refusal.NO_TOKEN:
+            return None
+        self.estimator.learn(model, length, visit)
+        if isinstance(found, Refusal):
+            self._answers.child(model, found.value).inc()
+            return None
+        self._answers.child(model, "answered").inc()
+        return found
+
+    def serves(self, models: Iterable[str]) -> None:
+        """The engine told its models: what was learned of others is of no use any more."""
+        self.estimator.keep_only({*models, self._models.fallback})
+
+    def stand_in(self, account: Account) -> EngineReport | None:
+        """For a request on which nobody reports: queue and prefill, that add up to its TTFT and say that they are estimated."""
+        marks, prefill = account.marks, account.estimated_prefill_seconds
+        if prefill is None or marks.received_at is None or marks.first_token_at is None:
+            return None
+        ttft = marks.first_token_at - marks.received_at
+        prefill = min(prefill, ttft)
+        return EngineReport(
+            queue_seconds=ttft - prefill,
+            prefill_seconds=prefill,
+            queue_source=Source.ESTIMATED,
+            prefill_source=Source.ESTIMATED,
+        )
+
+    def compare(self, account: Account) -> None:
+        """A ledger was closed: where an engine's own prefill stands in it, publish how far off the estimate was."""
+        estimated = account.estimated_prefill_seconds
+        if estimated is None or account.ledger is None or account.ledger.ttft_seconds is None:
+            return
+        shares = {share.phase: share for share in account.ledger.shares}
+        queue, prefill = shares.get(Phase.QUEUE), shares.get(Phase.PREFILL)
+        if queue is None or prefill is None or prefill.source is not Source.ENGINE:
+            return
+        error = estimated - prefill.seconds
+        self._error.child(account.model, "over" if error >= 0 else "under").observe(abs(error))
+        right = (account.ledger.ttft_seconds > 2 * estimated) == (queue.seconds > prefill.seconds)
+        self._verdicts.child(account.model, "right" if right else "wrong").inc()
+
+    def _look(self, _at: float) -> None:
+        for model in self._models.shown():
+            self._ready.child(model).set(int(self.estimator.ready(model)))
+            self._samples.child(model).set(self.estimator.samples(model))
+            for family in (self._answers, self._verdicts):
+                for result in family.metric.labels[1].values:
+                    family.child(model, result)
