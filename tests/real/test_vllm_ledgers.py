@@ -5,18 +5,16 @@ The sidecar is judged by its log lines and its scraped page, as its users see th
 """
 
 import asyncio
-import os
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
 from statistics import median
-from typing import cast
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.real.environment import Say
 from tests.real.server import RunningEngine
+from tests.real.told import FIVE_PHASES, Line, Page, page_of, total_of, uptime
 from tests.support.client import Answer, Connection, event_json, events, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.tools import missing
@@ -24,7 +22,6 @@ from tests.support.tools import missing
 
 REQUESTS = 200
 CLIENTS = 12
-FIVE_PHASES = {"queue", "prefill", "first_token", "decode", "stream"}
 ENGINE_PHASES = ("queue", "prefill", "decode")
 
 
@@ -106,41 +103,11 @@ async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, W
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One canonical log line."""
-
-    fields: dict[str, object]
-
-    @property
-    def request_id(self) -> str:
-        notes = self.fields["notes"]
-        assert isinstance(notes, dict)
-        return str(notes["header.x-request-id"])
-
-    @property
-    def phases(self) -> dict[str, float]:
-        return cast("dict[str, float]", self.fields["phases"])
-
-    @property
-    def sources(self) -> dict[str, str]:
-        return cast("dict[str, str]", self.fields["sources"])
-
-    @property
-    def marks(self) -> dict[str, float]:
-        return cast("dict[str, float]", self.fields["marks"])
-
-    def number(self, name: str) -> float:
-        value = self.fields[name]
-        assert isinstance(value, int | float)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     witnesses: dict[str, Witness]
     lines: dict[str, Line]
     """By the client's request id."""
-    page: dict[str, list[tuple[dict[str, str], float]]]
+    page: Page
     engine_growth: dict[str, float]
     """Growth of vLLM's own sums, by phase; and of its count."""
 
@@ -168,10 +135,6 @@ def run(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactory)
     return found
 
 
-def uptime() -> str:
-    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-
-
 def one_run(vllm: RunningEngine, folder: Path) -> Run:
     config = folder / "sidecar.yml"
     config.write_text("log:\n  headers: [x-request-id]\n")  # how a line finds its client
@@ -189,18 +152,9 @@ def _grown(before: dict[str, float], after: dict[str, float], name: str) -> floa
     return after[name] - before[name]
 
 
-def page_of(sidecar: SidecarProcess) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """The scraped page by sample name: `{"llm_request_seconds_sum": [(labels, value), ...], ...}`."""
-    samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(sidecar.page("/metrics")):
-        for sample in family.samples:
-            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return samples
-
-
 def total(run: Run, name: str, **labels: str) -> float:
     """The sum of a sample over all series that have these labels."""
-    return fsum(value for found, value in run.page[name] if labels.items() <= found.items())
+    return total_of(run.page, name, **labels)
 
 
 def test_every_request_has_five_phases_and_the_engines_word_for_three(run: Run) -> None:
