@@ -23,14 +23,12 @@ from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
-from sidecar.engines.engine import Engine
-from sidecar.engines.probe import Prober, StateProber
-from sidecar.ledger.account import Reason
+from sidecar.engine_side import EngineSide
+from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.log import Logs
 from sidecar.log_text import allowed_headers
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
@@ -81,14 +79,24 @@ class App:
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
         self.readiness = Readiness()
-        self.engine = Engine(config.engine.kind, config.engine.models, self.recorder.admit_models)
+        self.engine_side = EngineSide(
+            config.engine,
+            self.metrics,
+            self.recorder,
+            self.readiness,
+            clock=clock,
+            heard_at=lambda: self.traffic.engine_heard_at,
+            in_flight=lambda: self.traffic.in_flight,
+            known=self._engine_known,
+        )
+        self.engine = self.engine_side.engine
         self.watchers = Watchers(
             rules=LaneRules(config.lanes),
             buckets=PromptBuckets(config.prompt_buckets.edges),
             recorder=self.recorder,
             in_flight=self.inside,
             engine=self.engine,
-            log=self.logs.request,
+            log=self._closed,
             headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
             unix=time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
             max_event_bytes=config.proxy.max_event_bytes,
@@ -128,9 +136,6 @@ class App:
         self.admin = AdminListener(
             self, self.metrics, clock, traces=self.spans.handle, traces_from_anywhere=self.spans.from_anywhere
         )
-        self.prober = Prober(config.engine.url, self.engine, self.readiness, clock=clock, changed=self._engine_changed)
-        self.engine_state = EngineStateRecorder(self.metrics)
-        self.state_prober = StateProber(config.engine.url, self.engine, self.engine_state)
         self._state_at_scrape()
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -163,8 +168,7 @@ class App:
             loop.add_signal_handler(number, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: self.traffic.spawn(self._reload_on_signal()))
         tasks = [
-            loop.create_task(self.prober.run()),
-            loop.create_task(self.state_prober.run()),
+            *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
         ]
@@ -237,12 +241,12 @@ class App:
 
     def facts(self) -> Facts:
         """What the landing page says about the process."""
-        kind = self.engine.kind if self.engine.kind != "auto" else "kind not known yet"
-        version = f" {self.engine.version}" if self.engine.version else ""
         notes = [] if self._reload_refused is None else [f"The last reload was refused: {self._reload_refused}"]
         return Facts(
             version=__version__,
-            engine=f"{self.config.engine.url} ({kind}{version})",
+            engine=self.engine_side.name,
+            source=self.engine_side.source,
+            hints=self.engine_side.hints,
             uptime_seconds=self._clock() - self._began_at,
             config="the config before the refused reload" if notes else "as loaded",
             notes=tuple(notes),
@@ -293,17 +297,15 @@ class App:
         if succeeded:
             self.metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
 
-    def _engine_changed(self) -> None:
+    def _engine_known(self) -> None:
         engine = self.engine
         self.watchers.engine_known()
         if self.watchers.estimates is not None and engine.models:
             self.watchers.estimates.serves(engine.models)
-        self.metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
-        if not engine.up:
-            self.engine_state.unknown()
-        if engine.kind not in ("auto", "none"):
-            self.metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
-        log.info("engine", up=engine.up, kind=engine.kind, version=engine.version, models=list(engine.models))
+
+    def _closed(self, account: Account) -> None:
+        self.engine_side.closed(account)
+        self.logs.request(account)
 
     def _refused(self, failure: Failure) -> None:
         self.recorder.failed(failure.reason)

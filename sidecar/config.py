@@ -48,10 +48,26 @@ class EngineConfig(_Section):
 
     url: EngineUrl
     """Required: a sidecar that guessed its engine could measure the wrong one. HTTP only; without a port, 80."""
-    kind: Literal["auto", "vllm", "none"] = "auto"
-    """What the engine is; auto takes the reports it recognises, none takes no report and asks the engine for nothing."""
+    kind: Literal[
+        "auto",
+        "vllm",
+        "sglang",
+        "tensorrt_llm",
+        "triton",
+        "tgi",
+        "dynamo",
+        "llama_cpp",
+        "ollama",
+        "lmdeploy",
+        "none",
+    ] = "auto"
+    """What the engine is; auto finds out, none takes no report and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
     """The closed set of `model` labels; empty takes the engine's own /v1/models. What is outside becomes `other`."""
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Where the engine's own metrics stand, if not on the port of its API; Triton has them on 8002."""
+    scrape_llama_cpp: bool = False
+    """Read llama.cpp's metrics too; each reading resets two of its gauges for everybody else who reads them."""
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT that nobody reports on by what prompts cost that waited for nobody; never leaves it unattributed."""
     connect_timeout_seconds: Seconds = 2.0
@@ -67,6 +83,14 @@ class EngineConfig(_Section):
     def address(self) -> Address:
         """Host and port to connect to."""
         return parse_engine_url(self.url)
+
+    @property
+    def metrics_url(self) -> str:
+        """Where its metrics stand, without a path."""
+        if self.metrics_port is None:
+            return self.url
+        host = self.address.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.metrics_port}"
 
 
 class ProxyConfig(_Section):
@@ -183,9 +207,9 @@ class LabelsConfig(_Section):
     """Labels that are the same on every series of this process."""
 
     quantization: LabelValue = UNKNOWN
-    """The weights' format (fp8, awq, ...); if unsaid, the environment's SIDECAR_QUANTIZATION."""
+    """The weights' format (fp8, awq, ...); if unsaid, the environment's SIDECAR_QUANTIZATION, else the engine's word."""
     gpu_type: LabelValue = UNKNOWN
-    """The accelerator (H100, L40S, ...); if unsaid, the environment's SIDECAR_GPU_TYPE."""
+    """The accelerator (H100, L40S, ...); if unsaid, the environment's SIDECAR_GPU_TYPE, else the engine's word."""
 
 
 class MetricsConfig(_Section):
@@ -254,6 +278,8 @@ NEEDS_RESTART = (
     "engine.url",
     "engine.kind",
     "engine.models",
+    "engine.metrics_port",
+    "engine.scrape_llama_cpp",
     "engine.estimate",
     "proxy.listen_address",
     "proxy.max_headers",

@@ -30,10 +30,14 @@ class Facts:
 
     version: str
     engine: str
-    """The engine's host and port, and its kind where known; never a credential."""
+    """The engine's URL, and its kind where known; never a credential."""
     uptime_seconds: float
     config: str
     """Where the config came from, in words."""
+    source: str = ""
+    """By which way the engine's own times come, in words."""
+    hints: tuple[str, ...] = ()
+    """What would make the engine tell more: each names the exact flag."""
     notes: tuple[str, ...] = ()
     """What an operator should know now: a refused reload, no report from the engine, ..."""
 
@@ -51,6 +55,10 @@ def landing(
     again = f'<meta http-equiv="refresh" content="{REFRESH_SECONDS}">' if refresh else ""
     toggle = '<a href="/?refresh=off">hold still</a>' if refresh else '<a href="/">refresh by itself</a>'
     notes = "".join(f"<p>⚠ {escape(note)}</p>" for note in facts.notes)
+    source = (
+        f'<p class="quiet">time before the first token is split: {escape(facts.source)}</p>' if facts.source else ""
+    )
+    hints = "".join(f'<p class="plain">To know more: {escape(hint)}.</p>' for hint in facts.hints)
     body = _traffic(anatomy) if anatomy.bars or anatomy.ends else _no_traffic(anatomy)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>llm-phase-sidecar</title>{again}'
@@ -58,7 +66,7 @@ def landing(
         f'<header><h1>llm-phase-sidecar</h1><nav><a href="/metrics">/metrics</a>{toggle}</nav></header>'
         f"<p>{_state('ready', 'not ready', ready)} · {_state('healthy', 'not healthy', healthy)}</p>"
         f'<p class="quiet">engine {escape(facts.engine)} · up {_uptime(facts.uptime_seconds)} · config {escape(facts.config)}'
-        f" · version {escape(facts.version)}</p>{notes}"
+        f" · version {escape(facts.version)}</p>{source}{hints}{notes}"
         f"{_inside(in_flight)}{body}</body></html>"
     )
 

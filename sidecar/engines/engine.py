@@ -6,11 +6,14 @@ Until the engine has said what it is, it is asked for nothing and believed to re
 
 from collections.abc import Callable, Sequence
 
+from sidecar.engines.identity import Identity
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
 
 
 OTHER = "other"
+AUTO = "auto"
+NONE = "none"
 
 
 class Engine:
@@ -23,9 +26,15 @@ class Engine:
         self.kind = kind
         self.models = tuple(models)
         self.version: str | None = None
+        self.quantization: str | None = None
+        """As the engine says it; None where it does not."""
+        self.gpu_type: str | None = None
         self.up: bool | None = None
         """None until asked."""
+        self.asked_what = False
+        """It has been asked what it is and has answered, be it with nothing that is recognised."""
         self.null_usage = False
+        self._told_kind = kind != AUTO
         self._fixed = bool(models)
         self._on_models = on_models
 
@@ -39,13 +48,34 @@ class Engine:
         """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
         return self.speaks.accepts_include_usage and not self.null_usage
 
+    @property
+    def detects(self) -> bool:
+        """Whether its kind is to be found out; else the config has said it."""
+        return not self._told_kind
+
+    @property
+    def told(self) -> tuple[object, ...]:
+        """All that it has told, to see whether something has changed."""
+        return self.kind, self.models, self.version, self.quantization, self.gpu_type, self.asked_what
+
     def takes_include_usage(self, dialect: str) -> bool:
         """Whether it may be asked for usage on the API of this dialect."""
         return self.speaks.takes_include_usage(dialect) and not self.null_usage
 
     def is_kind(self, kind: str) -> None:
-        """The engine told what it is."""
+        """The engine told what it is; what was seen of another one before it no longer holds."""
+        if kind != self.kind:
+            self.null_usage = False
         self.kind = kind
+
+    def says(self, identity: Identity) -> None:
+        """The engine described itself."""
+        self.asked_what = True
+        self.version = identity.version
+        self.quantization = identity.quantization
+        self.gpu_type = identity.gpu_type
+        if identity.models is not None:
+            self.serves(identity.models)
 
     def adds_null_usage(self) -> None:
         """It was seen to answer include_usage in every chunk: it is not asked again."""

@@ -1,6 +1,6 @@
-"""What vLLM's own /metrics page says about the engine as a whole: who waits, who runs, how full it is. Pure; bytes in, state out.
+"""What an engine's own page of metrics says about it as a whole: who waits, who runs, how full it is. Pure; bytes in, state out.
 
-It knows seven names (vLLM 0.33, `v1/metrics/loggers.py`) and looks for nothing else: a page is scanned in steps, line by
+It looks for a dozen names (`state_names.py` has each engine's) and for nothing else: a page is scanned in steps, line by
 line, without building the thousands of samples that nobody asked for. It refuses to guess: a number that cannot be read
 leaves its whole name unstated (a sum that lacks a rank would be wrong), and a page that breaks off is not believed at
 all. Nothing here raises, whatever the bytes. Counters are told as their growth since the first reading: what the engine
@@ -12,27 +12,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sidecar.engines.state_names import Count, Name, StateNames
+
 
 STEP_BYTES = 16_384
 """Fed at most so much at a time, a step takes under 1 ms even where every line of it is one that is looked for."""
 MAX_LINE_BYTES = 16_384
 """A longer line is passed over: those that are looked for have some 100 bytes, and a model's name is all that varies."""
 MAX_SAMPLES = 4096
-"""Seven names times several hundred ranks; a page with more of them is not vLLM's."""
+"""A dozen names times several hundred ranks; a page with more of them is no engine's."""
 RESTART_SECONDS = 1.0
 """By how much a start time must differ to be another process: it is computed from the machine's boot time and rounded."""
 
-WAITING = "vllm:num_requests_waiting"
-RUNNING = "vllm:num_requests_running"
-KV_CACHE_USAGE = "vllm:kv_cache_usage_perc"
-PREFIX_CACHE_QUERIES = "vllm:prefix_cache_queries_total"
-PREFIX_CACHE_HITS = "vllm:prefix_cache_hits_total"
-PREEMPTIONS = "vllm:num_preemptions_total"
 STARTED = "process_start_time_seconds"
-COUNTERS = (PREFIX_CACHE_QUERIES, PREFIX_CACHE_HITS, PREEMPTIONS)
-NAMES = (WAITING, RUNNING, KV_CACHE_USAGE, *COUNTERS, STARTED)
 
-_NEEDLES = tuple((name, b"\n" + name.encode()) for name in NAMES)
 # What follows a name. It may be the beginning of another's (num_requests_waiting_by_reason): then labels or a blank do
 # not follow. Possessive quantifiers, so that no line can make the search go back and forth.
 _SAMPLE = re.compile(rb'(?=[{ \t])(\{(?:[^"}\n]|"(?:[^"\\\n]|\\.)*+")*+\})?+[ \t]*+([^ \t\r\n]*+)')
@@ -48,13 +41,13 @@ class EngineState:
     """One reading of the page; None, or an empty mapping, where it does not say."""
 
     requests_waiting: float | None = None
-    """In the scheduler's queue, summed over ranks (label `engine`)."""
+    """In the scheduler's queue, summed over ranks with queues of their own."""
     requests_running: float | None = None
-    """In the running batch, summed over ranks."""
+    """In the running batch, summed over ranks with batches of their own."""
     kv_cache_usage_ratio: float | None = None
     """0 to 1, of the fullest rank: that one preempts first."""
-    counters: Mapping[str, Series] = field(default_factory=dict)
-    """Name (one of COUNTERS) to the engine's own counts since its start, by series."""
+    counters: Mapping[Count, Series] = field(default_factory=dict)
+    """The engine's own counts since its start, by series."""
     started_at_unix: float | None = None
     """When the engine's process began, by its own clock; only ever compared with itself. Absent with several API servers."""
 
@@ -62,10 +55,13 @@ class EngineState:
 class PageScan:
     """Reads one page, piece by piece. `feed` in pieces of at most `STEP_BYTES`, with a turn of the loop in between."""
 
-    __slots__ = ("_found", "_rest", "_samples", "_skipping", "_spoiled")
+    __slots__ = ("_found", "_names", "_needles", "_rest", "_samples", "_skipping", "_spoiled")
 
-    def __init__(self) -> None:
-        self._found: dict[str, dict[bytes, float]] = {name: {} for name in NAMES}
+    def __init__(self, names: StateNames) -> None:
+        self._names = names
+        looked_for = (*names.names(), STARTED)
+        self._needles = tuple((name, b"\n" + name.encode()) for name in looked_for)
+        self._found: dict[str, dict[bytes, float]] = {name: {} for name in looked_for}
         self._spoiled: set[str] = set()
         self._samples = 0
         self._rest = b""
@@ -90,27 +86,28 @@ class PageScan:
             self._rest, self._skipping = b"", True
 
     def finish(self) -> EngineState | None:
-        """What the page said; None where it broke off, or is no page of a vLLM."""
+        """What the page said; None where it broke off, or is no page of this engine."""
         # Every line of the format ends in LF, the last one too: whatever is left was cut, perhaps within its number.
         if self._rest or self._skipping or self._samples > MAX_SAMPLES:
             return None
-        waiting, running, usage = (self._values(name) for name in (WAITING, RUNNING, KV_CACHE_USAGE))
-        counters = {name: self._found[name] for name in COUNTERS if name not in self._spoiled and self._found[name]}
-        if not (waiting or running or usage or counters):
+        names = self._names
+        waiting, running = self._total(names.waiting), self._total(names.running)
+        fullest = max(self._series(names.kv_cache_usage).values(), default=None)
+        counters = {count: series for count, each in names.counts.items() if (series := self._joined(each))}
+        if waiting is None and running is None and fullest is None and not counters:
             return None
-        fullest = max(usage, default=None)
-        started = self._values(STARTED)
+        started = self._series(Name(STARTED))
         return EngineState(
-            requests_waiting=math.fsum(waiting) if waiting else None,
-            requests_running=math.fsum(running) if running else None,
+            requests_waiting=waiting,
+            requests_running=running,
             kv_cache_usage_ratio=fullest if fullest is not None and fullest <= 1.0 else None,
             counters=counters,
-            started_at_unix=started[0] if len(started) == 1 else None,
+            started_at_unix=next(iter(started.values())) if len(started) == 1 else None,
         )
 
     def _read(self, lines: bytes) -> None:
         lines = b"\n" + lines
-        for name, needle in _NEEDLES:
+        for name, needle in self._needles:
             at = lines.find(needle)
             while at >= 0:
                 at += len(needle)
@@ -129,8 +126,39 @@ class PageScan:
         else:
             self._found[name][labels] = value
 
-    def _values(self, name: str) -> list[float]:
-        return [] if name in self._spoiled else list(self._found[name].values())
+    def _series(self, name: Name | None) -> Series:
+        """The series of one name that count, each once; none where one of them could not be read."""
+        if name is None or name.name in self._spoiled:
+            return {}
+        series = {labels: value for labels, value in self._found[name.name].items() if name.counts(labels)}
+        if self._names.breakdown:
+            part = re.compile(rb'[{,]%b="[^"]' % self._names.breakdown.encode())
+            series = {labels: value for labels, value in series.items() if not part.search(labels)} or series
+        if not self._names.same_ranks:
+            return series
+        rank = re.compile(rb'(?<=[{,])(?:%b)="[^"]*",?' % b"|".join(label.encode() for label in self._names.same_ranks))
+        once: dict[bytes, float] = {}
+        for labels, value in series.items():
+            key = rank.sub(b"", labels)
+            once[key] = max(value, once.get(key, value))
+        return once
+
+    def _total(self, name: Name | None) -> float | None:
+        series = self._series(name)
+        return math.fsum(series.values()) if series else None
+
+    def _joined(self, names: tuple[Name, ...]) -> Series:
+        """All series of several names; none where one of the names is missing, since a part of a sum is no sum."""
+        each = [self._series(name) for name in names]
+        if len(each) == 1:
+            return each[0]
+        if not all(each):
+            return {}
+        return {
+            name.name.encode() + labels: value
+            for name, series in zip(names, each, strict=True)
+            for labels, value in series.items()
+        }
 
 
 def _number(text: bytes) -> float | None:
@@ -145,7 +173,7 @@ def _number(text: bytes) -> float | None:
 class Growth:
     """What happened between two readings. Nothing here is ever negative."""
 
-    counters: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[Count, float] = field(default_factory=dict)
     """Growth of each counter that both readings state; 0 at the first reading that states it."""
     restarted: bool = False
     """The engine is another process than before, or one of its ranks began anew."""
@@ -161,7 +189,7 @@ class GrowthReader:
     __slots__ = ("_last", "_started_at_unix")
 
     def __init__(self) -> None:
-        self._last: dict[str, dict[bytes, float]] = {}
+        self._last: dict[Count, dict[bytes, float]] = {}
         self._started_at_unix: float | None = None
 
     def read(self, state: EngineState) -> Growth:
@@ -170,7 +198,7 @@ class GrowthReader:
         if another:
             # Also for names that this page does not state: the new process counted them from 0.
             self._last = {name: dict.fromkeys(series, 0.0) for name, series in self._last.items()}
-        growth: dict[str, float] = {}
+        growth: dict[Count, float] = {}
         for name, series in state.counters.items():
             before = self._last.get(name, series)
             grown = 0.0

@@ -175,7 +175,11 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
 
 # --- the engine ----------------------------------------------------------------------------------------------------------
 
-ENGINE_UP = Gauge("llm_engine_up", "1 if the engine answered its last health check, else 0; absent before the first.")
+ENGINE_UP = Gauge(
+    "llm_engine_up",
+    "1 while the engine answers its health checks, 0 once it refuses or says itself that it cannot work; one that is silent"
+    " is busy until it has missed three checks and sent no byte to anybody for 15 s. Absent before the first check.",
+)
 ENGINE_REQUESTS_WAITING = Gauge(
     "llm_engine_requests_waiting", "Requests in the engine's queue, by its own metrics, summed over ranks."
 )
@@ -187,15 +191,17 @@ ENGINE_KV_CACHE_USAGE_RATIO = Gauge(
 )
 ENGINE_PREFIX_CACHE_QUERIES_TOTAL = Counter(
     "llm_engine_prefix_cache_queries_total",
-    "Growth, since this process began, of the engine's own count of prefix cache queries (vLLM: in tokens).",
+    "Growth, since this process began, of the engine's own count of prefix cache queries, in tokens (TensorRT-LLM: in"
+    " blocks).",
 )
 ENGINE_PREFIX_CACHE_HITS_TOTAL = Counter(
     "llm_engine_prefix_cache_hits_total",
-    "Growth, since this process began, of the engine's own count of prefix cache hits (vLLM: in tokens).",
+    "Growth, since this process began, of the engine's own count of prefix cache hits, in tokens (TensorRT-LLM: in"
+    " blocks).",
 )
 ENGINE_PREEMPTIONS_TOTAL = Counter(
     "llm_engine_preemptions_total",
-    "Growth, since this process began, of the engine's own count of preempted requests.",
+    "Growth, since this process began, of the engine's own count of preempted requests (SGLang: retracted).",
 )
 ENGINE_RESTARTS_TOTAL = Counter(
     "llm_engine_restarts_total", "Restarts of the engine that the sidecar saw: its counters or start time fell back."
@@ -211,6 +217,12 @@ ENGINE_INFO = Info(
     ),
     typical=0.02,
 )
+ENGINE_LABEL_MISMATCH = Gauge(
+    "llm_engine_label_mismatch",
+    "1 if the engine now says another value of this label than the one on every series, which is fixed once a page with"
+    " requests on it was scraped; 0 if the same. Absent where the config states the label or the engine does not.",
+    (Label("label", ("quantization", "gpu_type")),),
+)
 ENGINE_SCRAPES_TOTAL = Counter(
     "llm_engine_scrapes_total",
     "Readings of the engine's own metrics.",
@@ -218,11 +230,14 @@ ENGINE_SCRAPES_TOTAL = Counter(
 )
 ENGINE_TRAFFIC_SEEN_RATIO = Gauge(
     "llm_engine_traffic_seen_ratio",
-    "Requests seen here over requests that the engine counted in the same time. Below 1: somebody bypasses the sidecar.",
+    "Inference requests with outcome ok here (each choice of several by itself) over requests that the engine counted as"
+    " done, in the last ten minutes of its metrics. Below 1: somebody bypasses the sidecar, or uses an API that it does not"
+    " measure. Absent until the engine counted 100, and 4 for each request in flight.",
 )
 ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
     "llm_engine_report_agreement_ratio",
-    "Sum of a phase here over the growth of the engine's own histogram sum in the same time. 1 is agreement.",
+    "Seconds of a phase here, as the engine reported them request by request, over the growth of the engine's own sum, in"
+    " the last ten minutes of its metrics. 1 is agreement; below it, requests bypass the sidecar or go without a report.",
     (Label("phase", ("queue", "prefill", "decode")),),
 )
 

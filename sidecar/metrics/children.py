@@ -1,12 +1,12 @@
 """Children: one labelled series (or one histogram's series) each, as cheap to write as Python allows.
 
 They hold numbers and nothing else. `rendered` is the page's cache of a child's lines, and every write forgets it; the
-page (`exposition.py`) fills it in. Everything happens on one thread, so a child is never seen half written.
+page (`exposition.py`) fills it in, and `template`, made with the constant labels that `constants` names. Everything happens on one thread, so a child is never seen half written.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
@@ -25,13 +25,14 @@ class Exemplar(NamedTuple):
 class CounterChild:
     """Rises. `value` may be read."""
 
-    __slots__ = ("_refused", "labels", "rendered", "template", "value")
+    __slots__ = ("_refused", "constants", "labels", "rendered", "template", "value")
 
     def __init__(self, labels: tuple[str, ...], refused: Callable[[], None]) -> None:
         self.labels = labels
         self.value: float = 0
         self.rendered: bytes | None = None
         self.template: bytes | None = None
+        self.constants: Mapping[str, str] | None = None
         self._refused = refused
 
     def inc(self, n: float = 1) -> None:
@@ -46,13 +47,14 @@ class CounterChild:
 class GaugeChild:
     """A value now, or None: unknown, and then not exported."""
 
-    __slots__ = ("labels", "rendered", "template", "value")
+    __slots__ = ("constants", "labels", "rendered", "template", "value")
 
     def __init__(self, labels: tuple[str, ...]) -> None:
         self.labels = labels
         self.value: float | None = None
         self.rendered: bytes | None = None
         self.template: bytes | None = None
+        self.constants: Mapping[str, str] | None = None
 
     def set(self, value: float | None) -> None:
         """Say what it is now; None takes it off the page."""
@@ -69,7 +71,7 @@ class GaugeChild:
 class HistogramChild:
     """Observations, as counts between edges (not cumulative; the last counts what lies above every edge) and a sum."""
 
-    __slots__ = ("_refused", "bounds", "counts", "exemplars", "labels", "rendered", "sum", "template")
+    __slots__ = ("_refused", "bounds", "constants", "counts", "exemplars", "labels", "rendered", "sum", "template")
 
     def __init__(self, labels: tuple[str, ...], refused: Callable[[], None], bounds: tuple[float, ...]) -> None:
         self.labels = labels
@@ -79,6 +81,7 @@ class HistogramChild:
         self.exemplars: dict[int, Exemplar] | None = None
         self.rendered: bytes | None = None
         self.template: bytes | None = None
+        self.constants: Mapping[str, str] | None = None
         self._refused = refused
 
     def observe(self, value: float, exemplar_trace_id: str | None = None, at_unix: float | None = None) -> None:

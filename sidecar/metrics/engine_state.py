@@ -5,27 +5,43 @@ nobody could read, is taken off the page. A counter appears with the first readi
 sees the first growth; before that it is unknown, and no 0.
 """
 
-from sidecar.engines.state import PREEMPTIONS, PREFIX_CACHE_HITS, PREFIX_CACHE_QUERIES, EngineState, Growth
+from collections.abc import Callable
+
+from sidecar.engines.agreement import PHASES, Agreement
+from sidecar.engines.state import EngineState, Growth
+from sidecar.engines.state_names import Count
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 
 
-_COUNTERS = (
-    (PREFIX_CACHE_QUERIES, c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL),
-    (PREFIX_CACHE_HITS, c.ENGINE_PREFIX_CACHE_HITS_TOTAL),
-    (PREEMPTIONS, c.ENGINE_PREEMPTIONS_TOTAL),
-)
+_COUNTERS = {
+    Count.PREFIX_CACHE_QUERIES: c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL,
+    Count.PREFIX_CACHE_HITS: c.ENGINE_PREFIX_CACHE_HITS_TOTAL,
+    Count.PREEMPTIONS: c.ENGINE_PREEMPTIONS_TOTAL,
+}
 
 
 class EngineStateRecorder:
     """Writes what a `StateProber` reads. Make one per registry."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        agreement: Agreement | None = None,
+        now: Callable[[], tuple[float, int]] = lambda: (0.0, 0),
+    ) -> None:
+        """`agreement`: compares readings with our own sums. `now`: the monotonic instant, and how many requests are inside."""
+        self._agreement = agreement
+        self._now = now
         self._waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING).child()
         self._running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
         self._kv_cache_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO).child()
-        self._counters = {name: metrics.counter(metric) for name, metric in _COUNTERS}
+        self._traffic_seen = metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child()
+        self._agreed = {phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase) for phase in PHASES}
+        self._counters = {name: metrics.counter(metric) for name, metric in _COUNTERS.items()}
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
+        self.on_restart: Callable[[], None] = lambda: None
+        """Whoever has learned something about the engine's process forgets it."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
         for result in c.ENGINE_SCRAPES_TOTAL.labels[0].values:
             self._scrapes.child(result)
@@ -40,10 +56,18 @@ class EngineStateRecorder:
         self._running.set(state.requests_running)
         self._kv_cache_usage.set(state.kv_cache_usage_ratio)
         for name, grown in growth.counters.items():
-            self._counters[name].child().inc(grown)
+            if name in self._counters:
+                self._counters[name].child().inc(grown)
         self._restarts.child().inc(int(growth.restarted))
+        if growth.restarted:
+            self.on_restart()
+        if self._agreement is not None:
+            ratios = self._agreement.read(growth, *self._now())
+            self._traffic_seen.set(ratios.traffic_seen)
+            for phase, gauge in self._agreed.items():
+                gauge.set(ratios.agreement.get(phase))
 
     def unknown(self) -> None:
         """Nobody knows the state now. What has been counted stays counted."""
-        for gauge in (self._waiting, self._running, self._kv_cache_usage):
+        for gauge in (self._waiting, self._running, self._kv_cache_usage, self._traffic_seen, *self._agreed.values()):
             gauge.set(None)

@@ -43,7 +43,6 @@ class ProcessPage:
 def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]:
     """The registry's part of the page, in steps that are each bounded; `at` is the monotonic instant of the scrape."""
     metrics.refresh(at)
-    constants = metrics.constants
     parts: list[bytes] = []
     size = 0
     for family in metrics.families:
@@ -53,7 +52,7 @@ def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]
         # A copy: children may be born between two slices.
         children: list[Child] = list(family.children.values())
         for child in children:
-            lines = rendered(metric, constants, child)
+            lines = rendered(metric, metrics.constants, child)
             if openmetrics and isinstance(child, HistogramChild) and child.exemplars:
                 lines = with_exemplars(lines, child.exemplars)
             parts.append(lines)

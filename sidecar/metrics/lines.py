@@ -30,6 +30,9 @@ def head(metric: Metric, *, openmetrics: bool) -> bytes:
 
 def rendered(metric: Metric, constants: Mapping[str, str], child: Child) -> bytes:
     """All lines of one child, from its cache if nothing was written since. Empty for a gauge that nobody has set."""
+    if child.constants is not constants:
+        child.constants = constants
+        child.template = child.rendered = None
     if child.rendered is not None:
         return child.rendered
     if child.template is None:

@@ -9,10 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from sidecar.metrics.catalogue import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES, catalogue
+from sidecar.metrics.catalogue import (
+    DROPPED_TOTAL,
+    ENGINE_LABEL_MISMATCH,
+    LABEL_OVERFLOW_TOTAL,
+    REQUESTS_TOTAL,
+    SERIES,
+    catalogue,
+)
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
+from sidecar.metrics.constants import Constants
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
-from sidecar.metrics.labels import ClosedSet, cleaned
+from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 
@@ -88,7 +96,8 @@ class Metrics:
     """The registry of one process.
 
     `lanes`, `prompt_buckets` and `models` without their fallbacks (which may stand in them). `constants`: labels with
-    the same value on every series about requests and the engine, fixed here for the process's life.
+    the same value on every series about requests and the engine; those that are `unknown` are the engine's to tell
+    (`constants.py` says until when).
     """
 
     def __init__(
@@ -104,7 +113,7 @@ class Metrics:
         self.lanes = ClosedSet(LANE, lanes)
         self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
         self.models = ClosedSet(MODEL, models)
-        self.constants = {name: cleaned(value) for name, value in (constants or {}).items()}
+        self._constants = Constants(constants or {})
         self.series = 0
         self.spent = 0
         self._before_scrape: list[Callable[[float], None]] = []
@@ -129,9 +138,24 @@ class Metrics:
         """The family of one histogram of the catalogue."""
         return self._histograms[metric.name]
 
+    @property
+    def constants(self) -> Mapping[str, str]:
+        """The labels that stand on every series now; the same object until something was learned."""
+        return self._constants.values
+
+    def tell_constants(self, told: Mapping[str, str | None]) -> None:
+        """The engine says what the constants are (None: it does not say): taken while that is still possible, else compared."""
+        gauge = self._gauges[ENGINE_LABEL_MISMATCH.name]
+        for name, differs in self._constants.tell(told).items():
+            gauge.child(name).set(int(differs))
+
     def info(self, metric: Info, *values: str) -> None:
-        """State one info; a value that the set of its label does not know yet is let in, as long as there is room."""
+        """State one info, in place of what it stated before; a value that the set of its label does not know yet is let in,
+        as long as there is room.
+        """
         family = self._gauges[metric.name]
+        for child in family.children.values():
+            child.set(None)
         for closed, value in zip(family._sets, values, strict=True):  # noqa: SLF001  the family is ours
             closed.admit([value])
         family.child(*values).set(1)
@@ -152,6 +176,10 @@ class Metrics:
         """A scrape begins at this instant of the monotonic clock."""
         for look in self._before_scrape:
             look(at)
+        if not self._constants.sealed and any(
+            child.value for child in self._counters[REQUESTS_TOTAL.name].children.values()
+        ):
+            self._constants.seal()
         self._gauges[SERIES.name].child().set(self.series)
 
     def _family(self, metric: Metric) -> Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]:

@@ -1,6 +1,7 @@
-"""What the sidecar asks the engine on its own account, and what it makes of engines that hang, lie, break off or restart."""
+"""What the sidecar asks the engine on its own account, and what it makes of engines that hang, lie, are busy or come back as another."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -11,13 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.probe import MAX_PAGE_BYTES, Prober, Scraped, StateProber, state_session
-from sidecar.engines.state import STEP_BYTES
-from sidecar.lifecycle import Readiness
-from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
-from sidecar.metrics.exposition import slices
-from sidecar.metrics.registry import Metrics
+from sidecar.engines.probe import MODELS_AGAIN_SECONDS, Prober
+from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 
 if TYPE_CHECKING:
@@ -27,40 +23,8 @@ if TYPE_CHECKING:
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def page(waiting: int = 3, preemptions: int = 100, started_at: float = 1000.0) -> bytes:
-    return (
-        b"process_start_time_seconds %f\n" % started_at
-        + b'vllm:num_requests_waiting{engine="0"} %d\n' % waiting
-        + b'vllm:num_requests_running{engine="0"} 4\n'
-        + b'vllm:kv_cache_usage_perc{engine="0"} 0.5\n'
-        + b'vllm:num_preemptions_total{engine="0"} %d\n' % preemptions
-    )
-
-
-class House:
-    """A state prober before a tiny engine, and the page on which its findings come out."""
-
-    def __init__(self, url: str, *, kind: str = "vllm", up: bool = True) -> None:
-        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
-        self.engine = Engine(kind)
-        self.engine.up = up
-        self.prober = StateProber(url, self.engine, EngineStateRecorder(self.metrics))
-
-    async def look(self, timeout_seconds: float = 4.0) -> bool:
-        async with state_session(timeout_seconds) as session:
-            return await self.prober.look(session)
-
-    @property
-    def shown(self) -> dict[str, float]:
-        """What the page says about the engine; results of readings only where there were some."""
-        text = b"".join(slices(self.metrics, openmetrics=False, at=0.0)).decode()
-        samples = [line.rpartition(" ") for line in text.splitlines() if line.startswith("llm_engine_")]
-        found = {name.removeprefix("llm_engine_"): float(value) for name, _, value in samples}
-        return {name: value for name, value in found.items() if value or "scrapes" not in name}
-
-
 @asynccontextmanager
-async def engine_answering(handler: Handler, path: str = "/metrics") -> "AsyncIterator[str]":
+async def engine_answering(handler: Handler, path: str = "/{path:.*}") -> "AsyncIterator[str]":
     app = web.Application()
     app.router.add_get(path, handler)
     server = TestServer(app)
@@ -71,232 +35,35 @@ async def engine_answering(handler: Handler, path: str = "/metrics") -> "AsyncIt
         await server.close()
 
 
-def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
-    """Its counters begin at 0: what it had counted before is its history."""
-
-    async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=page())
-
-    async def story() -> dict[str, float]:
-        async with engine_answering(answer) as url:
-            house = House(url)
-            assert await house.look()
-            return house.shown
-
-    assert asyncio.run(story()) == {
-        "requests_waiting": 3.0,
-        "requests_running": 4.0,
-        "kv_cache_usage_ratio": 0.5,
-        "preemptions_total": 0.0,
-        "restarts_total": 0.0,
-        'scrapes_total{result="ok"}': 1.0,
-    }
-
-
-def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> None:
-    pages = [page(preemptions=100), page(preemptions=104), page(preemptions=2, started_at=2000.0)]
-
-    async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=pages.pop(0))
-
-    async def story() -> list[tuple[float, float]]:
-        async with engine_answering(answer) as url:
-            house = House(url)
-            seen = []
-            for _ in range(3):
-                await house.look()
-                seen.append((house.shown["preemptions_total"], house.shown["restarts_total"]))
-            return seen
-
-    assert asyncio.run(story()) == [(0.0, 0.0), (4.0, 0.0), (6.0, 1.0)]
-
-
-@pytest.mark.parametrize(("kind", "up"), [("auto", True), ("none", True), ("llama_cpp", True), ("vllm", False)])
-def test_nobody_but_a_known_vllm_that_is_up_is_asked(kind: str, up: bool) -> None:
-    """A scrape resets llama.cpp's gauges for everyone who reads them; and a dead engine's front end tells its last state."""
-    asked = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        return web.Response(body=page())
-
-    async def story() -> dict[str, float]:
-        async with engine_answering(answer) as url:
-            house = House(url, kind=kind, up=up)
-            assert not await house.look()
-            return house.shown
-
-    assert asyncio.run(story()) == {}
-    assert asked == []
-
-
-async def hang(_request: web.Request) -> web.Response:
-    await asyncio.sleep(60)
-    raise AssertionError("nobody waits so long")
-
-
-async def hang_in_the_middle(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    await response.write(page())
-    await asyncio.sleep(60)
-    return response
-
-
-async def fail(_request: web.Request) -> web.Response:
-    return web.Response(status=500, body=page())
-
-
-async def redirect(_request: web.Request) -> web.Response:
-    raise web.HTTPFound("/elsewhere")
-
-
-async def garbage(_request: web.Request) -> web.Response:
-    return web.Response(body=bytes(range(256)) * 1000)
-
-
-async def compressed(_request: web.Request) -> web.Response:
-    response = web.Response(body=page())
-    response.enable_compression(web.ContentCoding.gzip)
-    response.headers["Content-Encoding"] = "gzip"
-    return response
-
-
-async def without_end(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    await response.write(page())
-    assert request.transport is not None
-    request.transport.close()
-    return response
-
-
-async def too_large(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    for _ in range(MAX_PAGE_BYTES // STEP_BYTES + 2):
-        await response.write(b"# HELP ".ljust(STEP_BYTES - 1, b"x") + b"\n")
-    await response.write(page())
-    return response
-
-
-@pytest.mark.parametrize(
-    ("handler", "result"),
-    [
-        (hang, Scraped.TIMEOUT),
-        (hang_in_the_middle, Scraped.TIMEOUT),
-        (fail, Scraped.BAD_STATUS),
-        (redirect, Scraped.BAD_STATUS),
-        (garbage, Scraped.UNREADABLE),
-        (compressed, Scraped.UNREADABLE),
-        (without_end, Scraped.UNREADABLE),
-        (too_large, Scraped.TOO_LARGE),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else value.value,
-)
-def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: Handler, result: Scraped) -> None:
-    """The counters keep what was counted. A state that nobody can confirm is unknown, and not the one before."""
-    answers: list[Handler] = []
-
-    async def good(_request: web.Request) -> web.Response:
-        return web.Response(body=page())
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return await answers.pop(0)(request)
-
-    async def story() -> dict[str, float]:
-        async with engine_answering(answer) as url:
-            house = House(url)
-            answers.extend([good, handler])
-            await house.look()
-            assert await house.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
-            return house.shown
-
-    assert asyncio.run(story()) == {
-        "preemptions_total": 0.0,
-        "restarts_total": 0.0,
-        'scrapes_total{result="ok"}': 1.0,
-        f'scrapes_total{{result="{result.value}"}}': 1.0,
-    }
-
-
-def test_an_engine_that_is_gone_is_unreachable() -> None:
-    async def story() -> dict[str, float]:
-        async with engine_answering(fail) as url:
-            pass
-        house = House(url)
-        await house.look()
-        return house.shown
-
-    assert asyncio.run(story()) == {'scrapes_total{result="unreachable"}': 1.0}
-
-
-def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
-    """Its front end may still tell the last state that it knew."""
-
-    async def story() -> dict[str, float]:
-        async def answer(_request: web.Request) -> web.Response:
-            house.engine.up = False
-            return web.Response(body=page())
-
-        async with engine_answering(answer) as url:
-            house = House(url)
-            await house.look()
-            return house.shown
-
-    assert asyncio.run(story()) == {'scrapes_total{result="ok"}': 1.0}
-
-
-def test_a_page_of_megabytes_gives_others_their_turns() -> None:
-    """All of it lies ready, and still the loop goes round at least once for each step."""
-
-    async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=b'vllm:filler_bucket{le="0.3"} 1.0\n' * 150_000 + page())
-
-    async def story() -> tuple[int, float]:
-        turns = 0
-
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        async with engine_answering(answer) as url:
-            house = House(url)
-            task = asyncio.create_task(others())
-            await house.look()
-            task.cancel()
-            return turns, house.shown["requests_waiting"]
-
-    turns, waiting = asyncio.run(story())
-    assert turns > 150_000 * 33 // STEP_BYTES
-    assert waiting == 3.0
-
-
-def test_every_result_is_one_of_the_catalogues() -> None:
-    assert tuple(Scraped) == c.ENGINE_SCRAPES_TOTAL.labels[0].values
-
-
-# --- what the engine is, and whether it is there ---------------------------------------------------------------------------
-
-
 class Asking:
     """A prober before a tiny engine."""
 
-    def __init__(self, url: str) -> None:
-        self.engine = Engine("auto")
+    def __init__(self, url: str, kind: str = "auto") -> None:
+        self.engine = Engine(kind)
         self.readiness = Readiness()
         self.changes = 0
         self.now = 100.0
-        self._prober = Prober(url, self.engine, self.readiness, clock=lambda: self.now, changed=self._changed)
+        self.heard_at = float("-inf")
+        self.prober = Prober(
+            url,
+            self.engine,
+            self.readiness,
+            clock=lambda: self.now,
+            changed=self._changed,
+            heard_at=lambda: self.heard_at,
+        )
 
     def _changed(self) -> None:
         self.changes += 1
 
     async def ask(self, timeout_seconds: float = 5.0) -> None:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_seconds)) as session:
-            await self._prober.ask(session)
+            await self.prober.ask(session)
+
+
+def answering(pages: dict[str, bytes], request: web.Request) -> web.Response:
+    body = pages.get(request.path)
+    return web.Response(status=404) if body is None else web.Response(body=body)
 
 
 VLLM_MODELS = b'{"object":"list","data":[{"id":"tiny","object":"model","owned_by":"vllm"}]}'
@@ -304,8 +71,7 @@ VLLM_MODELS = b'{"object":"list","data":[{"id":"tiny","object":"model","owned_by
 
 def test_a_vllm_says_that_it_is_one_which_models_it_serves_and_its_version() -> None:
     async def answer(request: web.Request) -> web.Response:
-        answers = {"/health": b"", "/v1/models": VLLM_MODELS, "/version": b'{"version":"0.32.0"}'}
-        return web.Response(body=answers[request.path])
+        return answering({"/health": b"", "/v1/models": VLLM_MODELS, "/version": b'{"version":"0.32.0"}'}, request)
 
     async def story() -> tuple[object, ...]:
         async with engine_answering(answer, "/{path:.*}") as url:
@@ -380,3 +146,220 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
             return seen
 
     assert asyncio.run(story()) == [(False, "auto"), (True, "vllm")]
+
+
+# --- who is busy is not down, and who was away may be another ----------------------------------------------------------------
+
+
+def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sends_to_anybody() -> None:
+    """Three checks without an answer, and only then silence on every connection: that is an end."""
+    healthy = True
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/health" and not healthy:
+            await asyncio.sleep(60)
+        return answering({"/health": b"", "/v1/models": VLLM_MODELS}, request)
+
+    async def story() -> list[bool | None]:
+        nonlocal healthy
+        async with engine_answering(answer) as url:
+            house = Asking(url)
+            await house.ask()
+            healthy = False
+            seen = []
+            for _ in range(FAILED_CHECKS + 1):
+                house.heard_at = house.now
+                await house.ask(0.1)
+                seen.append(house.engine.up)
+            house.now += SILENCE_SECONDS + 1
+            await house.ask(0.1)
+            return [*seen, house.engine.up]
+
+    assert asyncio.run(story()) == [True] * (FAILED_CHECKS + 1) + [False]
+
+
+def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return answering({"/health": b"", "/v1/models": VLLM_MODELS}, request)
+
+    async def story() -> list[bool | None]:
+        async with engine_answering(answer) as url:
+            house = Asking(url)
+            await house.ask()
+            before = house.engine.up
+        house.heard_at = house.now
+        await house.ask()
+        return [before, house.engine.up]
+
+    assert asyncio.run(story()) == [True, False]
+
+
+class Replaced:
+    """An engine that is taken away and comes back as what `pages` says; `asked` counts its paths."""
+
+    def __init__(self, pages: dict[str, bytes]) -> None:
+        self.pages = pages
+        self.asked: Counter[str] = Counter()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked[request.path] += 1
+        if not self.pages:
+            return web.Response(status=503)
+        return answering({"/health": b"", **self.pages}, request)
+
+
+def models(owner: str) -> bytes:
+    return b'{"data":[{"id":"m","owned_by":"%s"}]}' % owner.encode()
+
+
+def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
+    """Another version, then another engine."""
+    replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
+
+    async def story() -> list[tuple[str, str | None, str | None]]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url)
+            seen = []
+            for pages in (
+                replaced.pages,
+                {},
+                {"/v1/models": models("vllm"), "/version": b'{"version":"0.33.0"}'},
+                {},
+                {"/v1/models": models("sglang"), "/server_info": b'{"version":"0.5.23","quantization":"fp8"}'},
+            ):
+                replaced.pages = pages
+                await house.ask()
+                seen.append((house.engine.kind, house.engine.version, house.engine.quantization))
+            return seen
+
+    first, second, third = ("vllm", "0.32.0", None), ("vllm", "0.33.0", None), ("sglang", "0.5.23", "fp8")
+    assert asyncio.run(story()) == [first, first, second, second, third]
+
+
+def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None:
+    """Its counters gave it away."""
+    replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
+
+    async def story() -> list[str | None]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url)
+            await house.ask()
+            replaced.pages["/version"] = b'{"version":"0.33.0"}'
+            await house.ask()
+            before = house.engine.version
+            house.prober.ask_anew()
+            await house.ask()
+            return [before, house.engine.version]
+
+    assert asyncio.run(story()) == ["0.32.0", "0.33.0"]
+
+
+def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_new() -> None:
+    """Adapters come and go. Nobody is told of a change where there is none."""
+    replaced = Replaced({"/v1/models": models("vllm")})
+
+    async def story() -> tuple[dict[str, int], int]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url)
+            for _ in range(3):
+                await house.ask()
+                house.now += MODELS_AGAIN_SECONDS + 1
+            del replaced.asked["/health"]
+            return dict(replaced.asked), house.changes
+
+    asked, changes = asyncio.run(story())
+    assert asked == {"/v1/models": 3, "/version": 1, "/server_info": 1}
+    assert changes == 2  # it is up; it is a vLLM
+
+
+def test_of_an_engine_called_none_nothing_is_asked_but_its_health() -> None:
+    replaced = Replaced({"/v1/models": models("vllm")})
+
+    async def story() -> tuple[dict[str, int], str]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url, "none")
+            await house.ask()
+            return dict(replaced.asked), house.engine.kind
+
+    assert asyncio.run(story()) == ({"/health": 1}, "none")
+
+
+def test_a_kind_that_the_config_states_is_not_put_to_the_proof() -> None:
+    """A gateway before a vLLM may call its models what it likes."""
+    replaced = Replaced({"/v1/models": models("gateway"), "/version": b'{"version":"0.33.0"}'})
+
+    async def story() -> tuple[str, str | None, tuple[str, ...], set[str]]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url, "vllm")
+            await house.ask()
+            return house.engine.kind, house.engine.version, house.engine.models, set(replaced.asked)
+
+    assert asyncio.run(story()) == (
+        "vllm",
+        "0.33.0",
+        ("m",),
+        {"/health", "/v1/models", "/version", "/server_info"},
+    )
+
+
+def test_a_llama_cpp_is_recognised_without_touching_its_metrics() -> None:
+    """Even one behind a proxy that renames its models: a reading would reset gauges for everyone who reads them."""
+    props = (
+        b'{"default_generation_settings":{},"total_slots":4,"build_info":"b11434-abc","model_ftype":"Q4_K - Medium"}'
+    )
+    replaced = Replaced({"/v1/models": models("me"), "/props": props, "/metrics": b"llamacpp:requests_deferred 1\n"})
+
+    async def story() -> tuple[str, str | None, str | None, bool]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url)
+            await house.ask()
+            engine = house.engine
+            return engine.kind, engine.version, engine.quantization, "/metrics" in replaced.asked
+
+    assert asyncio.run(story()) == ("llama_cpp", "b11434-abc", "Q4_K - Medium", False)
+
+
+def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> None:
+    replaced = Replaced({"/v1/models": models("me")})
+
+    async def story() -> tuple[str, bool, int, int]:
+        async with engine_answering(replaced.answer) as url:
+            house = Asking(url)
+            await house.ask()
+            asked = replaced.asked.total()
+            for _ in range(5):
+                house.now += 2
+                await house.ask()
+            return house.engine.kind, house.engine.asked_what, asked, replaced.asked.total() - asked
+
+    assert asyncio.run(story()) == ("auto", True, 7, 5)  # one of the seven, and all five, are health checks
+
+
+def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_known() -> None:
+    """It may be overload: the version comes when there is time for it."""
+    patient = False
+
+    async def answer(request: web.Request) -> web.Response:
+        asked[request.path] += 1
+        if request.path == "/version" and not patient:
+            await asyncio.sleep(60)
+        return answering({"/health": b"", "/v1/models": VLLM_MODELS, "/version": b'{"version":"0.33.0"}'}, request)
+
+    asked: Counter[str] = Counter()
+
+    async def story() -> tuple[str, int, str | None]:
+        nonlocal patient
+        async with engine_answering(answer) as url:
+            house = Asking(url)
+            for _ in range(10):
+                await house.ask(0.1)
+                house.now += 2
+            kind, rounds = house.engine.kind, asked["/version"]
+            patient = True
+            house.now += MODELS_AGAIN_SECONDS
+            await house.ask()
+            return kind, rounds, house.engine.version
+
+    kind, rounds, version = asyncio.run(story())
+    assert (kind, version) == ("vllm", "0.33.0")
+    assert 2 <= rounds <= 4

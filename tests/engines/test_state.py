@@ -1,25 +1,20 @@
-"""What a page of vLLM's metrics says, and what its counters grew by."""
+"""What an engine's page of metrics says, and what its counters grew by."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.engines.state import (
-    KV_CACHE_USAGE,
     MAX_LINE_BYTES,
     MAX_SAMPLES,
-    PREEMPTIONS,
-    PREFIX_CACHE_HITS,
-    PREFIX_CACHE_QUERIES,
-    RUNNING,
     STARTED,
     STEP_BYTES,
-    WAITING,
     EngineState,
     Growth,
     GrowthReader,
     PageScan,
 )
+from sidecar.engines.state_names import STATE_NAMES, VLLM, Count
 
 
 PAGE = b"""\
@@ -44,18 +39,19 @@ vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 512.0
 vllm:num_preemptions_total{engine="0",model_name="tiny"} 0.0
 vllm:e2e_request_latency_seconds_bucket{engine="0",le="0.3",model_name="tiny"} 12.0
 """
+PREEMPTIONS = Count.PREEMPTIONS
 RANK_0 = b'{engine="0",model_name="tiny"}'
 
 
-def read(page: bytes, step: int = STEP_BYTES) -> EngineState | None:
-    scan = PageScan()
+def read(page: bytes, step: int = STEP_BYTES, kind: str = "vllm") -> EngineState | None:
+    scan = PageScan(STATE_NAMES[kind])
     for at in range(0, len(page), step):
         scan.feed(page[at : at + step])
     return scan.finish()
 
 
-def known(page: bytes) -> EngineState:
-    state = read(page)
+def known(page: bytes, kind: str = "vllm") -> EngineState:
+    state = read(page, kind=kind)
     assert state is not None
     return state
 
@@ -70,8 +66,8 @@ def test_a_page_of_vllm_says_who_waits_who_runs_and_how_full_the_cache_is() -> N
         requests_running=4.0,
         kv_cache_usage_ratio=0.021484375,
         counters={
-            PREFIX_CACHE_QUERIES: {RANK_0: 91720.0},
-            PREFIX_CACHE_HITS: {RANK_0: 512.0},
+            Count.PREFIX_CACHE_QUERIES: {RANK_0: 91720.0},
+            Count.PREFIX_CACHE_HITS: {RANK_0: 512.0},
             PREEMPTIONS: {RANK_0: 0.0},
         },
         started_at_unix=1763600010.25,
@@ -141,7 +137,7 @@ def test_a_page_of_something_else_says_nothing(page: bytes) -> None:
 
 def test_a_line_without_end_is_passed_over_and_costs_no_memory() -> None:
     """The lines behind it are read."""
-    scan = PageScan()
+    scan = PageScan(VLLM)
     for _ in range(100):
         scan.feed(b"x" * STEP_BYTES)
         assert len(scan._rest) <= MAX_LINE_BYTES
@@ -156,8 +152,122 @@ def test_a_page_with_more_series_than_any_engine_has_ranks_is_not_believed() -> 
     assert read(page) is None
 
 
+# --- every engine's page -------------------------------------------------------------------------------------------------
+
+SGLANG = b"""\
+sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0"} 5.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="1",pp_rank="0",dp_rank="0"} 5.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="1"} 2.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0",priority=""} 9.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0",priority="1"} 4.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0",priority="7"} 5.0
+sglang:token_usage{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0"} 0.25
+sglang:token_usage{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="1"} 0.75
+sglang:num_retracted_reqs{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0"} 1.0
+sglang:num_retracted_requests_total{engine_type="unified",model_name="m",tp_rank="0",pp_rank="0",dp_rank="0"} 3.0
+sglang:num_retracted_requests_total{engine_type="unified",model_name="m",tp_rank="1",pp_rank="0",dp_rank="0"} 3.0
+sglang:prompt_tokens_total{engine_type="unified",model_name="m"} 1000.0
+sglang:cached_tokens_total{engine_type="unified",model_name="m",cache_source="device"} 100.0
+sglang:cached_tokens_total{engine_type="unified",model_name="m",cache_source="host"} 50.0
+"""
+TENSORRT_LLM = b"""\
+trtllm_num_requests_running{engine_type="undefined",model_name="m"} 3.0
+trtllm_num_requests_waiting{engine_type="undefined",model_name="m"} 6.0
+trtllm_kv_cache_utilization{engine_type="undefined",model_name="m"} 0.5
+trtllm_num_paused_requests{engine_type="undefined",model_name="m"} 2.0
+trtllm_kv_cache_reused_blocks_total{engine_type="undefined",model_name="m"} 30.0
+trtllm_kv_cache_missed_blocks_total{engine_type="undefined",model_name="m"} 70.0
+trtllm_request_success_total{engine_type="undefined",finished_reason="stop",model_name="m"} 8.0
+trtllm_request_success_total{engine_type="undefined",finished_reason="cancelled",model_name="m"} 5.0
+"""
+TRITON = b"""\
+nv_inference_pending_request_count{model="tensorrt_llm",version="1"} 99
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 4
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 2
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 64
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.5
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 900
+"""
+TGI = b"""\
+tgi_queue_size 7
+tgi_batch_current_size 4
+tgi_request_success{method="chat"} 10
+tgi_request_queue_duration_sum 1.5
+"""
+DYNAMO = b"""\
+dynamo_frontend_queued_requests{model="m"} 9
+dynamo_frontend_requests_total{endpoint="chat_completions",model="m",request_type="stream",status="success"} 12
+dynamo_frontend_requests_total{endpoint="chat_completions",model="m",request_type="stream",status="error"} 2
+"""
+LLAMA_CPP = b"""\
+llamacpp:prompt_tokens_total 60
+llamacpp:prompt_tokens_cached_total 40
+llamacpp:requests_processing 4
+llamacpp:requests_deferred 8
+"""
+LMDEPLOY = b"""\
+lmdeploy:num_requests_running{engine="0",model_name="m"} 1
+lmdeploy:num_requests_waiting{engine="0",model_name="m"} 2
+lmdeploy:gpu_cache_usage_perc{engine="0",model_name="m"} 0.25
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "page", "gauges", "counts"),
+    [
+        (
+            "sglang",
+            SGLANG,
+            (9.0, 7.0, 0.75),
+            {"prefix_cache_queries": 1000.0, "prefix_cache_hits": 150.0, "preemptions": 3.0},
+        ),
+        (
+            "tensorrt_llm",
+            TENSORRT_LLM,
+            (6.0, 3.0, 0.5),
+            {"prefix_cache_queries": 100.0, "prefix_cache_hits": 30.0, "requests": 8.0},
+        ),
+        ("triton", TRITON, (4.0, 2.0, 0.5), {}),
+        ("tgi", TGI, (7.0, 4.0, None), {"requests": 10.0, "queue": 1.5}),
+        ("dynamo", DYNAMO, (None, None, None), {"requests": 12.0}),
+        ("llama_cpp", LLAMA_CPP, (8.0, 4.0, None), {"prefix_cache_queries": 100.0, "prefix_cache_hits": 40.0}),
+        ("lmdeploy", LMDEPLOY, (2.0, 1.0, 0.25), {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_engines_page_says_the_same_things_in_our_words(
+    kind: str, page: bytes, gauges: tuple[float | None, ...], counts: dict[str, float]
+) -> None:
+    """Ranks of one batch count once, replicas add up, a breakdown beside a whole is passed over, and nothing is made up."""
+    state = known(page, kind)
+
+    assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == gauges
+    assert {count.value: sum(series.values()) for count, series in state.counters.items()} == counts
+
+
+def test_a_part_of_a_sum_is_no_sum() -> None:
+    """Without the missed blocks nobody knows how many were asked for; the reused ones are what they are."""
+    state = known(b"trtllm_kv_cache_reused_blocks_total 30\ntrtllm_num_requests_running 1\n", "tensorrt_llm")
+
+    assert set(state.counters) == {Count.PREFIX_CACHE_HITS}
+
+
+def test_a_models_name_cannot_pretend_to_be_a_label() -> None:
+    page = rb'nv_trt_llm_request_metrics{model="x request_type=\"waiting\"",request_type="max"} 64' + b"\n"
+
+    assert read(page, kind="triton") is None
+
+
+@pytest.mark.parametrize("kind", STATE_NAMES)
+def test_no_engine_is_read_by_anothers_names(kind: str) -> None:
+    pages = {"vllm": PAGE, "sglang": SGLANG, "tensorrt_llm": TENSORRT_LLM, "triton": TRITON, "tgi": TGI}
+    pages |= {"dynamo": DYNAMO, "llama_cpp": LLAMA_CPP, "lmdeploy": LMDEPLOY}
+
+    assert {other for other, page in pages.items() if read(page, kind=kind) is not None} == {kind}
+
+
 FRAGMENTS = [
-    *(name.encode() for name in (WAITING, RUNNING, KV_CACHE_USAGE, PREEMPTIONS, STARTED)),
+    *(name.encode() for name in (*VLLM.names()[:6], STARTED)),
     *(b'{engine="0"}', b'{engine="', b'"', b"\\", b"}", b" ", b"\n", b"\r\n", b"1.5", b"NaN", b"# ", b"\x00\xff"),
 ]
 

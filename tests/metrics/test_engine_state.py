@@ -1,6 +1,8 @@
 """The engine's state on our page: what is known stands there, what is not is absent."""
 
-from sidecar.engines.state import PREEMPTIONS, EngineState, Growth
+from sidecar.engines.agreement import MIN_REQUESTS, Agreement, Tally
+from sidecar.engines.state import EngineState, Growth
+from sidecar.engines.state_names import Count
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.exposition import slices
@@ -27,8 +29,8 @@ def test_what_a_reading_does_not_state_is_taken_off_and_what_was_counted_stays()
     metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
     recorder = EngineStateRecorder(metrics)
 
-    recorder.read(EngineState(requests_waiting=0.0, kv_cache_usage_ratio=0.5), Growth({PREEMPTIONS: 0.0}))
-    recorder.read(EngineState(requests_waiting=2.0), Growth({PREEMPTIONS: 3.0}, restarted=True))
+    recorder.read(EngineState(requests_waiting=0.0, kv_cache_usage_ratio=0.5), Growth({Count.PREEMPTIONS: 0.0}))
+    recorder.read(EngineState(requests_waiting=2.0), Growth({Count.PREEMPTIONS: 3.0}, restarted=True))
 
     assert shown(metrics) == [
         "llm_engine_requests_waiting 2.0",
@@ -39,3 +41,21 @@ def test_what_a_reading_does_not_state_is_taken_off_and_what_was_counted_stays()
     recorder.unknown()
 
     assert shown(metrics) == ["llm_engine_preemptions_total 3.0", "llm_engine_restarts_total 1"]
+
+
+def test_the_comparison_with_our_own_sums_stands_beside_the_state_and_goes_with_it() -> None:
+    metrics, tally = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Tally()
+    recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (100.0, 0))
+    quiet = EngineState()
+
+    recorder.read(quiet, Growth({Count.REQUESTS: 0.0, Count.QUEUE_SECONDS: 0.0}))
+    tally.counts[Count.REQUESTS] += MIN_REQUESTS / 2
+    tally.counts[Count.QUEUE_SECONDS] += 8.0
+    recorder.read(quiet, Growth({Count.REQUESTS: float(MIN_REQUESTS), Count.QUEUE_SECONDS: 10.0}))
+
+    ratios = ["llm_engine_traffic_seen_ratio 0.5", 'llm_engine_report_agreement_ratio{phase="queue"} 0.8']
+    assert [line for line in shown(metrics) if "ratio" in line] == ratios
+
+    recorder.unknown()
+
+    assert [line for line in shown(metrics) if "ratio" in line] == []

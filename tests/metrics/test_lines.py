@@ -68,7 +68,20 @@ def test_an_unchanged_child_is_not_written_again() -> None:
     child = CounterChild((), nobody)
     child.inc()
 
-    assert rendered(c.ENGINE_RESTARTS_TOTAL, {}, child) is rendered(c.ENGINE_RESTARTS_TOTAL, {}, child)
+    constants = {"gpu_type": "H100"}
+    assert rendered(c.ENGINE_RESTARTS_TOTAL, constants, child) is rendered(c.ENGINE_RESTARTS_TOTAL, constants, child)
+
+
+def test_a_child_is_written_anew_once_the_constants_are_others() -> None:
+    """They may be learned between two scrapes."""
+    child = CounterChild((), nobody)
+    child.inc()
+    lines = [rendered(c.ENGINE_RESTARTS_TOTAL, {"gpu_type": gpu}, child) for gpu in ("unknown", "H100")]
+
+    assert lines == [
+        b'llm_engine_restarts_total{gpu_type="unknown"} 1\n',
+        b'llm_engine_restarts_total{gpu_type="H100"} 1\n',
+    ]
 
 
 def test_exemplars_stand_behind_their_buckets() -> None:

@@ -1,0 +1,134 @@
+"""Everything that the process knows of its engine, beside the road: who asks it, who reads its page, who compares, who advises.
+
+Builds those who watch the engine from the config and puts what they find on the page of metrics, into one log line when
+something changes, and into words for the status page. Knows no socket of its own and no request while it runs; settled
+requests are shown to it one by one. A mistake here is counted as `observer_error` and reaches nobody.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import structlog
+
+from sidecar.config import EngineConfig
+from sidecar.engines.advice import Advisor
+from sidecar.engines.agreement import Agreement, Tally
+from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.engines.probe import Prober
+from sidecar.engines.scrape import Scraped, StateProber
+from sidecar.ledger.account import Account
+from sidecar.lifecycle import Readiness
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+
+
+ADVISE_SECONDS = 10.0
+
+log = structlog.get_logger()
+
+
+class EngineSide:
+    """One process's engine, from the outside."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        metrics: Metrics,
+        recorder: Recorder,
+        readiness: Readiness,
+        *,
+        clock: Callable[[], float],
+        heard_at: Callable[[], float],
+        in_flight: Callable[[], int],
+        known: Callable[[], None],
+    ) -> None:
+        """`heard_at`, `in_flight`: of the traffic. `known`: told when the engine said what it is. Who wants to know of restarts
+        says so to `state`.
+        """
+        self.engine = Engine(config.kind, config.models, recorder.admit_models)
+        self._url = config.url
+        self._metrics = metrics
+        self._recorder = recorder
+        self._known = known
+        self._tally = Tally()
+        self._advisor = Advisor(self.engine)
+        self._advised: tuple[str, ...] = ()
+        self.state = EngineStateRecorder(metrics, Agreement(self._tally), lambda: (clock(), in_flight()))
+        self.prober = Prober(config.url, self.engine, readiness, clock=clock, changed=self._changed, heard_at=heard_at)
+        self.state_prober = StateProber(
+            config.metrics_url,
+            self.engine,
+            self.state,
+            scrape_llama_cpp=config.scrape_llama_cpp,
+            restarted=self.prober.ask_anew,
+        )
+
+    def tasks(self) -> tuple[Coroutine[None, None, None], ...]:
+        """What is to run for the process's life. Cancel to stop."""
+        return self.prober.run(), self.state_prober.run(), self._advise()
+
+    def closed(self, account: Account) -> None:
+        """One request is settled. Never raises."""
+        try:
+            self._tally.closed(account)
+            self._advisor.closed(account)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._recorder.dropped("observer_error")
+
+    @property
+    def name(self) -> str:
+        """The engine for a person: where it stands and what it is; never a credential."""
+        engine = self.engine
+        if engine.kind == AUTO:
+            kind = "not recognised" if engine.asked_what else "kind not known yet"
+        else:
+            kind = "kind not asked" if engine.kind == NONE else engine.speaks.title
+        return f"{self._url} ({kind}{f' {engine.version}' if engine.version else ''})"
+
+    @property
+    def source(self) -> str:
+        """By which way the engine's own times come."""
+        return self._advisor.source()
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Flags that would make it tell more."""
+        return self._advisor.hints(page_missing=self.state_prober.last is Scraped.BAD_STATUS)
+
+    async def _advise(self) -> None:
+        while True:
+            await asyncio.sleep(ADVISE_SECONDS)
+            self.advise()
+
+    def advise(self) -> None:
+        """Say in the log what could be bettered, once each time that it changes."""
+        hints = self.hints
+        # Counts grow from one time to the next: what is said is the same as long as its flags are.
+        flags = tuple(hint.rpartition(": ")[2] for hint in hints)
+        if flags != self._advised:
+            self._advised = flags
+            if hints:
+                log.warning("engine_could_tell_more", engine=self.engine.kind, source=self.source, hints=list(hints))
+
+    def _changed(self) -> None:
+        engine = self.engine
+        self._known()
+        self._metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
+        if not engine.up:
+            self.state.unknown()
+        if engine.kind not in (AUTO, NONE):
+            self._metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
+        self._metrics.tell_constants({"quantization": engine.quantization, "gpu_type": engine.gpu_type})
+        log.info(
+            "engine",
+            up=engine.up,
+            kind=engine.kind if engine.kind != AUTO or not engine.asked_what else "not recognised",
+            version=engine.version,
+            models=list(engine.models),
+            quantization=engine.quantization,
+            gpu_type=engine.gpu_type,
+            source=self.source,
+            hints=list(self.hints),
+        )

@@ -1,0 +1,132 @@
+"""What an operator could change so that the engine tells more: judged by what its answers really carry, not by its name. Pure.
+
+It watches how the splits of the last requests were obtained, and says by which way the engine speaks, and which exact flag
+would make it say more. It refuses to advise on a guess: below twenty requests it says nothing, what clients of their own
+accord make impossible (several choices, an answer without a token) is no fault of a flag, and advice goes once the flag is set.
+"""
+
+import re
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.ledger.account import Account, Reason
+from sidecar.timeline.outcome import Outcome
+
+
+WINDOW = 200
+"""The last requests that ended well."""
+ENOUGH = 20
+MOSTLY = 0.5
+"""The share of requests without a split above which the engine is taken to say nothing."""
+
+_UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED)
+_VLLM_IN_BAND = (0, 25)
+"""Since this version vLLM has `--enable-per-request-metrics`."""
+
+_CACHED = {
+    "vllm": "--enable-prompt-tokens-details makes vLLM state cached prompt tokens",
+    "sglang": "--enable-cache-report makes SGLang state cached prompt tokens",
+}
+_SPLIT = {
+    "lmdeploy": "LMDeploy reports on no request by itself: the split can only be estimated",
+    "llama_cpp": "llama.cpp states its timings in every answer: something in front of it takes them out",
+    "tensorrt_llm": "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report",
+    "tgi": "--otlp-endpoint makes TGI send its spans to the sidecar",
+}
+_NO_PAGE = {
+    "sglang": "--enable-metrics makes SGLang expose its queue and its cache",
+    "tensorrt_llm": "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache",
+    "llama_cpp": "--metrics makes llama.cpp expose its queue",
+    "triton": "engine.metrics_port: 8002 lets the sidecar read Triton's own metrics",
+    "vllm": "without --disable-log-stats vLLM exposes its queue and its cache",
+    "lmdeploy": "without --disable-metrics LMDeploy exposes its queue and its cache",
+}
+_WORDS = {
+    Reason.IN_BAND: "in the answer itself",
+    Reason.LATE_REPORT: "in reports that come after it (spans, files, polls)",
+    Reason.ESTIMATED: "by estimate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    source: str
+    reason: Reason
+    cached_stated: bool | None
+    """None: no usage was stated at all."""
+
+
+class Advisor:
+    """Watches requests; answers what the engine's reports come by, and what would better them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._seen: deque[_Seen] = deque(maxlen=WINDOW)
+        self._about = engine.kind
+
+    def closed(self, account: Account) -> None:
+        """One request is settled."""
+        self._forget_another()
+        if account.outcome is not Outcome.OK or account.ledger is None or account.ledger.reason is Reason.NO_TOKEN:
+            return
+        usage = account.marks.usage
+        cached = None if usage is None or usage.prompt_tokens is None else usage.cached_tokens is not None
+        self._seen.append(_Seen(account.ledger.source, account.ledger.reason, cached))
+
+    def source(self) -> str:
+        """In words: how the time before the first token is split now, or how it should be."""
+        self._forget_another()
+        engine = self._engine
+        if not self._seen:
+            channels = ", ".join(channel.source for channel in engine.speaks.channels)
+            if engine.kind in (AUTO, NONE):
+                return "no report of an engine is known; no request has ended yet"
+            return f"to be expected from {channels or 'no report'}; no request has ended yet"
+        ways = Counter(_WORDS[seen.reason] if seen.source != "none" else "not split" for seen in self._seen)
+        return ", ".join(f"{way} {count / len(self._seen):.0%}" for way, count in ways.most_common())
+
+    def hints(self, *, page_missing: bool) -> tuple[str, ...]:
+        """Each a sentence that names the flag. `page_missing`: the engine answers its page of metrics with an error."""
+        self._forget_another()
+        kind = self._engine.kind
+        found = [self._on_split(), self._on_cache(), _NO_PAGE.get(kind) if page_missing else None]
+        return tuple(hint for hint in found if hint)
+
+    def _on_split(self) -> str | None:
+        untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)
+        if len(self._seen) < ENOUGH or untold <= MOSTLY * len(self._seen):
+            return None
+        text = self._split_flag()
+        return (
+            f"{untold} of the last {len(self._seen)} answers came without the engine's own times: {text}"
+            if text
+            else None
+        )
+
+    def _split_flag(self) -> str:
+        engine = self._engine
+        if engine.kind == "vllm":
+            spans = "--otlp-traces-endpoint, with the sidecar's /v1/traces, covers every API"
+            if engine.version is not None and _release(engine.version) < _VLLM_IN_BAND:
+                return f"vLLM {engine.version} has no flag for them in the answer; {spans}"
+            return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
+        return engine.speaks.advice or _SPLIT.get(engine.kind, "")
+
+    def _on_cache(self) -> str | None:
+        stated = [seen.cached_stated for seen in self._seen if seen.cached_stated is not None]
+        if len(stated) < ENOUGH or any(stated):
+            return None
+        text = _CACHED.get(self._engine.kind)
+        return f"none of the last {len(stated)} usages states cached prompt tokens: {text}" if text else None
+
+    def _forget_another(self) -> None:
+        if self._engine.kind != self._about:
+            self._about = self._engine.kind
+            self._seen.clear()
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version; where there are none (a build of somebody's own), that of one with the flag."""
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else _VLLM_IN_BAND

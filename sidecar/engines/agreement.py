@@ -1,0 +1,105 @@
+"""Whether all traffic passes here, and whether our phase sums follow the engine's own. Pure; readings and instants in, ratios out.
+
+Both sides are taken at the instant of a reading of the engine's page, and their growth is compared over a sliding window.
+A request may have ended there and not yet here (and the other way round), so nothing is said until the window holds many
+more requests than were in flight at its edges. It refuses to blame: a ratio below 1 also means APIs that the sidecar does
+not measure (embeddings), and answers that were whole at the engine and never reached their client.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sidecar.engines.state import Growth
+from sidecar.engines.state_names import Count
+from sidecar.ledger.account import Account, Phase, Source
+from sidecar.timeline.outcome import Outcome
+
+
+WINDOW_SECONDS = 600.0
+MIN_REQUESTS = 100
+"""Of the engine's, in the window: below that the edges weigh more than the middle."""
+MIN_PER_EDGE = 4
+"""Requests in the window for each one in flight at an edge."""
+MIN_SECONDS = 0.1
+"""Of a phase, in the window: sums of microseconds are noise."""
+
+PHASES = {
+    Phase.QUEUE: Count.QUEUE_SECONDS,
+    Phase.PREFILL: Count.PREFILL_SECONDS,
+    Phase.DECODE: Count.DECODE_SECONDS,
+}
+
+
+class Tally:
+    """Our side: what was seen here since the process began."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Count, float] = dict.fromkeys((Count.REQUESTS, *PHASES.values()), 0.0)
+
+    def closed(self, account: Account) -> None:
+        """One request is settled. Each choice of a request is a request of the engine's own."""
+        if account.outcome is not Outcome.OK or account.ledger is None:
+            return
+        self.counts[Count.REQUESTS] += max(1, account.marks.choices)
+        for share in account.ledger.shares:
+            if share.source is Source.ENGINE and share.phase in PHASES:
+                self.counts[PHASES[share.phase]] += share.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """What can be said now; None, or a phase left out, where there is not enough."""
+
+    traffic_seen: float | None = None
+    """Requests that ended well here over requests that the engine counted."""
+    agreement: Mapping[Phase, float] = field(default_factory=dict)
+    """Seconds of a phase that the engine reported for our requests over seconds in its own sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    at: float
+    ours: Mapping[Count, float]
+    theirs: Mapping[Count, float]
+    in_flight: int
+
+
+class Agreement:
+    """Compares a `Tally` with the growth of an engine's counters."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._theirs: dict[Count, float] = {}
+        self._window: deque[_Snapshot] = deque()
+
+    def read(self, growth: Growth, at: float, in_flight: int) -> Ratios:
+        """After each good reading of the engine's page, with how many requests are inside here at that instant."""
+        compared = {count: grown for count, grown in growth.counters.items() if count in self._tally.counts}
+        # What a process counted between its last reading and its end nobody knows; nor what a page left out meanwhile.
+        if growth.restarted or compared.keys() != self._theirs.keys():
+            self._window.clear()
+            self._theirs = dict.fromkeys(compared, 0.0)
+        else:
+            self._theirs = {count: self._theirs[count] + grown for count, grown in compared.items()}
+        self._window.append(_Snapshot(at, dict(self._tally.counts), self._theirs, in_flight))
+        # One snapshot older than the window stays, so that it is never shorter than it should be.
+        while len(self._window) > 2 and self._window[1].at <= at - WINDOW_SECONDS:
+            self._window.popleft()
+        return self._compare(self._window[0], self._window[-1])
+
+    def _compare(self, first: _Snapshot, last: _Snapshot) -> Ratios:
+        theirs = {count: last.theirs[count] - first.theirs[count] for count in last.theirs}
+        ours = {count: last.ours[count] - first.ours[count] for count in last.ours}
+        requests = theirs.get(Count.REQUESTS, ours[Count.REQUESTS])
+        if requests < max(MIN_REQUESTS, MIN_PER_EDGE * max(first.in_flight, last.in_flight)):
+            return Ratios()
+        return Ratios(
+            traffic_seen=ours[Count.REQUESTS] / requests if Count.REQUESTS in theirs else None,
+            agreement={
+                phase: ours[count] / theirs[count]
+                for phase, count in PHASES.items()
+                # No second reported is no disagreement: nobody reported.
+                if theirs.get(count, 0.0) >= MIN_SECONDS and ours[count] > 0
+            },
+        )

@@ -1,0 +1,161 @@
+"""Reads the engine's own page of metrics every few seconds, and hands on what it says (`state.py` reads it, pure).
+
+Over a connection of its own, beside the prober: neither waits for the other. Only a known engine is read, on the path and by
+the names of its kind; llama.cpp only where the config says so, since each reading resets gauges for everyone who reads
+them. A page that hangs, breaks off, is compressed or is no page at all is counted, and its state is then unknown.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+import aiohttp
+import structlog
+
+from sidecar.engines.engine import Engine
+from sidecar.engines.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
+from sidecar.engines.state_names import STATE_NAMES, StateNames
+
+
+STATE_INTERVAL_SECONDS = 5.0
+"""Below every usual scrape interval of a Prometheus, so that what it reads here is fresh."""
+STATE_TIMEOUT_SECONDS = 4.0
+MAX_PAGE_BYTES = 8 << 20
+"""An estimate with room: one rank's page is in the order of 100 KiB."""
+NOT_YET_SECONDS = 1.0
+"""How soon it is looked again whether the engine has become known and up."""
+
+
+log = structlog.get_logger()
+
+
+class Scraped(StrEnum):
+    """How one reading of the engine's metrics ended: `llm_engine_scrapes_total{result}`."""
+
+    OK = "ok"
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    BAD_STATUS = "bad_status"
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+    """Broken off, compressed although nobody asked for that, or without any of the names that are looked for."""
+
+
+class StateSink(Protocol):
+    """Whoever wants the engine's state: `sidecar/metrics/engine_state.py`."""
+
+    def scraped(self, result: str) -> None:
+        """A reading ended so."""
+        ...
+
+    def read(self, state: EngineState, growth: Growth) -> None:
+        """What a good reading said, and what changed since the one before."""
+        ...
+
+    def unknown(self) -> None:
+        """Nobody knows the state now: the engine is down, silent, or of a kind that is not asked."""
+        ...
+
+
+class StateProber:
+    """Reads a known engine's metrics every few seconds."""
+
+    def __init__(
+        self,
+        url: str,
+        engine: Engine,
+        sink: StateSink,
+        *,
+        scrape_llama_cpp: bool = False,
+        restarted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`url`: where its metrics stand, without a path. `restarted`: told when its counters or its start time say so."""
+        self._url = url.rstrip("/")
+        self._engine = engine
+        self._sink = sink
+        self._scrape_llama_cpp = scrape_llama_cpp
+        self._restarted = restarted
+        self._kind = ""
+        self._growth = GrowthReader()
+        self.last: Scraped | None = None
+        """How the last reading ended; None before the first."""
+
+    async def run(self) -> None:
+        """Read for ever. Cancel to stop."""
+        async with state_session() as session:
+            while True:
+                asked = True
+                try:
+                    asked = await self.look(session)
+                except Exception:
+                    self._sink.unknown()
+                    log.exception("probe_failed")
+                await asyncio.sleep(STATE_INTERVAL_SECONDS if asked else NOT_YET_SECONDS)
+
+    @property
+    def names(self) -> StateNames | None:
+        """How the page is read now; None where it is not to be asked for."""
+        kind = self._engine.kind
+        return None if kind == "llama_cpp" and not self._scrape_llama_cpp else STATE_NAMES.get(kind)
+
+    async def look(self, session: aiohttp.ClientSession) -> bool:
+        """One reading, unless the engine is not to be asked; returns whether it was. What is not known afterwards is said to be unknown."""
+        engine, sink, names = self._engine, self._sink, self.names
+        if names is None or not engine.up:
+            sink.unknown()
+            self.last = None
+            return False
+        if engine.kind != self._kind:
+            self._kind, self._growth = engine.kind, GrowthReader()
+        result, state = await self._scrape(session, names)
+        self.last = result
+        sink.scraped(result)
+        # While the page was read the engine may have been found to be down: a dead engine's front end still tells its last state.
+        if state is None or not engine.up:
+            sink.unknown()
+            return True
+        growth = self._growth.read(state)
+        sink.read(state, growth)
+        if growth.restarted:
+            self._restarted()
+        return True
+
+    async def _scrape(self, session: aiohttp.ClientSession, names: StateNames) -> tuple[Scraped, EngineState | None]:
+        try:
+            async with session.get(self._url + names.path, allow_redirects=False) as response:
+                if response.status != 200:
+                    return Scraped.BAD_STATUS, None
+                if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+                    return Scraped.UNREADABLE, None
+                return await _read_page(response.content, names)
+        except TimeoutError:
+            return Scraped.TIMEOUT, None
+        except (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, ValueError):
+            return Scraped.UNREADABLE, None
+        except (aiohttp.ClientError, OSError):
+            return Scraped.UNREACHABLE, None
+
+
+def state_session(timeout_seconds: float = STATE_TIMEOUT_SECONDS) -> aiohttp.ClientSession:
+    """A session for one reader of metrics: a fresh connection each time, since engines close idle ones after 5 s, as often as we read."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+        connector=aiohttp.TCPConnector(force_close=True, limit=1),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers={"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"},
+    )
+
+
+async def _read_page(content: aiohttp.StreamReader, names: StateNames) -> tuple[Scraped, EngineState | None]:
+    scan = PageScan(names)
+    size = 0
+    while data := await content.read(STEP_BYTES):
+        size += len(data)
+        if size > MAX_PAGE_BYTES:
+            return Scraped.TOO_LARGE, None
+        scan.feed(data)
+        await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
+    state = scan.finish()
+    return (Scraped.UNREADABLE if state is None else Scraped.OK), state

@@ -1,0 +1,339 @@
+"""What is read of the engine's own page of metrics, and what is made of pages that hang, lie, break off or restart."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sidecar.engines.engine import Engine
+from sidecar.engines.scrape import MAX_PAGE_BYTES, Scraped, StateProber, state_session
+from sidecar.engines.state import STEP_BYTES
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.exposition import slices
+from sidecar.metrics.registry import Metrics
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def page(waiting: int = 3, preemptions: int = 100, started_at: float = 1000.0) -> bytes:
+    return (
+        b"process_start_time_seconds %f\n" % started_at
+        + b'vllm:num_requests_waiting{engine="0"} %d\n' % waiting
+        + b'vllm:num_requests_running{engine="0"} 4\n'
+        + b'vllm:kv_cache_usage_perc{engine="0"} 0.5\n'
+        + b'vllm:num_preemptions_total{engine="0"} %d\n' % preemptions
+    )
+
+
+class House:
+    """A state prober before a tiny engine, and the page on which its findings come out."""
+
+    def __init__(self, url: str, *, kind: str = "vllm", up: bool = True, scrape_llama_cpp: bool = False) -> None:
+        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+        self.engine = Engine(kind)
+        self.engine.up = up
+        self.restarts_told = 0
+        self.prober = StateProber(
+            url,
+            self.engine,
+            EngineStateRecorder(self.metrics),
+            scrape_llama_cpp=scrape_llama_cpp,
+            restarted=self._restarted,
+        )
+
+    def _restarted(self) -> None:
+        self.restarts_told += 1
+
+    async def look(self, timeout_seconds: float = 4.0) -> bool:
+        async with state_session(timeout_seconds) as session:
+            return await self.prober.look(session)
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """What the page says about the engine; results of readings only where there were some."""
+        text = b"".join(slices(self.metrics, openmetrics=False, at=0.0)).decode()
+        samples = [line.rpartition(" ") for line in text.splitlines() if line.startswith("llm_engine_")]
+        found = {name.removeprefix("llm_engine_"): float(value) for name, _, value in samples}
+        return {name: value for name, value in found.items() if value or "scrapes" not in name}
+
+
+@asynccontextmanager
+async def engine_answering(handler: Handler, path: str = "/metrics") -> "AsyncIterator[str]":
+    app = web.Application()
+    app.router.add_get(path, handler)
+    server = TestServer(app)
+    await server.start_server()
+    try:
+        yield str(server.make_url("")).rstrip("/")
+    finally:
+        await server.close()
+
+
+def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
+    """Its counters begin at 0: what it had counted before is its history."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=page())
+
+    async def story() -> dict[str, float]:
+        async with engine_answering(answer) as url:
+            house = House(url)
+            assert await house.look()
+            return house.shown
+
+    assert asyncio.run(story()) == {
+        "requests_waiting": 3.0,
+        "requests_running": 4.0,
+        "kv_cache_usage_ratio": 0.5,
+        "preemptions_total": 0.0,
+        "restarts_total": 0.0,
+        'scrapes_total{result="ok"}': 1.0,
+    }
+
+
+def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> None:
+    pages = [page(preemptions=100), page(preemptions=104), page(preemptions=2, started_at=2000.0)]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=pages.pop(0))
+
+    async def story() -> list[tuple[float, float, int]]:
+        async with engine_answering(answer) as url:
+            house = House(url)
+            seen = []
+            for _ in range(3):
+                await house.look()
+                seen.append((house.shown["preemptions_total"], house.shown["restarts_total"], house.restarts_told))
+            return seen
+
+    assert asyncio.run(story()) == [(0.0, 0.0, 0), (4.0, 0.0, 0), (6.0, 1.0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "up"), [("auto", True), ("none", True), ("llama_cpp", True), ("ollama", True), ("vllm", False)]
+)
+def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> None:
+    """A scrape resets llama.cpp's gauges for everyone who reads them; and a dead engine's front end tells its last state."""
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(body=page())
+
+    async def story() -> dict[str, float]:
+        async with engine_answering(answer) as url:
+            house = House(url, kind=kind, up=up)
+            assert not await house.look()
+            return house.shown
+
+    assert asyncio.run(story()) == {}
+    assert asked == []
+
+
+async def hang(_request: web.Request) -> web.Response:
+    await asyncio.sleep(60)
+    raise AssertionError("nobody waits so long")
+
+
+async def hang_in_the_middle(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(page())
+    await asyncio.sleep(60)
+    return response
+
+
+async def fail(_request: web.Request) -> web.Response:
+    return web.Response(status=500, body=page())
+
+
+async def redirect(_request: web.Request) -> web.Response:
+    raise web.HTTPFound("/elsewhere")
+
+
+async def garbage(_request: web.Request) -> web.Response:
+    return web.Response(body=bytes(range(256)) * 1000)
+
+
+async def compressed(_request: web.Request) -> web.Response:
+    response = web.Response(body=page())
+    response.enable_compression(web.ContentCoding.gzip)
+    response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+async def without_end(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(page())
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def too_large(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(MAX_PAGE_BYTES // STEP_BYTES + 2):
+        await response.write(b"# HELP ".ljust(STEP_BYTES - 1, b"x") + b"\n")
+    await response.write(page())
+    return response
+
+
+@pytest.mark.parametrize(
+    ("handler", "result"),
+    [
+        (hang, Scraped.TIMEOUT),
+        (hang_in_the_middle, Scraped.TIMEOUT),
+        (fail, Scraped.BAD_STATUS),
+        (redirect, Scraped.BAD_STATUS),
+        (garbage, Scraped.UNREADABLE),
+        (compressed, Scraped.UNREADABLE),
+        (without_end, Scraped.UNREADABLE),
+        (too_large, Scraped.TOO_LARGE),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else value.value,
+)
+def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: Handler, result: Scraped) -> None:
+    """The counters keep what was counted. A state that nobody can confirm is unknown, and not the one before."""
+    answers: list[Handler] = []
+
+    async def good(_request: web.Request) -> web.Response:
+        return web.Response(body=page())
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await answers.pop(0)(request)
+
+    async def story() -> dict[str, float]:
+        async with engine_answering(answer) as url:
+            house = House(url)
+            answers.extend([good, handler])
+            await house.look()
+            assert await house.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
+            return house.shown
+
+    assert asyncio.run(story()) == {
+        "preemptions_total": 0.0,
+        "restarts_total": 0.0,
+        'scrapes_total{result="ok"}': 1.0,
+        f'scrapes_total{{result="{result.value}"}}': 1.0,
+    }
+
+
+def test_an_engine_that_is_gone_is_unreachable() -> None:
+    async def story() -> dict[str, float]:
+        async with engine_answering(fail) as url:
+            pass
+        house = House(url)
+        await house.look()
+        return house.shown
+
+    assert asyncio.run(story()) == {'scrapes_total{result="unreachable"}': 1.0}
+
+
+def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
+    """Its front end may still tell the last state that it knew."""
+
+    async def story() -> dict[str, float]:
+        async def answer(_request: web.Request) -> web.Response:
+            house.engine.up = False
+            return web.Response(body=page())
+
+        async with engine_answering(answer) as url:
+            house = House(url)
+            await house.look()
+            return house.shown
+
+    assert asyncio.run(story()) == {'scrapes_total{result="ok"}': 1.0}
+
+
+def test_a_page_of_megabytes_gives_others_their_turns() -> None:
+    """All of it lies ready, and still the loop goes round at least once for each step."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=b'vllm:filler_bucket{le="0.3"} 1.0\n' * 150_000 + page())
+
+    async def story() -> tuple[int, float]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with engine_answering(answer) as url:
+            house = House(url)
+            task = asyncio.create_task(others())
+            await house.look()
+            task.cancel()
+            return turns, house.shown["requests_waiting"]
+
+    turns, waiting = asyncio.run(story())
+    assert turns > 150_000 * 33 // STEP_BYTES
+    assert waiting == 3.0
+
+
+def test_every_result_is_one_of_the_catalogues() -> None:
+    assert tuple(Scraped) == c.ENGINE_SCRAPES_TOTAL.labels[0].values
+
+
+LLAMA_CPP_PAGE = b"llamacpp:requests_processing 4\nllamacpp:requests_deferred 8\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body"),
+    [
+        ("tensorrt_llm", "/prometheus/metrics", b"trtllm_num_requests_running 4\ntrtllm_num_requests_waiting 8\n"),
+        ("sglang", "/metrics", b"sglang:num_running_reqs 4\nsglang:num_queue_reqs 8\n"),
+        ("llama_cpp", "/metrics", LLAMA_CPP_PAGE),
+    ],
+)
+def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: bytes) -> None:
+    """llama.cpp only because the config says so."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    async def story() -> dict[str, float]:
+        async with engine_answering(answer, path) as url:
+            house = House(url, kind=kind, scrape_llama_cpp=True)
+            await house.look()
+            return house.shown
+
+    found = asyncio.run(story())
+    assert (found["requests_waiting"], found["requests_running"]) == (8.0, 4.0)
+
+
+def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its_past_is_not_ours() -> None:
+    """Nothing that it had counted before counts here, though its page and the old one's have a counter alike."""
+    pages = [
+        page(preemptions=5),
+        b"sglang:num_retracted_requests_total 900\n",
+        b"sglang:num_retracted_requests_total 902\n",
+    ]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=pages.pop(0))
+
+    async def story() -> list[float]:
+        async with engine_answering(answer) as url:
+            house = House(url)
+            seen = []
+            for kind in ("vllm", "sglang", "sglang"):
+                house.engine.is_kind(kind)
+                await house.look()
+                seen.append(house.shown["preemptions_total"])
+            return seen
+
+    assert asyncio.run(story()) == [0.0, 0.0, 2.0]
