@@ -20,7 +20,7 @@ MAX_GZIP_MEMBERS = 16
 MAX_SPANS = 10_000
 MAX_FIELDS = 1_000_000
 """Protobuf fields looked at in one request: about 0.4 s of work, in slices. 10,000 spans of 25 attributes have as many."""
-MAX_TOKENS = 2_000_000
+MAX_TOKENS = 1_000_000
 """The same for JSON: strings and brackets."""
 MAX_SPAN_FIELDS = 1024
 """Within one span, its attributes' own fields included (four each), but not those of events and links: under a millisecond."""
