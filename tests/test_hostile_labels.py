@@ -15,7 +15,7 @@ import uvloop
 from tests.support.client import Connection, post
 from tests.support.plain_engine import MODEL, plain_engine
 from tests.support.promtool import check_metrics, families, samples
-from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tests.support.sidecar_process import SidecarProcess, running_sidecar, stop
 
 
 PATIENCE_SECONDS = 60.0
@@ -31,6 +31,7 @@ lanes:
   rules:
     - lane: code
       headers: {X-Team: [code-*]}
+shutdown: {lame_duck_seconds: 0}
 log:
   level: debug
   headers: [x-team]
@@ -213,12 +214,13 @@ def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
             leaver = await Connection.open(sidecar.port)
             leaver.write(post("/v1/completions", {"prompt": CANARY}, [("Authorization", CANARY)])[:-3])
             leaver.close()
-            lines = await asyncio.to_thread(sidecar.wait_for_log_lines, "request", 16)
-            assert len(lines) >= 16
             pages = {
                 path: await asyncio.to_thread(sidecar.page, path)
                 for path in ("/metrics", "/", "/-/healthy", "/-/ready")
             }
+            # Stopped, it writes down what still waits for the engine's word.
+            await asyncio.to_thread(stop, sidecar)
+            assert len(sidecar.log_lines("request")) >= 16
             return sidecar.log.read_text(), answers, pages
 
     log, answers, pages = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))

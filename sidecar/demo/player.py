@@ -120,7 +120,10 @@ class Player:
             due_at = self._deliveries[0][0]
             event_at = due_at if event_at is None else min(event_at, due_at)
         if event_at is not None:
-            self._wake = self._call_later(max(event_at - now, 0.0), partial(self._play, event_at))
+            # From the clock and not from `now`: timers that fire early (uvloop's are rounded to milliseconds) must not add up.
+            self._wake = self._call_later(
+                max(event_at - (self._clock() - self._offset), 0.0), partial(self._play, event_at)
+            )
 
     def _dispatch(self, progress: Progress) -> None:
         request = progress.request

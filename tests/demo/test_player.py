@@ -101,6 +101,17 @@ def test_late_wake_ups_do_not_add_up() -> None:
     assert len(came) == 100
 
 
+def test_early_wake_ups_do_not_add_up() -> None:
+    """A timer rounded to milliseconds fires half a millisecond early each time; the hundredth token is as early, not 50 ms."""
+    player, clock = player_and_clock()
+    reception = player.submit(100, 100)
+
+    came = deliveries(clock, reception, late=-0.0005)
+
+    due = 0.112 + 99 * 0.01
+    assert came[-1] == pytest.approx(due, abs=0.0006)
+
+
 def test_a_wake_up_that_comes_very_late_plays_all_that_is_due() -> None:
     player, clock = player_and_clock()
     reception = player.submit(100, 10)

@@ -13,7 +13,11 @@ from typing import cast
 MODEL = "plain"
 _MODELS = b'{"object":"list","data":[{"id":"plain","object":"model","owned_by":"vllm"}]}'
 USAGE = b'{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}'
-WHOLE = b'{"object":"text_completion","choices":[{"index":0,"text":"a","finish_reason":"length"}],"usage":%b}' % USAGE
+METRICS = b'{"queue_time_ms":0,"time_to_first_token_ms":0,"generation_time_ms":0}'
+WHOLE = (
+    b'{"object":"text_completion","choices":[{"index":0,"text":"a","finish_reason":"length"}],"usage":%b,"metrics":%b}'
+    % (USAGE, METRICS)
+)
 
 
 def json_answer(body: bytes) -> bytes:
