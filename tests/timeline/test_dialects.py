@@ -57,7 +57,7 @@ class TestEveryStream:
             assert any(reading.done or reading.finished or reading.error for reading in readings)
 
 
-@pytest.mark.parametrize("body", sorted(STREAMS.glob("vllm-*-json.http")), ids=lambda body: body.stem)
+@pytest.mark.parametrize("body", sorted((*STREAMS.glob("vllm-*-json.http"), *STREAMS.glob("llama-cpp-*-json.http"))), ids=lambda body: body.stem)
 def test_a_whole_answer_states_its_usage_and_its_finish(body: pathlib.Path) -> None:
     reading = dialect_of(body).read_body(body.read_bytes().partition(b"\r\n\r\n")[2])
 

@@ -1,8 +1,8 @@
 """`/v1/completions`, OpenAI's older API, as the engines speak it (vLLM 0.33, SGLang 0.5.23, llama.cpp b11434).
 
 It knows that every choice in a chunk is output, an empty text too: there is no role frame here, and a token may
-detokenise to nothing. (llama.cpp's last chunk has an empty text beside its finish reason; it counts, and moves the last
-token by the time of one step at most.) With several prompts the indexes run over prompts times `n`.
+detokenise to nothing. llama.cpp's last chunk is no token: an empty text beside the finish reason and its `timings`, which
+by default stand nowhere else (seen on b11434's wire). With several prompts the indexes run over prompts times `n`.
 It refuses to count tokens: a chunk is not a token.
 """
 
@@ -67,7 +67,8 @@ def _reading(chunk: _Chunk) -> Reading:
     for choice in chunk.choices or ():
         if choice is None:
             continue
-        if choice.text is not None and chunk.prompt_progress is None:
+        farewell = choice.finish_reason and choice.text == "" and chunk.timings is not None
+        if choice.text is not None and chunk.prompt_progress is None and not farewell:
             output.append(index_of(choice.index))
         if choice.finish_reason:
             finished.append(index_of(choice.index))
