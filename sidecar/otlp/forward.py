@@ -116,11 +116,11 @@ class Forward:
         return batch
 
     async def _send(
-        self, session: aiohttp.ClientSession, batch: list[Waiting], waits: tuple[float, ...] = WAITS_SECONDS
+        self, session: aiohttp.ClientSession, batch: list[Waiting], waits: tuple[float, ...] | None = None
     ) -> None:
         body, taken = request_of(batch), False
         try:
-            for wait in waits:
+            for wait in WAITS_SECONDS if waits is None else waits:
                 await asyncio.sleep(wait)
                 status = await self._post(session, body)
                 taken = status is not None and 200 <= status < 300

@@ -1,0 +1,195 @@
+"""The intake: every span is handed on, in slices, a few requests at a time, whatever the sink does."""
+
+import asyncio
+import contextlib
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from sidecar.engines.span import Span
+from sidecar.otlp import intake as intakes
+from sidecar.otlp.intake import HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, Intake
+from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
+from tests.support.memory import Clock
+from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
+
+
+class Told:
+    """A sink that knows the spans named `known`, and counters."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.spans: list[Span] = []
+        self.counted: dict[str, int] = {}
+        self.intake = Intake(self.sink, clock=self.clock, count=self.count, dropped=self.count)
+
+    def sink(self, span: Span) -> bool:
+        self.spans.append(span)
+        if span.name == "broken":
+            raise RuntimeError("an engine's file")
+        return span.name == "known"
+
+    def count(self, what: str, n: int) -> None:
+        self.counted[what] = self.counted.get(what, 0) + n
+
+
+async def body(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+def play(story: Callable[[Told], Awaitable[None]]) -> None:
+    async def played() -> None:
+        await story(Told())
+
+    asyncio.run(played())
+
+
+def test_each_span_is_counted_as_what_became_of_it() -> None:
+    """Taken, unknown, rejected; a sink that fails on one span loses that one only."""
+
+    async def story(told: Told) -> None:
+        request = request_of(
+            {"name": "known"}, {"name": "unknown"}, {"name": "broken"}, {"trace_id": ""}, {"name": "known"}
+        )
+
+        tally = await told.intake.take(body(request.SerializeToString()))
+
+        assert tally == Tally(taken=2, unknown=1, rejected=1, why="a span without a trace id or span id")
+        assert told.counted == {
+            "taken": 2,
+            "unknown": 1,
+            "rejected": 1,
+            "span_unknown": 1,
+            "span_rejected": 1,
+            "observer_error": 1,
+        }
+
+    play(story)
+
+
+def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_lost() -> None:
+    async def story(told: Told) -> None:
+        good = request_of({"name": "known"}).SerializeToString()
+
+        with pytest.raises(MalformedError):
+            await told.intake.take(body(good + b"\xff"))
+        with pytest.raises(TooLargeError):
+            await told.intake.take(body(*[bytes(1 << 20)] * 5))
+
+        assert told.counted == {"taken": 1, "span_request_refused": 2}
+
+    play(story)
+
+
+def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
+    """Every span takes a whole slice here, so between two of them somebody else is served."""
+
+    async def story(told: Told) -> None:
+        turns: list[int] = []
+
+        async def somebody_else() -> None:
+            while True:
+                turns.append(len(told.spans))
+                await asyncio.sleep(0)
+
+        def slow(span: Span) -> bool:
+            told.spans.append(span)
+            told.clock.later(SLICE_SECONDS)
+            return True
+
+        told.intake._sink = slow
+        other = asyncio.create_task(somebody_else())
+        await told.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
+        other.cancel()
+
+        assert set(turns) == set(range(1, 21))
+
+    play(story)
+
+
+def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
+    """Two are held, 32 wait, the next is refused; when the first have gone, there is room."""
+
+    async def story(told: Told) -> None:
+        gate = asyncio.Event()
+
+        async def stuck() -> AsyncIterator[bytes]:
+            await gate.wait()
+            yield request_around(IDS)
+
+        inside = [asyncio.create_task(told.intake.take(stuck())) for _ in range(HELD_AT_ONCE + WAITING_AT_ONCE)]
+        await asyncio.sleep(0)
+
+        with pytest.raises(BusyError):
+            await told.intake.take(body(b""))
+        gate.set()
+        tallies = await asyncio.gather(*inside)
+
+        assert [tally.unknown for tally in tallies] == [1] * len(inside)
+        assert await told.intake.take(body(b"")) == Tally()
+
+    play(story)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "READ_TIMEOUT_SECONDS", 0.01)
+
+    async def story(told: Told) -> None:
+        async def silent() -> AsyncIterator[bytes]:
+            yield b"\x0a"
+            await asyncio.Event().wait()
+
+        with pytest.raises(MalformedError, match="in time"):
+            await told.intake.take(silent())
+
+        assert told.counted == {"span_request_refused": 1}
+
+    play(story)
+
+
+def test_a_body_of_just_the_bound_is_read() -> None:
+    """And found to be no request: its zeros are no fields."""
+
+    async def story(told: Told) -> None:
+        with pytest.raises(MalformedError, match="field number"):
+            await told.intake.take(body(bytes(MAX_BODY_BYTES)))
+
+    play(story)
+
+
+def _spans_without_end() -> bytes:
+    return field(1, field(2, field(2, IDS) * 2_000))
+
+
+@pytest.mark.parametrize(
+    ("made", "json"),
+    [
+        pytest.param(_spans_without_end, False, id="2,000 spans of 30 bytes"),
+        pytest.param(lambda: many_attributes(20_000), False, id="20,000 attributes"),
+        pytest.param(lambda: request_around(IDS + field(9, nested_value(10_000))), False, id="10,000 deep"),
+        pytest.param(lambda: field(1, field(1, b"")) * 10_000, False, id="10,000 resources"),
+        pytest.param(lambda: field(1, field(1, b"x" * 60_000)) * 50, False, id="large resources"),
+        pytest.param(lambda: json_of(request_of(*[{}] * 60)), True, id="JSON"),
+        pytest.param(lambda: b'{"resourceSpans":[' + b"{}," * 10_000 + b"{}]}", True, id="JSON of nothing"),
+    ],
+)
+def test_memory_stays_within_ten_times_the_body(made: Callable[[], bytes], json: bool) -> None:
+    """Nothing is built but one span at a time; the body itself is one of the ten."""
+
+    async def story(told: Told) -> None:
+        request = made()
+        told.intake._sink = lambda _: False
+        with contextlib.suppress(RefusedError):
+            await told.intake.take(body(request), json=json)  # what is made once is made now
+
+        tracemalloc.start()
+        with contextlib.suppress(RefusedError):
+            await told.intake.take(body(request), json=json)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert len(request) <= peak < 10 * len(request)
+
+    play(story)

@@ -1,0 +1,262 @@
+"""`POST /v1/traces` on the real admin listener: what is answered, to whom, and that real exporters are content."""
+
+import asyncio
+import gzip
+import io
+import json
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+
+import aiohttp
+import pytest
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from sidecar.admin import listener as listening
+from sidecar.admin.listener import AdminListener
+from sidecar.engines.span import Span
+from sidecar.metrics.record import Recorder
+from sidecar.otlp.intake import Intake
+from sidecar.otlp.receiver import SpanReceiver
+from tests.admin.test_listener import Double, metrics
+from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
+from tests.support.promtool import check_metrics
+
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+GOOD = request_of({"name": "known"}).SerializeToString()
+
+
+class Visit:
+    """A started listener, the spans that it was sent, and a client."""
+
+    def __init__(self, session: aiohttp.ClientSession, spans: list[Span], port: int) -> None:
+        self.session, self.spans = session, spans
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def send(
+        self, body: bytes, content_type: str | None = PROTOBUF, **headers: str
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if content_type is not None:
+            named["Content-Type"] = content_type
+        async with self.session.post(f"{self.url}/v1/traces", data=io.BytesIO(body), headers=named) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+    async def page(self) -> bytes:
+        async with self.session.get(f"{self.url}/metrics") as answer:
+            assert answer.status == 200
+            return await answer.read()
+
+
+def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) -> None:
+    async def play() -> None:
+        spans: list[Span] = []
+
+        def sink(span: Span) -> bool:
+            spans.append(span)
+            return span.name == "known"
+
+        registry = metrics()
+        recorder = Recorder(registry)
+        intake = Intake(sink, clock=time.perf_counter, count=recorder.spans, dropped=recorder.dropped)
+        loop = asyncio.get_running_loop()
+        admin = AdminListener(
+            Double(), registry, loop.time, traces=SpanReceiver(intake).handle, traces_from_anywhere=anywhere
+        )
+        ((_, port),) = await admin.start("127.0.0.1", 0)
+        try:
+            async with aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session:
+                await story(Visit(session, spans, port))
+        finally:
+            await admin.stop()
+
+    asyncio.run(play())
+
+
+def test_spans_are_taken_in_both_encodings_plain_and_gzipped() -> None:
+    """The answer is an empty response in the request's own encoding; the page says what became of them."""
+
+    async def story(visit: Visit) -> None:
+        request = request_of({"name": "known"}, {"name": "unknown"})
+        packed, text = request.SerializeToString(), json_of(request)
+
+        answers = [
+            await visit.send(packed),
+            await visit.send(gzip.compress(packed), Content_Encoding="gzip"),
+            await visit.send(text, JSON),
+            await visit.send(gzip.compress(text), f"{JSON}; charset=utf-8", Content_Encoding="GZIP"),
+            await visit.send(b"", PROTOBUF, Content_Encoding="identity"),
+        ]
+
+        assert [(status, headers["Content-Type"].partition(";")[0], body) for status, headers, body in answers] == [
+            (200, PROTOBUF, b""),
+            (200, PROTOBUF, b""),
+            (200, JSON, b"{}"),
+            (200, JSON, b"{}"),
+            (200, PROTOBUF, b""),
+        ]
+        assert len({repr(span) for span in visit.spans}) == 2
+        page = await visit.page()
+        check_metrics(page)
+        for line in (
+            b'llm_sidecar_spans_total{result="taken"} 4',
+            b'llm_sidecar_spans_total{result="unknown"} 4',
+            b'llm_sidecar_spans_total{result="rejected"} 0',
+            b'llm_sidecar_dropped_total{reason="span_unknown"} 4',
+        ):
+            assert line in page
+
+    visit(story)
+
+
+def test_a_partial_success_says_how_many_were_rejected_and_why() -> None:
+    async def story(visit: Visit) -> None:
+        request = request_of({}, {"trace_id": ""}, {"span_id": "00" * 8})
+        why = "a span without a trace id or span id"
+
+        _, _, packed = await visit.send(request.SerializeToString())
+        _, _, text = await visit.send(json_of(request), JSON)
+
+        response = ExportTraceServiceResponse.FromString(packed)
+        assert (response.partial_success.rejected_spans, response.partial_success.error_message) == (2, why)
+        assert json.loads(text) == {"partialSuccess": {"rejectedSpans": "2", "errorMessage": why}}
+
+    visit(story)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "headers", "status", "words"),
+    [
+        pytest.param(b"\xff", PROTOBUF, {}, 400, "varint", id="no protobuf"),
+        pytest.param(b"{", JSON, {}, 400, "JSON", id="no JSON"),
+        pytest.param(GOOD, JSON, {}, 400, "JSON", id="protobuf called JSON"),
+        pytest.param(GOOD, PROTOBUF, {"Content-Encoding": "gzip"}, 400, "gzip", id="no gzip"),
+        pytest.param(gzip.compress(GOOD)[:-3], PROTOBUF, {"Content-Encoding": "gzip"}, 400, "no end", id="gzip cut"),
+        pytest.param(bytes(4 << 20) + b"x", PROTOBUF, {}, 413, "4194304", id="too large"),
+        pytest.param(
+            gzip.compress(bytes(64 << 20)), PROTOBUF, {"Content-Encoding": "gzip"}, 413, "100 to 1", id="a bomb"
+        ),
+        pytest.param(GOOD, "text/plain", {}, 415, PROTOBUF, id="text"),
+        pytest.param(GOOD, None, {}, 415, PROTOBUF, id="no content type"),
+        pytest.param(GOOD, PROTOBUF, {"Content-Encoding": "zstd"}, 415, "gzip, identity", id="zstd"),
+        pytest.param(zlib.compress(GOOD), PROTOBUF, {"Content-Encoding": "deflate"}, 415, "gzip", id="deflate"),
+        pytest.param(GOOD, PROTOBUF, {"Content-Encoding": "gzip, gzip"}, 415, "gzip", id="gzip in gzip"),
+    ],
+)
+def test_a_request_that_is_refused_is_told_why_in_a_status(
+    body: bytes, content_type: str | None, headers: dict[str, str], status: int, words: str
+) -> None:
+    """google.rpc.Status, in the request's own encoding where it has one; and the listener goes on."""
+
+    async def story(visit: Visit) -> None:
+        answered, fields, told = await visit.send(body, content_type, **headers)
+
+        assert answered == status
+        if content_type == PROTOBUF:
+            assert fields["Content-Type"] == PROTOBUF
+            assert told[:3] == b"\x08\x03\x12"  # code: INVALID_ARGUMENT, then the message
+            assert words in told[4:].decode()
+        else:
+            said = json.loads(told)
+            assert said["code"] == 3
+            assert words in said["message"]
+        assert (fields.get("Accept-Encoding") == "gzip, identity") is (status == 415)
+        assert (await visit.send(GOOD))[0] == 200
+        assert b'llm_sidecar_dropped_total{reason="span_request_refused"} 1' in await visit.page()
+
+    visit(story)
+
+
+def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the config opens it; a GET is no way to send anything."""
+
+    async def closed(visit: Visit) -> None:
+        assert (await visit.send(GOOD))[0] == 200
+        assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
+        monkeypatch.setattr(listening, "_is_loopback", lambda _: False)
+        assert (await visit.send(GOOD))[0] == 403
+        assert len(visit.spans) == 1
+        async with visit.session.get(f"{visit.url}/v1/traces") as answer:
+            assert answer.status == 405
+
+    async def opened(visit: Visit) -> None:
+        monkeypatch.setattr(listening, "_is_loopback", lambda _: False)
+        assert (await visit.send(GOOD))[0] == 200
+        assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
+
+    visit(closed)
+    monkeypatch.undo()
+    visit(opened, anywhere=True)
+
+
+@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])
+def test_a_real_exporter_is_content(compression: Compression) -> None:
+    """opentelemetry-sdk's batch processor sends real spans through the real listener."""
+
+    async def story(visit: Visit) -> None:
+        def export() -> bool:
+            exporter = OTLPSpanExporter(f"{visit.url}/v1/traces", compression=compression)
+            provider = TracerProvider(resource=Resource.create({"service.name": "vllm"}))
+            provider.add_span_processor(BatchSpanProcessor(exporter))
+            tracer = provider.get_tracer("vllm.llm_engine")
+            with tracer.start_as_current_span("api"):
+                for number in range(40):
+                    with tracer.start_as_current_span("known") as span:
+                        span.set_attribute("gen_ai.latency.time_in_queue", 0.25)
+                        span.set_attribute("gen_ai.usage.prompt_tokens", number)
+                        span.set_attribute("many", ["a", "b"])
+                        span.add_event("retract", {"why": "memory"})
+            flushed = provider.force_flush()
+            provider.shutdown()
+            return flushed
+
+        assert await asyncio.to_thread(export) is True
+
+        known = [span for span in visit.spans if span.name == "known"]
+        (parent,) = [span for span in visit.spans if span.name == "api"]
+        assert [span.attributes for span in known] == [
+            {"gen_ai.latency.time_in_queue": 0.25, "gen_ai.usage.prompt_tokens": number} for number in range(40)
+        ]
+        assert {(s.trace_id, s.parent_span_id, s.scope, s.service) for s in known} == {
+            (parent.trace_id, parent.span_id, "vllm.llm_engine", "vllm")
+        }
+        assert all(span.seconds is not None for span in visit.spans)
+
+    visit(story)
+
+
+def test_abuse_costs_its_sender_and_nobody_else() -> None:
+    """All of it at once: each gets its own answer, and the page is served meanwhile."""
+
+    async def story(visit: Visit) -> None:
+        bomb = gzip.compress(bytes(32 << 20))
+        deep = request_around(IDS + field(9, field(1, b"deep") + field(2, nested_value(10_000))))
+        million = gzip.compress(many_attributes(1_000_000), 1)
+        twice = request_of(*[{"name": "known", "start_time_unix_nano": 9, "end_time_unix_nano": 3}] * 50)
+        hostile = [
+            (bomb, {"Content-Encoding": "gzip"}, 413),
+            (million, {"Content-Encoding": "gzip"}, 413),
+            (many_attributes(200_000), {}, 200),
+            (deep, {}, 200),
+            (GOOD[:-1], {}, 400),
+            (twice.SerializeToString(), {}, 200),
+            (field(1, field(1, b"")) * 500_000, {}, 413),
+        ]
+
+        answers = asyncio.gather(*(visit.send(body, **headers) for body, headers, _ in hostile))
+        pages = 0
+        while not answers.done():
+            assert b"llm_requests_total" in await visit.page()
+            pages += 1
+
+        assert [status for status, _, _ in await answers] == [status for _, _, status in hostile]
+        assert pages >= 3
+        assert (await visit.send(GOOD))[0] == 200
+
+    visit(story)
