@@ -85,7 +85,7 @@ class Watchers:
         self._in_vain = 0
         """Requests in a row whose word did not come."""
         self._speaks = engine.speaks
-        self._assembler = engine.speaks.assembler()
+        self._assembler = engine.speaks.assembler(self.minted.__contains__)
 
     def watch(self, head: RequestHead) -> Watch:
         """A watch for one request: an inference request's companion, or one counter for everything else."""
@@ -97,7 +97,7 @@ class Watchers:
         speaks = self.engine.speaks
         self.joins.wait_seconds = speaks.late_report_seconds
         if speaks is not self._speaks:
-            self._speaks, self._assembler, self._in_vain = speaks, speaks.assembler(), 0
+            self._speaks, self._assembler, self._in_vain = speaks, speaks.assembler(self.minted.__contains__), 0
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """A span for one request, where this engine's spans are worth it."""
@@ -148,6 +148,8 @@ class Watchers:
         if self._assembler is not None:
             for word in self._assembler.due(at):
                 self.word(word)
+            self.recorder.dropped("report_not_assembled", self._assembler.lost)
+            self._assembler.lost = 0
         self.joins.expire(at)
 
     def _is_minted(self, key: Hashable) -> bool:

@@ -5,7 +5,7 @@ here; files and polls are tasks of their own, `outside`), and what the engine's 
 defaults answer "nothing", which is the truth about a server that nobody has looked into.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -56,6 +56,9 @@ class Wire:
 class Assembler(Protocol):
     """Puts words together that come in several spans. One a process; bounded; knows no clock: instants are told."""
 
+    lost: int
+    """Words given up so far: a table was full, or nothing told two of them apart."""
+
     def span(self, span: Span, at: float) -> Sequence[Word] | None:
         """The words that this span makes whole; None where it is none of this engine's. Must not raise."""
         ...
@@ -97,8 +100,8 @@ class EngineKind:
         """The word in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
         return None
 
-    def assembler(self) -> Assembler | None:
-        """Where one span does not say everything: what is asked in place of `span`."""
+    def assembler(self, is_minted: Callable[[str], bool]) -> Assembler | None:  # noqa: ARG002  the interface
+        """Where one span does not say everything: what is asked in place of `span`. `is_minted`: a span id of the sidecar's own."""
         return None
 
     def words_on(self, choices: int) -> int:

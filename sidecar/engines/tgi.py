@@ -6,10 +6,12 @@ nothing separates them, so neither is stated here. Streamed answers have no such
 The chunks of its OpenAI paths were not proven to be free of `usage: null`, so `include_usage` is not added.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.tgi_spans import report_of
 from sidecar.ledger.report import EngineReport
 
 
@@ -28,7 +30,19 @@ class TGI(EngineKind):
             ran=Ran.FIXTURES,
             follows="`router/src/server.rs` of db931fcf",
         ),
+        Channel(
+            source="OTLP span of the handler (`generate_stream`, `chat_completions`, ...), gRPC only",
+            version="2.0; read in 3.3.6-dev0",
+            flags="`--otlp-endpoint=http://127.0.0.1:4317`",
+            exact="queue of streams",
+            missing="prefill is what validation and queue leave of the TTFT; decode; whole answers; several prompts",
+            ran=Ran.FIXTURES,
+            follows="`router/src/server.rs`, `router/src/logging.rs` of db931fcf",
+        ),
     )
+    reads_spans = True
+    late_report_seconds = 12.0
+    """Its exporter sends a batch every 5 s; the two spans of a request may lie in two of them."""
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The headers of a whole answer."""
@@ -36,6 +50,10 @@ class TGI(EngineKind):
             return None
         queue = seconds_of(whole_number(_header(wire.fields, b"x-queue-time")), MILLISECONDS)
         return None if queue is None else EngineReport(queue_seconds=queue)
+
+    def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
+        """The handler's span hangs under one for the HTTP request."""
+        return Descendants(report_of, is_minted, hold_seconds=6.0)
 
 
 def _header(fields: Sequence[tuple[bytes, bytes]], name: bytes) -> str | None:

@@ -33,6 +33,7 @@ def word_of(span: Span) -> Word | None:
         queue_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_queue"),
         prefill_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_prefill"),
         decode_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_decode"),
+        spoke_at=_spoke_at(span),
     )
     generation = span.attributes.get("gen_ai.request.id")
     if report == NO_REPORT or (isinstance(generation, str) and not _begins_the_answer(generation)):
@@ -42,6 +43,12 @@ def word_of(span: Span) -> Word | None:
         return Word(tuple(keys), report, span.trace_id or None, part=span.span_id)
     # The id settles whose it is: with it, a trace that others may share could only mislead.
     return Word((*keys, response_key(_answer_of(generation))), report, part=span.span_id)
+
+
+def _spoke_at(span: Span) -> float | None:
+    """Both are of the front end's wall clock: the span begins with the request's arrival there."""
+    first_token = seconds_in(span.attributes, "gen_ai.latency.time_to_first_token")
+    return None if first_token is None else span.start_unix_nano / 1e9 + first_token
 
 
 def _begins_the_answer(generation: str) -> bool:

@@ -1,7 +1,7 @@
 """What an engine reports about one request: durations on the engine's own clock. Only durations ever cross a process boundary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sidecar.ledger.account import Source
 
@@ -26,6 +26,8 @@ class EngineReport:
     """The engine states queue and prefill as one number: nobody can split them, and what it states is not the queue."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between disaggregated workers, where reported; which phase it lies in, the engine's file says."""
+    spoke_at: float | None = field(default=None, compare=False)
+    """When its first token came, on a clock of the engine's: only ever compared between the choices of one request."""
 
 
 NO_REPORT = EngineReport()
@@ -34,15 +36,21 @@ NO_REPORT = EngineReport()
 def of_choices(reports: Sequence[EngineReport]) -> EngineReport:
     """The report on a request of several choices, from those on each: the first token is that of the choice that had one first.
 
-    All choices are submitted in one go, so the least queue and prefill together is that choice's. Their decodes overlap and
-    add up to nothing: left unstated, the wire measures it. Where any of them is incomplete, so is the whole.
+    Which one that was, the engine's clock says, and where it does not, the least queue and prefill together: they were all
+    submitted in one go. Their decodes overlap and add up to nothing: left unstated, the wire measures it. Where any of them is
+    incomplete, so is the whole.
     """
     if len(reports) == 1:
         return reports[0]
-    first, least = NO_REPORT, float("inf")
-    for report in reports:
-        if report.merged or report.queue_seconds is None or report.prefill_seconds is None:
-            return NO_REPORT
-        if report.queue_seconds + report.prefill_seconds < least:
-            first, least = report, report.queue_seconds + report.prefill_seconds
-    return replace(first, decode_seconds=None)
+    if any(report.merged or report.queue_seconds is None or report.prefill_seconds is None for report in reports):
+        return NO_REPORT
+    clocked = all(report.spoke_at is not None for report in reports)
+    return replace(min(reports, key=_spoke_at if clocked else _first_token_seconds), decode_seconds=None)
+
+
+def _spoke_at(report: EngineReport) -> float:
+    return report.spoke_at or 0.0
+
+
+def _first_token_seconds(report: EngineReport) -> float:
+    return (report.queue_seconds or 0.0) + (report.prefill_seconds or 0.0)

@@ -63,6 +63,7 @@ DROP_REASONS = (
     "not_a_duration",
     "report_unreadable",
     *Lost,
+    "report_not_assembled",
     "span_unknown",
     "span_rejected",
     "span_request_refused",

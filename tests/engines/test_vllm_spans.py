@@ -46,6 +46,7 @@ def ask(walk: Walk, body: dict[str, object] | None = None, *fields: str) -> str:
 def generation(parent: str, queue: float = 0.1, prefill: float = 0.3, decode: float = 0.2, *, answer: str = "") -> Span:
     """A span of one generation under this parent, for the answer with this id."""
     said: dict[str, str | float] = {
+        "gen_ai.latency.time_to_first_token": queue + prefill + 0.03,
         "gen_ai.latency.time_in_queue": queue,
         "gen_ai.latency.time_in_model_prefill": prefill,
         "gen_ai.latency.time_in_model_decode": decode,

@@ -1,0 +1,128 @@
+"""Which request a span belongs to, where the engine has spans of its own between it and the one that the sidecar minted. Pure.
+
+It knows who is whose parent, of a bounded number of spans, and holds a word back until the way up from its span ends at a
+minted one. It refuses to guess: what has not been led there within the hold goes on with its trace id alone, which counts
+only while one request has that trace (`ledger/joins.py`). Where a request may have one word only (`alone`), it is held in
+any case, and a second under the same request makes both of them nobody's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sidecar.engines.span import Span, Word, span_key
+from sidecar.ledger.report import EngineReport
+
+
+MAX_SPANS = 16_384
+"""Whose parent is remembered: a dozen a request, at 200 requests a second for the seconds that matter."""
+MAX_HELD = 4096
+MAX_OF_A_TRACE = 64
+"""Words of one trace that are held at once, or a trace that everybody shares would make each span cost a walk over all of them."""
+MAX_DEPTH = 32
+"""Of a chain of spans: a front end, a router, a worker and the engine are less than ten."""
+
+
+@dataclass(slots=True)
+class _Held:
+    span: Span
+    report: EngineReport
+    due_at: float
+    minted: str | None = None
+
+
+class Descendants:
+    """An `Assembler` for an engine whose words stand in single spans somewhere below the minted one."""
+
+    def __init__(
+        self,
+        report_of: Callable[[Span], EngineReport | None],
+        is_minted: Callable[[str], bool],
+        *,
+        hold_seconds: float,
+        alone: bool = False,
+    ) -> None:
+        """`report_of`: what one span says. `hold_seconds`: how far apart the batches of one request may come."""
+        self.lost = 0
+        self._report_of = report_of
+        self._is_minted = is_minted
+        self._hold_seconds = hold_seconds
+        self._alone = alone
+        self._parents: dict[str, str] = {}
+        self._held: dict[str, _Held] = {}
+        self._by_trace: dict[str, list[_Held]] = {}
+
+    def span(self, span: Span, at: float) -> Sequence[Word] | None:
+        """The words that this span makes whole. Any span may be the parent that was looked for, so none is unknown."""
+        self._parents[span.span_id] = span.parent_span_id
+        if len(self._parents) > MAX_SPANS:
+            del self._parents[next(iter(self._parents))]
+        report = self._report_of(span)
+        if report is not None and span.span_id not in self._held:
+            self._hold(_Held(span, report, at + self._hold_seconds))
+        if self._alone:
+            return ()
+        found = [held for held in self._by_trace.get(span.trace_id, ()) if self._minted_above(held) is not None]
+        return [self._released(held) for held in found]
+
+    def due(self, at: float) -> Sequence[Word]:
+        """What was held for long enough, in the order in which it came."""
+        due = []
+        for held in self._held.values():
+            if held.due_at > at:
+                break
+            due.append(held)
+        if self._alone:
+            return self._without_rivals(due)
+        return [self._released(held) for held in due]
+
+    def _hold(self, held: _Held) -> None:
+        of_the_trace = self._by_trace.setdefault(held.span.trace_id, [])
+        if len(of_the_trace) >= MAX_OF_A_TRACE:
+            self._drop(of_the_trace[0])
+            self.lost += 1
+        self._held[held.span.span_id] = held
+        self._by_trace.setdefault(held.span.trace_id, of_the_trace).append(held)
+        if len(self._held) > MAX_HELD:
+            self._drop(next(iter(self._held.values())))
+            self.lost += 1
+
+    def _drop(self, held: _Held) -> None:
+        del self._held[held.span.span_id]
+        of_the_trace = self._by_trace[held.span.trace_id]
+        of_the_trace.remove(held)
+        if not of_the_trace:
+            del self._by_trace[held.span.trace_id]
+
+    def _released(self, held: _Held) -> Word:
+        self._drop(held)
+        minted = self._minted_above(held)
+        return Word(() if minted is None else (span_key(minted),), held.report, held.span.trace_id or None)
+
+    def _minted_above(self, held: _Held) -> str | None:
+        parent = held.span.parent_span_id
+        for _ in range(MAX_DEPTH):
+            if held.minted is not None or not parent:
+                break
+            if self._is_minted(parent):
+                held.minted = parent
+            parent = self._parents.get(parent, "")
+        return held.minted
+
+    def _without_rivals(self, due: Sequence[_Held]) -> list[Word]:
+        """Of those that are due, the ones that have their request, or else their trace, for themselves; rivals go with them."""
+        words = []
+        for held in due:
+            if held.span.span_id not in self._held:  # it went with a rival
+                continue
+            whose = self._whose(held)
+            rivals = [other for other in self._by_trace[held.span.trace_id] if self._whose(other) == whose]
+            if len(rivals) == 1:
+                words.append(self._released(held))
+                continue
+            for rival in rivals:
+                self._drop(rival)
+            self.lost += len(rivals)
+        return words
+
+    def _whose(self, held: _Held) -> str:
+        return self._minted_above(held) or held.span.trace_id

@@ -1,0 +1,94 @@
+"""The engine behind Dynamo: led up to its request through Dynamo's spans, or by a trace that is one request's, or not at all."""
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.engines.ancestry import MAX_HELD, MAX_OF_A_TRACE, Descendants
+from sidecar.engines.dynamo_spans import report_of
+from sidecar.engines.span import Span, Word, span_key
+from sidecar.ledger.report import EngineReport
+from tests.support.spans import fixture
+
+
+MINTED = "00000000000000aa"
+ENGINE, WORKER, FRONT = fixture("dynamo-vllm").under(MINTED)
+REPORT = EngineReport(0.1, 0.3, 0.2)
+
+
+def descendants(*, alone: bool = True) -> Descendants:
+    return Descendants(report_of, {MINTED}.__contains__, hold_seconds=6.0, alone=alone)
+
+
+def heard(*spans: Span, alone: bool = True) -> list[Word]:
+    """What comes of these, at once and when the hold is over."""
+    family = descendants(alone=alone)
+    return [word for span in spans for word in family.span(span, 0.0) or ()] + list(family.due(6.0))
+
+
+def test_dynamos_own_spans_lead_up_to_the_request() -> None:
+    """In whatever order they come; the word is held for as long as another engine's could still come."""
+    for spans in ((ENGINE, WORKER, FRONT), (FRONT, WORKER, ENGINE), (WORKER, ENGINE, FRONT)):
+        assert heard(*spans) == [Word((span_key(MINTED),), REPORT, ENGINE.trace_id)]
+    family = descendants()
+    family.span(ENGINE, 0.0)
+    assert list(family.due(5.9)) == []
+
+
+def test_where_they_do_not_come_only_the_trace_is_known() -> None:
+    """It is for the joins to say whether that is one request's."""
+    assert heard(ENGINE) == [Word((), REPORT, ENGINE.trace_id)]
+
+
+def test_two_engines_in_one_request_are_nobodys_word() -> None:
+    """A prefill worker and a decode worker: neither's numbers are the request's."""
+    decode = replace(ENGINE, span_id="d000000000000009")
+    family = descendants()
+    for span in (ENGINE, decode, WORKER, FRONT):
+        family.span(span, 0.0)
+
+    assert list(family.due(6.0)) == []
+    assert family.lost == 2
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: bool) -> None:
+    """Without Dynamo's spans nothing says whose is whose."""
+    second = [
+        replace(
+            span,
+            span_id=f"e{span.span_id[1:]}",
+            parent_span_id="00000000000000bb" if span is FRONT else f"e{span.parent_span_id[1:]}",
+        )
+        for span in (ENGINE, WORKER, FRONT)
+    ]
+    family = Descendants(report_of, {MINTED, "00000000000000bb"}.__contains__, hold_seconds=6.0, alone=True)
+    for span in (ENGINE, *second, WORKER, FRONT) if known else (ENGINE, second[0]):
+        family.span(span, 0.0)
+
+    keys = [word.keys for word in family.due(6.0)]
+    assert keys == ([(span_key(MINTED),), (span_key("00000000000000bb"),)] if known else [])
+
+
+def test_what_is_held_is_bounded() -> None:
+    """In all, and of one trace, so that a trace that everybody has costs no more than its share."""
+    family = descendants()
+    for number in range(MAX_HELD + 2):
+        family.span(replace(ENGINE, span_id=f"{number:016x}", trace_id=f"{number:032x}"), 0.0)
+    one_trace = descendants()
+    for number in range(MAX_OF_A_TRACE + 2):
+        one_trace.span(replace(ENGINE, span_id=f"{number:016x}"), 0.0)
+
+    assert (family.lost, one_trace.lost) == (2, 2)
+
+
+def test_a_circle_of_spans_ends_the_search() -> None:
+    """Ids are what somebody sent."""
+    assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id), alone=False) == [Word((), REPORT, ENGINE.trace_id)]
+
+
+def test_tensorrt_llm_may_stand_behind_it_too() -> None:
+    """Both engines call their span llm_request, and state different things in it."""
+    (span,) = fixture("tensorrt-llm").under(MINTED)
+
+    assert [word.report.prefill_seconds for word in heard(span)] == [pytest.approx(0.3)]

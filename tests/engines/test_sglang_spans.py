@@ -1,0 +1,97 @@
+"""SGLang's slices: put together from several processes, the first of each kind, and never the root's misleading number."""
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.engines.sglang_spans import MAX_REQUESTS, Slices
+from sidecar.engines.span import Span, Word, response_key, span_key
+from sidecar.ledger.report import EngineReport
+from tests.support.spans import fixture
+
+
+SPANS = fixture("sglang").under("00000000000000aa")
+ROOT, SCHEDULER = SPANS[-1], SPANS[-2]
+RID = "9c1de0a7b5f64c4e8b6a4a0f8b0a2f11"
+
+
+def words(spans: list[Span]) -> list[Word]:
+    slices = Slices()
+    return [word for span in spans for word in slices.span(span, 0.0) or ()]
+
+
+def named(name: str) -> Span:
+    return next(span for span in SPANS if span.name == name)
+
+
+def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
+    """The root says 0.41 s under the name that is vLLM's prefill: queue and prefill together."""
+    (word,) = words(SPANS)
+
+    assert word == Word((span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2))
+    assert ROOT.attributes["gen_ai.latency.time_in_model_prefill"] == 0.41
+
+
+def test_of_several_ranks_the_first_to_be_whole_speaks() -> None:
+    """Each tensor rank has a scheduler of its own, with slices of its own."""
+    other = [
+        replace(
+            span,
+            span_id=f"e{span.span_id[1:]}",
+            parent_span_id=span.parent_span_id if span is SCHEDULER else f"e{span.parent_span_id[1:]}",
+            end_unix_nano=span.end_unix_nano + 1_000_000,
+        )
+        for span in SPANS[3:-1]
+    ]
+
+    assert [word.report for word in words([*SPANS[:-1], *other, ROOT])] == [EngineReport(0.1, 0.3, 0.2)]
+    assert [word.report for word in words([*SPANS, *other])] == [EngineReport(0.1, 0.3, 0.2)]
+
+
+def test_a_retracted_request_keeps_its_first_prefill() -> None:
+    """Its second lies inside decode_forward; were that slice's name to come under the thread, it would still be later."""
+    again = replace(
+        named("prefill_forward"),
+        span_id="a000000000000099",
+        start_unix_nano=named("prefill_forward").start_unix_nano + 10**9,
+        end_unix_nano=named("prefill_forward").end_unix_nano + 2 * 10**9,
+    )
+
+    assert [word.report.prefill_seconds for word in words([again, *SPANS])] == [0.3]
+
+
+@pytest.mark.parametrize(
+    ("missing", "report"), [("decode_forward", EngineReport(0.1, 0.3, None)), ("prefill_waiting", None)]
+)
+def test_what_was_lost_on_the_way_is_not_stated(missing: str, report: EngineReport | None) -> None:
+    """Of one token there is no decode at all; without its queue a thread is no prefill's scheduler."""
+    found = words([span for span in SPANS if span.name != missing])
+
+    assert [word.report for word in found] == ([] if report is None else [report])
+
+
+def test_a_slice_that_ends_before_it_begins_is_no_duration() -> None:
+    """Clocks are set back."""
+    back = replace(named("prefill_waiting"), end_unix_nano=1)
+
+    assert [
+        word.report.queue_seconds
+        for word in words([back if span.name == "prefill_waiting" else span for span in SPANS])
+    ] == [None]
+
+
+def test_requests_that_never_end_are_forgotten_in_the_end_and_counted() -> None:
+    """Bounded, the oldest first."""
+    slices = Slices()
+    for number in range(MAX_REQUESTS + 3):
+        slices.span(replace(named("prefill_waiting"), parent_span_id=f"{number:016x}"), 0.0)
+
+    assert slices.lost == 3
+
+
+def test_another_engines_spans_are_none_of_its_own() -> None:
+    """But those of its other stages are known, and not needed."""
+    slices = Slices()
+
+    assert slices.span(fixture("vllm-chat").spans[0], 0.0) is None
+    assert slices.span(named("tokenize"), 0.0) == ()
