@@ -19,6 +19,7 @@ from sidecar.config_values import (
     EngineUrl,
     Exact,
     ExactTexts,
+    Folder,
     GrpcAddress,
     HeaderName,
     LabelValue,
@@ -68,6 +69,10 @@ class EngineConfig(_Section):
     """Where the engine's own metrics stand, if not on the port of its API; Triton has them on 8002."""
     scrape_llama_cpp: bool = False
     """Read llama.cpp's metrics too; each reading resets two of its gauges for everybody else who reads them."""
+    sglang_metrics_dir: Folder = ""
+    """What SGLang got as --export-metrics-to-file-dir, mounted here for reading: the exact split of its OpenAI paths, without spans."""
+    poll_perf_metrics: bool = False
+    """Ask TensorRT-LLM for its /perf_metrics while a request waits for its own; asking empties them for everybody else who reads them."""
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT that nobody reports on by what prompts cost that waited for nobody; never leaves it unattributed."""
     connect_timeout_seconds: Seconds = 2.0
@@ -280,6 +285,8 @@ NEEDS_RESTART = (
     "engine.models",
     "engine.metrics_port",
     "engine.scrape_llama_cpp",
+    "engine.sglang_metrics_dir",
+    "engine.poll_perf_metrics",
     "engine.estimate",
     "proxy.listen_address",
     "proxy.max_headers",

@@ -168,6 +168,12 @@ def _sha256(text: str) -> str:
     return text.lower()
 
 
+def _folder(text: str) -> str:
+    if text and (not text.startswith("/") or len(text) > 4096 or not text.isprintable()):
+        raise ValueError("is no absolute path")
+    return text
+
+
 def several(value: object) -> object:
     """One scalar stands for a list of one; a YAML list becomes an immutable tuple."""
     if isinstance(value, list):
@@ -190,6 +196,7 @@ GrpcAddress = Annotated[str, AfterValidator(_grpc_address), Words('an address ho
 CollectorUrl = Annotated[
     str, AfterValidator(_collector_url), Words('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
 ]
+Folder = Annotated[str, AfterValidator(_folder), Words('the absolute path of a directory, or "" for none')]
 EngineUrl = Annotated[str, AfterValidator(_engine_url), Words("a URL http://host:port without a path", secret=True)]
 LaneName = Annotated[
     str, AfterValidator(_lane), Words('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"')

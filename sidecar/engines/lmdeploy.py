@@ -24,4 +24,15 @@ class LMDeploy(EngineKind):
             ran=Ran.FIXTURES,
             follows="`lmdeploy/serve/openai/endpoints/generate.py`, `chat_completions/serving.py`",
         ),
+        Channel(
+            source="the growth of its `/metrics` between two readings, where it is one request's alone",
+            version="0.10; read in 0.18.0",
+            flags="",
+            exact="queue, prefill, decode of a request that ended while no other of ours did",
+            missing="every other request; all of them for ten minutes after a sign of clients that bypass the sidecar",
+            ran=Ran.FIXTURES,
+            follows="`lmdeploy/metrics/loggers.py`, `lmdeploy/metrics/stats.py` of 0.18.0",
+        ),
     )
+    late_report_seconds = 3.0
+    """Its page is read half a second after the end at most, and once more would say nothing new."""

@@ -62,6 +62,7 @@ DROP_REASONS = (
     "unknown_stream",
     "not_a_duration",
     "report_unreadable",
+    "report_source_failed",
     *Lost,
     "report_not_assembled",
     "span_unknown",

@@ -1,0 +1,23 @@
+"""That a request has ended, as it is told to whoever fetches the engine's words (`outside.py`). Plain facts.
+
+They are fetched only when somebody waits for one, and LMDeploy's page speaks of one request alone only if no other ended.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from sidecar.timeline.marks import Marks
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One inference request that is over, in whatever way."""
+
+    keys: tuple[Hashable, ...]
+    """By which a word finds it (`ledger/joins.py`)."""
+    marks: Marks
+    streaming: bool
+    at: float
+    """Its last byte was accepted by its client, in monotonic seconds."""
+    waits: bool
+    """Its ledger is open until a word comes."""

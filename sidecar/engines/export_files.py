@@ -1,0 +1,215 @@
+"""Follows the files that SGLang exports, across their hourly change, and hands their new bytes on. The only engine file with a disk.
+
+A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's local time (0.5.6 and newer); only the two newest are
+followed, since a late line may still go into the last hour's. What stood there before the first look is history; a file
+that appears later is read from its start; one that is cut short or replaced begins anew. It never reads more than
+`MAX_LOOK_BYTES` in a look, keeps no bytes, and knows nothing of what they say (`sglang_export.py`).
+All of it runs in a thread of its own, which a disk that hangs may hold for ever without holding anything else.
+"""
+
+import asyncio
+import contextlib
+import os
+import queue
+import re
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sidecar.engines.sglang_export import STEP_BYTES
+
+
+T = TypeVar("T")
+_NAME = re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log")
+FOLLOWED = 2
+MAX_LOOK_BYTES = 16 * STEP_BYTES
+MTIME_SECONDS = 2.0
+"""The coarsest time stamp of a directory: within it, one that looks unchanged may have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """New bytes of one file."""
+
+    file: int
+    """A number for as long as it is the same file."""
+    data: bytes
+    begun: bool = False
+    """The file's first bytes here are in the middle of a line."""
+    broken_off: bool = False
+    """The file was cut or replaced before these bytes: an unfinished line before them will not be finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one look found."""
+
+    pieces: list[Piece]
+    more: bool
+    """There is more to read at once."""
+    followed: frozenset[int]
+    """The files that may still bring bytes."""
+    error: OSError | None = None
+    """The directory could not be read."""
+
+
+@dataclass(slots=True)
+class _File:
+    number: int
+    descriptor: int
+    offset: int
+    begun: bool
+    broken_off: bool = False
+
+
+class ExportDirectory:
+    """One directory. Not thread-safe: one thread at a time looks."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._files: dict[str, _File] = {}
+        self._numbers = 0
+        self._listed: tuple[int, ...] | None = None
+        """The directory as it was when it was listed; None: never, or it could not be."""
+
+    def look(self, now_unix: float) -> Looked:
+        """New bytes, at most `MAX_LOOK_BYTES`. Never raises OSError. `now_unix`: wall-clock seconds."""
+        pieces: list[Piece] = []
+        # Before it is listed, for what is no longer there then may have had a last line.
+        more, error = self._drain(pieces), None
+        if not more:
+            try:
+                self._list(now_unix)
+            except OSError as raised:
+                error = raised
+            more = self._drain(pieces)
+        return Looked(pieces, more, frozenset(file.number for file in self._files.values()), error)
+
+    def _drain(self, pieces: list[Piece]) -> bool:
+        """Whether there is more than may be read in one look."""
+        for name in sorted(self._files):
+            # A file that cannot be read now may be another time; the others can be.
+            with contextlib.suppress(OSError):
+                while name in self._files:
+                    if sum(len(piece.data) for piece in pieces) >= MAX_LOOK_BYTES:
+                        return True
+                    if not self._read(name, pieces):
+                        break
+        return False
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for name in list(self._files):
+            self._forget(name)
+
+    def _list(self, now_unix: float) -> None:
+        try:
+            status = self._path.stat()
+            seen = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            if seen == self._listed and now_unix - status.st_mtime > MTIME_SECONDS:
+                return
+            names = sorted(path.name for path in self._path.iterdir() if _NAME.fullmatch(path.name))[-FOLLOWED:]
+        except OSError:
+            self._listed = None
+            raise
+        at_end = self._listed is None
+        for name in [name for name in self._files if name not in names]:
+            self._forget(name)
+        for name in names:
+            if name not in self._files:
+                with contextlib.suppress(OSError):
+                    self._follow(name, at_end=at_end)
+        # What could not be opened is tried again as long as the directory's change is recent, and with its next one.
+        self._listed = seen
+
+    def _follow(self, name: str, *, at_end: bool) -> None:
+        # Without O_NONBLOCK a named pipe would hold the thread until somebody writes into it.
+        descriptor = os.open(self._path / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            return
+        offset = status.st_size if at_end else 0
+        begun = offset > 0 and os.pread(descriptor, 1, offset - 1) != b"\n"
+        self._numbers += 1
+        self._files[name] = _File(self._numbers, descriptor, offset, begun)
+
+    def _forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._files.pop(name).descriptor)
+
+    def _read(self, name: str, pieces: list[Piece]) -> bytes:
+        file = self._files[name]
+        if os.fstat(file.descriptor).st_size < file.offset:
+            file.offset, file.begun, file.broken_off = 0, False, True
+        data = os.pread(file.descriptor, STEP_BYTES, file.offset)
+        if not data and self._replaced(name, file):
+            self._forget(name)
+            self._follow(name, at_end=False)
+            if name not in self._files:
+                return b""
+            file = self._files[name]
+            data = os.pread(file.descriptor, STEP_BYTES, 0)
+        if data:
+            pieces.append(Piece(file.number, data, begun=file.begun, broken_off=file.broken_off))
+            file.offset += len(data)
+            file.begun = file.broken_off = False
+        return data
+
+    def _replaced(self, name: str, file: _File) -> bool:
+        try:
+            there = (self._path / name).stat()
+        except FileNotFoundError:
+            return False  # unlinked or renamed: whoever writes it may still do so
+        here = os.fstat(file.descriptor)
+        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+
+
+class OwnThread:
+    """A thread that ends with the process, whatever it hangs on. One call at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What the call returns; raises what it raises."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: T | None, error: BaseException | None) -> None:
+            if future.done():
+                return  # nobody waits any more
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]  # the result is there where no error is
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = call()
+            except Exception as raised:  # noqa: BLE001  it is raised where it is awaited
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(settle, result, error)
+
+        self._calls.put(work)
+        return await future
+
+    def stop(self) -> None:
+        """End after the call that runs now; nobody waits for it."""
+        if self._thread is not None:
+            self._calls.put(None)
+            self._thread = None
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()

@@ -1,0 +1,94 @@
+"""What those who fetch an engine's words have in common: whom to tell, how to ask over HTTP, how to say that it cannot be done.
+
+Connections are their own and never the relay's, one at a time and fresh each time; answers are bounded in size and time.
+Knows no engine and nothing of what an answer says. A failure is counted each time and logged once.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+import aiohttp
+import structlog
+
+from sidecar.engines.scrape import state_session
+from sidecar.engines.span import Word
+
+
+TIMEOUT_SECONDS = 2.0
+FAILED_SECONDS = 5.0
+"""After a source could not be read."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """What every source is given."""
+
+    word: Callable[[Word], None]
+    dropped: Callable[[str, int], None]
+    waiting: Callable[[], int]
+    """How many requests wait for a word."""
+    in_flight: Callable[[], int]
+    clock: Callable[[], float]
+
+
+class Trouble:
+    """Counts each time that a source could not be read, and logs when that begins and ends."""
+
+    def __init__(self, source: str, hint: str, dropped: Callable[[str, int], None]) -> None:
+        self._source, self._hint, self._dropped = source, hint, dropped
+        self._why: str | None = None
+
+    def failed(self, why: str) -> float:
+        """It could not be read, for a reason without secrets; returns when to try again."""
+        self._dropped("report_source_failed", 1)
+        if why != self._why:
+            log.warning("report_source_unreadable", source=self._source, why=why, hint=self._hint)
+        self._why = why
+        return FAILED_SECONDS
+
+    def over(self) -> None:
+        """It was read."""
+        if self._why is not None:
+            log.info("report_source_readable", source=self._source)
+        self._why = None
+
+
+class Asking:
+    """GETs on connections of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, path: str, step_bytes: int, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        """The body in steps. Raises Unanswered."""
+        if self._session is None:
+            self._session = state_session(TIMEOUT_SECONDS)
+        size = 0
+        try:
+            async with self._session.get(self._url + path, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise Unanswered(f"status {response.status}")
+                if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+                    raise Unanswered("compressed, although nobody asked for that")
+                while data := await response.content.read(step_bytes):
+                    size += len(data)
+                    if size > most_bytes:
+                        raise Unanswered(f"more than {most_bytes} bytes")
+                    yield data
+        except TimeoutError:
+            raise Unanswered(f"no whole answer in {TIMEOUT_SECONDS} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unanswered(type(error).__name__) from None
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class Unanswered(Exception):  # noqa: N818  it happens, it is no error of ours
+    """The engine gave no answer that could be read; the text says why, without anything of its body."""

@@ -1,0 +1,206 @@
+"""One request's times out of LMDeploy's sums over all of them, where they speak of one request alone. Pure.
+
+LMDeploy reports on no request by itself (read in 0.18.0, `lmdeploy/metrics/loggers.py`, `stats.py`), but its page has sums
+and counts of each finished request's queue, prefill, decode and whole time. Where each of these counts grew by exactly one
+between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
+bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
+the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
+somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed.
+It refuses sums that fall, or that move by less than nothing: LMDeploy observes negative times where an instant is missing.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sidecar.engines.ending import Ending
+from sidecar.engines.span import Word
+from sidecar.ledger.report import EngineReport
+
+
+PATH = "/metrics"
+STEP_BYTES = 16_384
+MAX_LINE_BYTES = 16_384
+UNSAFE_SECONDS = 600.0
+"""For so long after a sign of other clients no growth is taken for one of ours."""
+SETTLE_SECONDS = 0.2
+"""Its metrics are written by a task of their own, a few milliseconds after the last chunk: so long after an end the page has it."""
+TOLERANCE_SECONDS = 0.02
+"""Between the engine's whole time and what was seen here: its finish is stamped when the last token has been handed on."""
+MAX_ENDED = 1024
+"""Ends that are remembered between two readings: more than one decide nothing, but their number shows whether somebody bypasses us."""
+
+QUEUE, PREFILL, DECODE, WHOLE, PROMPT = (
+    b"lmdeploy:request_queue_time_seconds",
+    b"lmdeploy:request_prefill_time_seconds",
+    b"lmdeploy:request_decode_time_seconds",
+    b"lmdeploy:e2e_request_latency_seconds",
+    b"lmdeploy:request_prompt_tokens",
+)
+HISTOGRAMS = (QUEUE, PREFILL, DECODE, WHOLE, PROMPT)
+
+_LINE = re.compile(
+    rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
+    % b"|".join(HISTOGRAMS),
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Of one rank: histogram to (sum, count)."""
+
+    of: Mapping[bytes, tuple[float, float]]
+
+
+class SumsScan:
+    """Reads one page in steps. Lines that are no lines of the format say nothing; a page that breaks off says nothing at all."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._found: dict[bytes, dict[tuple[bytes, bytes], float]] = {}
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes, at most `STEP_BYTES` of them, cut anywhere."""
+        lines, newline, rest = (self._rest + data).rpartition(b"\n")
+        # A line that never ends is not built up: its beginning is as good as none, since only whole lines are read.
+        self._rest = rest[:MAX_LINE_BYTES]
+        if newline:
+            for name, what, labels, value in _LINE.findall(lines):
+                try:
+                    self._found.setdefault(labels, {})[name, what] = float(value)
+                except ValueError:
+                    continue
+
+    def finish(self) -> dict[bytes, Sums] | None:
+        """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
+        if self._rest:
+            return None
+        ranks = {
+            labels: Sums({name: (found[name, b"sum"], found[name, b"count"]) for name in HISTOGRAMS})
+            for labels, found in self._found.items()
+            if all((name, what) in found for name in HISTOGRAMS for what in (b"sum", b"count"))
+        }
+        return ranks or None
+
+
+@dataclass(frozen=True, slots=True)
+class PageReading:
+    """One reading of the page."""
+
+    ranks: Mapping[bytes, Sums]
+    asked_at: float
+    """Our clock, before the question and after the answer: the page was made somewhere in between."""
+    answered_at: float
+    in_flight: int
+    """Of ours, when the answer had come."""
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What two readings say together."""
+
+    word: Word | None = None
+    refused: bool = False
+    """Somebody waited, and what the page said could not be told to be its own."""
+    bypassed: bool = False
+    """More requests finished in the engine than ours."""
+
+
+@dataclass(slots=True)
+class LoneRequests:
+    """Compares each reading with the one before."""
+
+    _before: PageReading | None = None
+    _ended: list[Ending] = field(default_factory=list)
+    _unsafe_until: float = float("-inf")
+
+    @property
+    def ended(self) -> Sequence[Ending]:
+        """Since the reading before, at most `MAX_ENDED`."""
+        return self._ended
+
+    @property
+    def has_reading(self) -> bool:
+        """There is something to compare the next one with."""
+        return self._before is not None
+
+    def end(self, ending: Ending) -> None:
+        """One of ours ended."""
+        if len(self._ended) < MAX_ENDED:
+            self._ended.append(ending)
+
+    def unknown(self) -> None:
+        """The page could not be read: nothing can be compared with what was before."""
+        self._before = None
+        self._ended = []
+
+    def read(self, reading: PageReading) -> Judgement:
+        """The next reading."""
+        before, ended = self._before, self._ended
+        # Who ended while the page was made may stand on it or not: these two readings decide nothing, and the next begins with it.
+        late = [ending for ending in ended if ending.at > reading.asked_at - SETTLE_SECONDS]
+        self._before, self._ended = reading, late
+        if before is None:
+            return Judgement()
+        judgement = Judgement()
+        grown = _grown(before.ranks, reading.ranks)
+        waiting = [ending for ending in ended if ending.waits]
+        if grown is None:
+            judgement.refused = bool(waiting)
+            return judgement
+        counted = sum(count for _, count in grown)
+        if counted > len(ended) + reading.in_flight and len(ended) < MAX_ENDED:
+            judgement.bypassed = True
+            self._unsafe_until = reading.answered_at + UNSAFE_SECONDS
+        if late or len(ended) != 1 or not waiting or counted != 1:
+            judgement.refused = bool(waiting) and not late and counted > 0
+            return judgement
+        (ending,), ((sums, _),) = ended, [each for each in grown if each[1]]
+        alone = before.in_flight <= 1 and reading.in_flight == 0
+        begun_after = ending.marks.accepted_at >= before.answered_at
+        safe = ending.at > before.answered_at > self._unsafe_until and (alone or begun_after)
+        if safe and sums is not None and _fits(ending, sums):
+            judgement.word = Word(ending.keys, EngineReport(sums[QUEUE], sums[PREFILL], sums[DECODE]))
+        else:
+            judgement.refused = True
+        return judgement
+
+
+def _grown(
+    before: Mapping[bytes, Sums], now: Mapping[bytes, Sums]
+) -> list[tuple[Mapping[bytes, float] | None, float]] | None:
+    """Of each rank what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
+    if before.keys() != now.keys():
+        return None
+    grown: list[tuple[Mapping[bytes, float] | None, float]] = []
+    for labels, ranks in now.items():
+        each = {
+            name: (ranks.of[name][0] - total, ranks.of[name][1] - count)
+            for name, (total, count) in before[labels].of.items()
+        }
+        counts = {count for _, count in each.values()}
+        if min(counts) < 0:
+            return None
+        # One page is not made in one instant: a request may stand in one histogram and not yet in the next.
+        one = counts == {1.0} and all(total >= 0 for total, _ in each.values())
+        grown.append(({name: total for name, (total, _) in each.items()} if one else None, max(counts)))
+    return grown
+
+
+def _fits(ending: Ending, sums: Mapping[bytes, float]) -> bool:
+    """What the engine says fits what was seen here of this request."""
+    marks = ending.marks
+    if marks.received_at is None or marks.ended_at is None:
+        return False
+    whole, usage = sums[WHOLE], marks.usage
+    if usage is not None and usage.prompt_tokens is not None and round(sums[PROMPT]) != usage.prompt_tokens:
+        return False
+    if whole > marks.ended_at - marks.received_at + TOLERANCE_SECONDS:
+        return False
+    least = 0.0
+    if marks.first_token_at is not None and marks.last_token_at is not None:
+        least = marks.last_token_at - marks.first_token_at - marks.paused_seconds
+    return (
+        whole >= least - TOLERANCE_SECONDS and sums[QUEUE] + sums[PREFILL] + sums[DECODE] <= whole + TOLERANCE_SECONDS
+    )
