@@ -24,6 +24,8 @@ from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
 from sidecar.engine_side import EngineSide
+from sidecar.engines.hearing import Ears
+from sidecar.engines.outside import Outside, sources_of
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.log import Logs
@@ -106,6 +108,24 @@ class App:
             estimates=Estimates(self.metrics) if config.engine.estimate == "auto" else None,
             mints=config.spans.receive,
         )
+        if self.watchers.estimates is not None:
+            self.engine_side.state.on_restart = self.watchers.estimates.forget
+        self.outside = Outside(
+            sources_of(
+                config.engine,
+                self.engine,
+                Ears(
+                    word=self.watchers.word,
+                    dropped=self.recorder.dropped,
+                    waiting=lambda: len(self.watchers.joins),
+                    in_flight=lambda: len(self.inside),
+                    clock=clock,
+                ),
+            ),
+            self.engine,
+        )
+        self.watchers.listens = self.outside.listens
+        self.watchers.on_ended = self.outside.ended
         address = config.engine.address
         self.traffic = Traffic(
             limits_of(config),
@@ -171,6 +191,7 @@ class App:
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
+            loop.create_task(self.outside.run()),
         ]
         await self._stop.wait()
         await self._shut_down()
@@ -300,6 +321,7 @@ class App:
     def _engine_known(self) -> None:
         engine = self.engine
         self.watchers.engine_known()
+        self.watchers.listens = self.outside.listens
         if self.watchers.estimates is not None and engine.models:
             self.watchers.estimates.serves(engine.models)
 

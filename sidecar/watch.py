@@ -214,7 +214,14 @@ class RequestWatch:
                 self._shared.estimates.spoke(self, at)
             if not began:
                 self._shared.in_flight.streaming(self)
+                self._expect_word()
         self.done = self.done or any(reading.done for reading in readings)
+
+    def _expect_word(self) -> None:
+        """A client that reads slowly may end long after the engine has written its word: until then it is kept."""
+        reader = self._reader
+        if self._shared.listens and reader is not None and reader.response_id is not None:
+            self._shared.joins.expect(response_key(reader.response_id))
 
     def paused(self, at: float) -> None:
         self._timeline.paused(at)
@@ -263,10 +270,10 @@ class RequestWatch:
             estimated_prefill_seconds=self._estimated_prefill_seconds(outcome, failure),
             notes=self._notes(failure, status),
         )
-        wire = Wire(account.marks, account.streaming, self._response_fields)
-        report = shared.engine.speaks.in_band(timeline.extras, wire)
         # A choice may finish without a token, and a whole answer has only finishes.
         choices = max(account.marks.choices, len(timeline.finished))
+        wire = Wire(account.marks, account.streaming, self._response_fields, choices)
+        report = shared.engine.speaks.in_band(timeline.extras, wire)
         shared.ended(account, report, self._keys(), self._trace_id(), at=at, choices=choices)
 
     def _keys(self) -> tuple[Hashable, ...]:

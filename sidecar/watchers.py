@@ -10,6 +10,7 @@ from dataclasses import replace
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
+from sidecar.engines.ending import Ending
 from sidecar.engines.engine import Engine
 from sidecar.engines.span import Span, Word, span_key
 from sidecar.ledger.account import Account, Reason
@@ -73,6 +74,8 @@ class Watchers:
         """None where the config wants none."""
         self.listens = False
         """The engine's words come by another way than spans: a file that is read, a poll."""
+        self.on_ended: Callable[[Ending], None] = lambda _ending: None
+        """Told each request that is over, whatever its outcome."""
         self.joins: Joins[tuple[Account, EngineReport | None]] = Joins(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )
@@ -169,16 +172,19 @@ class Watchers:
         self.recorder.ended(account, self.unix())
         self.joins.ended(keys)
         words = self.engine.speaks.words_on(choices)
+        waits = False
         if account.outcome is not Outcome.OK:
             self.log(account)
         elif (report is None or report.merged) and words > 0 and self._worth_waiting():
             self.joins.open(keys, (account, report), at, trace_id, words=words)
+            waits = True
         else:
             self._settle(account, report, Reason.IN_BAND)
+        self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
 
     def _worth_waiting(self) -> bool:
         """The engine's words come, or have not failed to come for long; else one request alone waits for them."""
-        if not (self.mints or self.listens) and self.engine.speaks.reads_spans:
+        if not (self.listens or (self.mints and self.engine.speaks.reads_spans)):
             return False
         return self.joins.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.joins) == 0)
 

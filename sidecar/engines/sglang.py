@@ -71,7 +71,7 @@ class SGLang(EngineKind):
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """The times in `meta_info`."""
         meta = extras.get("meta_info")
-        if not isinstance(meta, Mapping) or wire.marks.choices > 1:
+        if not isinstance(meta, Mapping) or wire.choices > 1:
             return None
         return report_of(meta)
 
