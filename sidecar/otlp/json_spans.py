@@ -30,14 +30,14 @@ _HEX = re.compile(r"[0-9a-fA-F]*\Z")
 _INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
 
 
-class _Value(msgspec.Struct, rename="camel"):
+class _Value(msgspec.Struct, rename="camel", gc=False):
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: int | str | None = None
     double_value: float | str | None = None
 
 
-class _Attribute(msgspec.Struct):
+class _Attribute(msgspec.Struct, gc=False):
     key: str = ""
     value: _Value | None = None
 

@@ -29,7 +29,7 @@ MAX_ATTRIBUTES = 128
 MAX_SPAN_BYTES = 1 << 20
 MAX_AROUND_BYTES = 64 << 10
 """A resource or a scope."""
-MAX_JSON_SPAN_BYTES = 64 << 10
+MAX_JSON_SPAN_BYTES = 32 << 10
 """A span of JSON is decoded in one go, which takes up to a millisecond for this many bytes."""
 MAX_JSON_DEPTH = 256
 MAX_NAME_BYTES = 1024

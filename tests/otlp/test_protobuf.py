@@ -132,11 +132,16 @@ def test_more_attributes_than_anybody_sends_cost_their_span_and_no_work(count: i
 
 
 def test_what_is_too_long_to_be_a_report_is_left_out_and_not_cut() -> None:
-    attributes: dict[str, Plain] = {"long": "x" * (MAX_VALUE_BYTES + 1), "k" * 300: 1, "fits": "x" * MAX_VALUE_BYTES}
+    attributes: dict[str, Plain] = {
+        "long": "x" * (MAX_VALUE_BYTES + 1),
+        "k" * 300: 1.5,
+        "k" * 200: 2.5,
+        "fits": "x" * MAX_VALUE_BYTES,
+    }
 
     ((span,), tally) = read(request_of({}, attributes=attributes).SerializeToString())
 
-    assert list(span.attributes) == ["fits"]
+    assert list(span.attributes) == ["k" * 200, "fits"]
     assert tally.rejected == 0
 
 
