@@ -44,7 +44,9 @@ class Tally:
         self.counts[Count.REQUESTS] += max(1, account.marks.choices)
         for share in account.ledger.shares:
             if share.source is Source.ENGINE and share.phase in PHASES:
-                self.counts[PHASES[share.phase]] += share.seconds
+                # Output held back on its way was decode to the engine; the ledger has it in stream.
+                held = account.ledger.held_seconds if share.phase is Phase.DECODE else 0.0
+                self.counts[PHASES[share.phase]] += share.seconds + held
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The landing page: plain words, nothing unescaped, nothing loaded, no number where none is known."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from sidecar.admin.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
@@ -143,3 +144,12 @@ def test_the_page_can_hold_still() -> None:
     page = Reader(landing(FACTS, anatomy(), {}, YES, YES, refresh=False))
 
     assert ("http-equiv", "refresh") not in page.attributes
+
+
+def test_a_person_is_told_by_which_way_the_engine_speaks_and_which_flag_would_make_it_say_more() -> None:
+    """In words of ours, escaped like all others."""
+    facts = replace(FACTS, source="not split 100%", hints=("none of <20> usages: --enable-prompt-tokens-details",))
+    page = Reader(landing(facts, anatomy(), {}, YES, YES))
+
+    assert "time before the first token is split: not split 100%" in page.text
+    assert "To know more: none of <20> usages: --enable-prompt-tokens-details." in page.text

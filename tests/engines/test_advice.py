@@ -1,0 +1,136 @@
+"""What an operator is told to change: the exact flag, on the evidence of what answers carry, and nothing once it is set."""
+
+import pytest
+
+from sidecar.engines.advice import ENOUGH, WINDOW, Advisor
+from sidecar.engines.engine import Engine
+from sidecar.engines.identity import Identity
+from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+SPLIT = (Share(Phase.QUEUE, 0.5, Source.ENGINE), Share(Phase.PREFILL, 0.5, Source.ENGINE))
+UNSPLIT = (Share(Phase.UNATTRIBUTED, 1.0, Source.WIRE),)
+ESTIMATED = (Share(Phase.QUEUE, 0.5, Source.ESTIMATED), Share(Phase.PREFILL, 0.5, Source.ESTIMATED))
+
+
+def request(
+    shares: tuple[Share, ...] = SPLIT, reason: Reason = Reason.IN_BAND, *, usage: Usage | None = None
+) -> Account:
+    return Account(
+        lane="chat",
+        model="m",
+        prompt_bucket="0-512",
+        streaming=True,
+        outcome=Outcome.OK,
+        marks=Marks(0.0, usage=usage),
+        ledger=Ledger(shares, 1.0, 1.0, 0.0, reason),
+    )
+
+
+UNTOLD = request(UNSPLIT, Reason.NO_REPORT)
+
+
+def advisor(
+    kind: str = "vllm", version: str | None = "0.33.0", accounts: tuple[tuple[Account, int], ...] = ()
+) -> Advisor:
+    engine = Engine(kind)
+    engine.says(Identity(version))
+    advisor = Advisor(engine)
+    for account, times in accounts:
+        for _ in range(times):
+            advisor.closed(account)
+    return advisor
+
+
+def test_a_vllm_that_states_no_times_is_to_be_started_with_the_flag_for_them() -> None:
+    (hint,) = advisor(accounts=((UNTOLD, ENOUGH),)).hints(page_missing=False)
+
+    assert hint.startswith(
+        "20 of the last 20 answers came without the engine's own times: --enable-per-request-metrics "
+    )
+    assert "--otlp-traces-endpoint" in hint
+
+
+def test_an_estimate_does_not_hide_that_the_engine_says_nothing() -> None:
+    found = advisor(accounts=((request(ESTIMATED, Reason.ESTIMATED), ENOUGH),))
+
+    assert "--enable-per-request-metrics" in found.hints(page_missing=False)[0]
+    assert found.source() == "by estimate 100%"
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"), [("0.24.1", False), ("0.25.0", True), ("1.0", True), ("main", True), (None, True)]
+)
+def test_a_flag_that_this_version_does_not_have_is_not_advised(version: str | None, flag: bool) -> None:
+    (hint,) = advisor(version=version, accounts=((UNTOLD, ENOUGH),)).hints(page_missing=False)
+
+    assert ("--enable-per-request-metrics" in hint, "--otlp-traces-endpoint" in hint) == (flag, True)
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        ((UNTOLD, ENOUGH - 1),),
+        ((UNTOLD, 40), (request(), 60)),
+        ((request(UNSPLIT, Reason.REPORT_EXCEEDS_WIRE), 50),),
+        ((request(UNSPLIT, Reason.NO_TOKEN), 50),),
+        ((request(UNSPLIT, Reason.SHUTDOWN), 50),),
+        ((UNTOLD, WINDOW), (request(), WINDOW)),
+    ],
+    ids=["too few", "the smaller part", "disbelieved", "no token", "shutdown", "the flag is set by now"],
+)
+def test_where_no_flag_would_help_or_nobody_knows_none_is_named(accounts: tuple[tuple[Account, int], ...]) -> None:
+    assert advisor(accounts=accounts).hints(page_missing=False) == ()
+
+
+def test_usage_without_cached_tokens_names_the_flag_that_adds_them() -> None:
+    """One usage that states them, were it 0, shows that the flag is set."""
+    plain, detailed = (request(usage=Usage(prompt_tokens=9, cached_tokens=cached)) for cached in (None, 0))
+
+    (hint,) = advisor(accounts=((plain, ENOUGH),)).hints(page_missing=False)
+    assert hint == (
+        "none of the last 20 usages states cached prompt tokens: --enable-prompt-tokens-details makes vLLM state cached prompt tokens"
+    )
+    assert advisor(accounts=((plain, ENOUGH), (detailed, 1))).hints(page_missing=False) == ()
+    assert advisor("llama_cpp", accounts=((plain, ENOUGH),)).hints(page_missing=False) == ()
+
+
+def test_a_page_of_metrics_that_is_not_there_names_the_flag_that_puts_it_there() -> None:
+    assert advisor("sglang").hints(page_missing=True) == (
+        "--enable-metrics makes SGLang expose its queue and its cache",
+    )
+    assert advisor("tgi").hints(page_missing=True) == ()
+
+
+@pytest.mark.parametrize("kind", ["auto", "none"])
+def test_of_an_engine_that_nobody_knows_nothing_is_advised(kind: str) -> None:
+    found = advisor(kind, None, ((UNTOLD, WINDOW),))
+
+    assert found.hints(page_missing=True) == ()
+    assert found.source() == "not split 100%"
+
+
+def test_the_way_in_which_it_speaks_is_said_before_and_after_the_first_request() -> None:
+    """Expected, then seen."""
+    found = advisor()
+    assert found.source().startswith("to be expected from usage chunk `metrics`")
+
+    for account in (request(), request(), request(), request(SPLIT, Reason.LATE_REPORT)):
+        found.closed(account)
+    assert found.source() == "in the answer itself 75%, in reports that come after it (spans, files, polls) 25%"
+
+
+def test_what_was_seen_of_another_engine_says_nothing_about_this_one() -> None:
+    engine = Engine("auto")
+    engine.is_kind("vllm")
+    found = Advisor(engine)
+    for _ in range(ENOUGH):
+        found.closed(UNTOLD)
+
+    engine.is_kind("sglang")
+
+    assert found.hints(page_missing=False) == ()
+    assert found.source().endswith("no request has ended yet")

@@ -1,0 +1,243 @@
+"""Who goes past the sidecar, and whether our sums follow the engine's: told when there is enough of it, and not before."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.demo.engine import SimulatedEngine
+from sidecar.demo.physics import Costs, Limits
+from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, Preset
+from sidecar.engines.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
+from sidecar.engines.engine import Engine
+from sidecar.engines.scrape import StateProber, state_session
+from sidecar.engines.state import Growth
+from sidecar.engines.state_names import Count
+from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from tests.support.client import Connection, post
+from tests.support.road import Road, road_to
+
+
+class Comparison:
+    """Both sides, told step by step."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.agreement = Agreement(self.tally)
+        self.at = 100.0
+        self.ratios = Ratios()
+        self.read()
+
+    def read(
+        self,
+        requests: float = 0.0,
+        queue: float = 0.0,
+        *,
+        in_flight: int = 0,
+        restarted: bool = False,
+        later: float = 5.0,
+    ) -> Ratios:
+        """The engine's growth since the last reading."""
+        self.at += later
+        growth = Growth({Count.REQUESTS: requests, Count.QUEUE_SECONDS: queue}, restarted)
+        self.ratios = self.agreement.read(growth, self.at, in_flight)
+        return self.ratios
+
+    def ours(self, requests: float, queue: float = 0.0) -> None:
+        self.tally.counts[Count.REQUESTS] += requests
+        self.tally.counts[Count.QUEUE_SECONDS] += queue
+
+
+def test_half_of_the_traffic_past_the_sidecar_is_half_of_it_seen() -> None:
+    story = Comparison()
+    story.ours(150, queue=30.0)
+
+    assert story.read(300, queue=40.0) == Ratios(0.5, {Phase.QUEUE: 0.75})
+
+
+def test_of_little_traffic_nothing_is_said() -> None:
+    """And nothing is forgotten: it adds up over the window."""
+    story = Comparison()
+    seen = []
+    for _ in range(4):
+        story.ours(MIN_REQUESTS / 4)
+        seen.append(story.read(MIN_REQUESTS / 4).traffic_seen)
+
+    assert seen == [None, None, None, 1.0]
+
+
+def test_many_in_flight_ask_for_many_requests() -> None:
+    """Each of them may have ended on one side of the window's edge and not on the other."""
+    story = Comparison()
+    story.ours(100)
+    few = story.read(100, in_flight=100).traffic_seen
+    story.ours(300)
+
+    assert [few, story.read(300, in_flight=100).traffic_seen] == [None, 1.0]
+
+
+def test_what_is_older_than_the_window_is_forgotten() -> None:
+    """A bypass that has ended ten minutes ago has ended."""
+    story = Comparison()
+    story.read(1000)
+    for _ in range(int(WINDOW_SECONDS / 60) + 2):
+        story.ours(100)
+        story.read(100, later=60.0)
+
+    assert story.ratios.traffic_seen == 1.0
+
+
+def test_a_restart_begins_the_comparison_anew() -> None:
+    """What the old process counted after its last reading is known to nobody."""
+    story = Comparison()
+    story.ours(1000)
+    story.read(500)
+
+    assert story.read(30, restarted=True) == Ratios()
+
+
+def test_a_page_that_leaves_a_count_out_for_a_while_begins_it_anew() -> None:
+    story = Comparison()
+    story.ours(500)
+    story.read(500)
+    story.agreement.read(Growth({Count.QUEUE_SECONDS: 0.0}), story.at + 5, 0)
+    story.ours(500)
+
+    assert story.read(0).traffic_seen is None
+
+
+def test_an_engine_that_reports_on_no_request_disagrees_with_nobody() -> None:
+    """Its own sums grow; that we know nothing of them is said elsewhere."""
+    story = Comparison()
+    story.ours(200)
+
+    assert story.read(200, queue=100.0) == Ratios(1.0, {})
+
+
+def test_an_engine_without_a_count_of_requests_is_compared_by_its_seconds() -> None:
+    tally = Tally()
+    agreement = Agreement(tally)
+    agreement.read(Growth({Count.QUEUE_SECONDS: 0.0}), 0.0, 0)
+    tally.counts[Count.REQUESTS] += 200
+    tally.counts[Count.QUEUE_SECONDS] += 9.0
+
+    assert agreement.read(Growth({Count.QUEUE_SECONDS: 10.0}), 5.0, 0) == Ratios(None, {Phase.QUEUE: 0.9})
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.booleans(), st.floats(1, 400)), max_size=30))
+def test_a_ratio_is_never_negative_and_needs_its_hundred(steps: list[tuple[int, int, bool, float]]) -> None:
+    story = Comparison()
+    for ours, theirs, restarted, later in steps:
+        story.ours(ours)
+        ratio = story.read(theirs, restarted=restarted, later=later).traffic_seen
+        assert ratio is None or ratio >= 0
+
+
+# --- our side ------------------------------------------------------------------------------------------------------------
+
+ACCOUNT = Account(
+    lane="chat",
+    model="m",
+    prompt_bucket="0-512",
+    streaming=True,
+    outcome=Outcome.OK,
+    marks=Marks(0.0, choices=1),
+    ledger=Ledger(
+        (
+            Share(Phase.QUEUE, 0.5, Source.ENGINE),
+            Share(Phase.PREFILL, 0.25, Source.DERIVED),
+            Share(Phase.STREAM, 1.0, Source.WIRE),
+        ),
+        1.75,
+        0.75,
+        0.0,
+        Reason.IN_BAND,
+    ),
+)
+
+
+def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None:
+    """A derived prefill is not its word, and a cancelled request it does not count either; each choice is a request to it."""
+    tally = Tally()
+    for account in (
+        ACCOUNT,
+        replace(ACCOUNT, marks=Marks(0.0, choices=3)),
+        replace(ACCOUNT, outcome=Outcome.CLIENT_CANCELLED, ledger=None),
+    ):
+        tally.closed(account)
+
+    assert tally.counts == {
+        Count.REQUESTS: 4.0,
+        Count.QUEUE_SECONDS: 1.0,
+        Count.PREFILL_SECONDS: 0.0,
+        Count.DECODE_SECONDS: 0.0,
+    }
+
+
+# --- a simulated engine, half of whose clients know its other door -----------------------------------------------------------
+
+PRESET = Preset(
+    name="bypass",
+    model="bypass",
+    quantization="none",
+    gpu_type="none",
+    limits=Limits(
+        max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=8192, kv_blocks=4096, prefix_caching=False
+    ),
+    costs=Costs(step_seconds=0.002, per_prompt_token_seconds=1e-5),
+    reference_load=CHAT_WITH_DOCUMENTS,
+)
+
+
+async def ask(port: int, requests: int) -> None:
+    connection = await Connection.open(port)
+    body = {"model": PRESET.model, "prompt": "abc " * 50, "max_tokens": 4, "stream": True}
+    for _ in range(requests):
+        assert (await connection.request(post("/v1/completions", body))).complete
+    connection.close()
+
+
+@pytest.mark.parametrize(("past", "seen"), [(0, 1.0), (8, 0.5)], ids=["nobody", "half"])
+def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int, seen: float) -> None:
+    """Sixteen clients or eight through the sidecar, and those who go past it: all alike, so their share is their sums' share."""
+
+    async def story() -> tuple[float | None, dict[str, float | None]]:
+        async with (
+            SimulatedEngine(PRESET) as engine,
+            road_to(engine.url, [PRESET.model]) as road,
+            state_session() as session,
+        ):
+            metrics, tally, engine_side = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Tally(), Engine("vllm")
+            engine_side.up = True
+            recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (0.0, road.traffic.in_flight))
+            prober = StateProber(engine.url, engine_side, recorder)
+            direct = int(engine.url.rpartition(":")[2])
+            await ask(direct, 1)  # before it, no count of requests stands on the page
+            await prober.look(session)
+            through = [ask(road.port, 10) for _ in range(16 - past)]
+            await asyncio.gather(*through, *(ask(direct, 10) for _ in range(past)))
+            await settled(road, 10 * (16 - past))
+            for account in road.accounts:
+                tally.closed(account)
+            await prober.look(session)
+            phases = {
+                phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase).value
+                for phase in ("queue", "decode")
+            }
+            return metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child().value, phases
+
+    traffic, phases = asyncio.run(story())
+    assert traffic == pytest.approx(seen)
+    assert phases == {"queue": pytest.approx(seen, abs=0.15), "decode": pytest.approx(seen, abs=0.15)}
+
+
+async def settled(road: Road, requests: int) -> None:
+    while len(road.accounts) < requests:  # noqa: ASYNC110  a client has its last byte before its request is settled
+        await asyncio.sleep(0.01)

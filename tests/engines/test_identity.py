@@ -1,0 +1,111 @@
+"""What an engine says about itself, and what is not taken for a word about itself."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.engines.detect import MODELS, Answer
+from sidecar.engines.identity import QUESTIONS, Identity, identity_of
+from sidecar.engines.kinds import KINDS
+
+
+LISTED = b'{"object":"list","data":[{"id":"m"}]}'
+TRTLLM = (
+    b'# TYPE trtllm_model_config_info gauge\ntrtllm_model_config_info{engine_type="undefined",model="/models/m",model_name="m",'
+    b'served_model_name="m",dtype="bfloat16",quantization="FP8",max_model_len="4096",gpu_type="NVIDIA H100 80GB HBM3"} 1.0\n'
+)
+
+ENGINES = [
+    ("vllm", {"/version": b'{"version":"0.33.0"}'}, Identity("0.33.0", ("m",))),
+    (
+        "vllm",
+        {
+            "/version": b'{"version":"0.33.0"}',
+            "/server_info?config_format=json": b'{"vllm_config":{"model_config":{"quantization":"fp8","dtype":"torch.bfloat16"}}}',
+        },
+        Identity("0.33.0", ("m",), "fp8"),
+    ),
+    (
+        "sglang",
+        {"/server_info": b'{"version":"0.5.23","quantization":"awq","dtype":"auto","internal_states":[{}]}'},
+        Identity("0.5.23", ("m",), "awq"),
+    ),
+    ("sglang", {"/server_info": b'{"version":"0.5.23","quantization":null}'}, Identity("0.5.23", ("m",))),
+    (
+        "tensorrt_llm",
+        {"/version": b'{"version":"1.4.0rc1"}', "/prometheus/metrics": TRTLLM},
+        Identity("1.4.0rc1", ("m",), "FP8", "NVIDIA H100 80GB HBM3"),
+    ),
+    (
+        "llama_cpp",
+        {"/props": b'{"build_info":"b11434-0fa1d9d","model_ftype":"Q4_K - Medium","total_slots":4}'},
+        Identity("b11434-0fa1d9d", ("m",), "Q4_K - Medium"),
+    ),
+    (
+        "ollama",
+        {
+            "/api/version": b'{"version":"0.13.5"}',
+            "/api/tags": b'{"models":[{"name":"a","details":{"quantization_level":"Q4_K_M"}},{"name":"b","details":{"quantization_level":"Q4_K_M"}}]}',
+        },
+        Identity("0.13.5", ("m",), "Q4_K_M"),
+    ),
+    ("tgi", {"/info": b'{"model_id":"m","version":"3.3.6-dev0"}'}, Identity("3.3.6-dev0", ("m",))),
+    ("triton", {"/v2": b'{"name":"triton","version":"2.73.0"}'}, Identity("2.73.0", ("m",))),
+    (
+        "lmdeploy",
+        {"/metrics": b'lmdeploy:backend_config_info{model_format="awq",tp="1"} 1.0\n'},
+        Identity(None, ("m",), "awq"),
+    ),
+    ("lmdeploy", {"/metrics": b'lmdeploy:backend_config_info{model_format="hf",tp="1"} 1.0\n'}, Identity(None, ("m",))),
+    ("dynamo", {}, Identity(None, ("m",))),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pages", "identity"), ENGINES, ids=[f"{kind}-{n}" for n, (kind, _, _) in enumerate(ENGINES)]
+)
+def test_each_engine_says_what_it_says_and_no_more(kind: str, pages: dict[str, bytes], identity: Identity) -> None:
+    """Only from pages that it is asked for."""
+    answers = {path: Answer(200, pages[path]) if path in pages else Answer(404) for path in QUESTIONS[kind]}
+
+    assert set(pages) <= set(QUESTIONS[kind])
+    assert identity_of(kind, {MODELS: Answer(200, LISTED), **answers}) == identity
+
+
+def test_of_models_in_several_formats_no_one_word_is_true() -> None:
+    tags = b'{"models":[{"details":{"quantization_level":"Q4_K_M"}},{"details":{"quantization_level":"F16"}}]}'
+
+    assert identity_of("ollama", {"/api/tags": Answer(200, tags)}).quantization is None
+
+
+def test_two_infos_that_contradict_each_other_say_nothing() -> None:
+    answers = {"/prometheus/metrics": Answer(200, TRTLLM + TRTLLM.replace(b'"FP8"', b'"NVFP4"'))}
+
+    assert identity_of("tensorrt_llm", answers) == Identity()
+
+
+@pytest.mark.parametrize(
+    "word", ["", "none", "None", "auto", "unknown", "a" * 65, 'x"y', "x\ny", "\ud800", "é", " fp8", "<b>"]
+)
+def test_a_word_that_could_be_no_label_is_not_said(word: str) -> None:
+    page = json.dumps({"version": word + "\n", "quantization": word}).encode()
+
+    assert identity_of("sglang", {"/server_info": Answer(200, page)}) == Identity()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    body=st.one_of(
+        st.binary(max_size=50), st.sampled_from([b"[" * 90_000, b'{"models":[{"details":7}]}', b'{"version":1}'])
+    )
+)
+def test_nonsense_on_every_path_says_nothing(kind: str, body: bytes) -> None:
+    answers = {path: Answer(200, body) for path in (MODELS, *QUESTIONS[kind])}
+
+    assert identity_of(kind, answers) == Identity()
+
+
+def test_no_engine_is_without_its_questions() -> None:
+    assert set(QUESTIONS) == set(KINDS)

@@ -1,0 +1,139 @@
+"""What the process makes of its engine: labels, words for a person, and advice that is logged once."""
+
+import asyncio
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+import structlog
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sidecar.config import EngineConfig
+from sidecar.engine_side import EngineSide
+from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.lifecycle import Readiness
+from sidecar.metrics.exposition import slices
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+
+
+UNTOLD = Account(
+    lane="chat",
+    model="m",
+    prompt_bucket="0-512",
+    streaming=True,
+    outcome=Outcome.OK,
+    marks=Marks(0.0, choices=1),
+    ledger=Ledger((Share(Phase.UNATTRIBUTED, 1.0, Source.WIRE),), 1.0, 1.0, 0.0, Reason.NO_REPORT),
+)
+
+
+class House:
+    """An engine side before an engine's pages."""
+
+    def __init__(self, url: str) -> None:
+        self.metrics = Metrics(
+            lanes=["chat"], prompt_buckets=["0-512"], constants={"quantization": "unknown", "gpu_type": "unknown"}
+        )
+        self.known = 0
+        self.side = EngineSide(
+            EngineConfig(url=url),
+            self.metrics,
+            Recorder(self.metrics),
+            Readiness(),
+            clock=lambda: 100.0,
+            heard_at=lambda: 0.0,
+            in_flight=lambda: 0,
+            known=self._known,
+        )
+
+    def _known(self) -> None:
+        self.known += 1
+
+    def lines(self, name: str) -> list[str]:
+        page = b"".join(slices(self.metrics, openmetrics=False, at=0.0)).decode()
+        return [line for line in page.splitlines() if line.startswith(f"{name}{{")]
+
+
+def asked(pages: dict[str, bytes]) -> House:
+    """A house that has asked an engine with these pages what it is."""
+
+    async def answer(request: web.Request) -> web.Response:
+        body = pages.get(request.path)
+        return web.Response(status=404) if body is None else web.Response(body=body)
+
+    async def story() -> House:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", answer)
+        server = TestServer(app)
+        await server.start_server()
+        try:
+            house = House(str(server.make_url("")).rstrip("/"))
+            async with aiohttp.ClientSession() as session:
+                await house.side.prober.ask(session)
+            return house
+        finally:
+            await server.close()
+
+    return asyncio.run(story())
+
+
+TRTLLM = {
+    "/health": b"",
+    "/v1/models": b'{"data":[{"id":"m","owned_by":"tensorrt_llm"}]}',
+    "/version": b'{"version":"1.2.1"}',
+    "/prometheus/metrics": b'trtllm_model_config_info{model="m",quantization="FP8",gpu_type="NVIDIA H100"} 1.0\n',
+}
+VLLM = {"/health": b"", "/v1/models": b'{"data":[{"id":"m","owned_by":"vllm"}]}', "/version": b'{"version":"0.33.0"}'}
+
+
+@pytest.fixture
+def logged() -> Iterator[list[dict[str, object]]]:
+    with structlog.testing.capture_logs() as lines:
+        yield lines  # type: ignore[misc]  # structlog's own name for such a dict
+
+
+def test_an_engine_that_says_everything_fills_the_labels_and_one_line_of_the_log(
+    logged: list[dict[str, object]],
+) -> None:
+    house = asked(TRTLLM)
+
+    constants = 'quantization="FP8",gpu_type="NVIDIA H100"'
+    assert house.lines("llm_engine_info") == [f'llm_engine_info{{{constants},engine="tensorrt_llm",version="1.2.1"}} 1']
+    assert house.lines("llm_engine_up") == [f"llm_engine_up{{{constants}}} 1"]
+    assert house.side.name.endswith(" (TensorRT-LLM 1.2.1)")
+    line = [line for line in logged if line["event"] == "engine"][-1]
+    assert (line["kind"], line["quantization"], line["gpu_type"]) == ("tensorrt_llm", "FP8", "NVIDIA H100")
+    assert line["source"] == house.side.source
+
+
+def test_before_and_after_nobody_recognises_it_a_person_is_told_which_of_both() -> None:
+    house = House("http://127.0.0.1:1")
+
+    assert house.side.name == "http://127.0.0.1:1 (kind not known yet)"
+    assert asked({"/health": b""}).side.name.endswith(" (not recognised)")
+
+
+def test_advice_is_logged_once_and_again_only_when_it_is_another(logged: list[dict[str, object]]) -> None:
+    """The count in it grows with each request; the flag is what matters."""
+    house = asked(VLLM)
+    for _ in range(3):
+        for _ in range(20):
+            house.side.closed(UNTOLD)
+        house.side.advise()
+
+    warnings = [line for line in logged if line["event"] == "engine_could_tell_more"]
+    assert len(warnings) == 1
+    assert warnings[0]["log_level"] == "warning"
+    assert house.side.hints[0].startswith("60 of the last 60 answers came without the engine's own times: --enable-per")
+
+
+def test_a_mistake_in_watching_is_counted_and_reaches_nobody() -> None:
+    house = asked(VLLM)
+
+    house.side.closed(None)  # type: ignore[arg-type]
+
+    assert 'llm_sidecar_dropped_total{reason="observer_error"} 1' in house.lines("llm_sidecar_dropped_total")
