@@ -36,7 +36,7 @@ class Look:
     model: str | None = None
     stream: bool | None = None
     max_tokens: int | None = None
-    """`max_tokens`, `max_completion_tokens` or `max_output_tokens`, whichever stands."""
+    """`max_tokens`, `max_completion_tokens` or `max_output_tokens`, whichever stands; native APIs nest theirs, and it is None."""
     user: str | None = None
     priority: int | None = None
     service_tier: str | None = None
@@ -70,6 +70,10 @@ class _Body(msgspec.Struct, frozen=True):
     stream_options: Any = None
     messages: msgspec.Raw = _ABSENT
     prompt: msgspec.Raw = _ABSENT
+    text: msgspec.Raw = _ABSENT
+    text_input: msgspec.Raw = _ABSENT
+    inputs: msgspec.Raw = _ABSENT
+    input_ids: msgspec.Raw = _ABSENT
     input: msgspec.Raw = _ABSENT
     system: msgspec.Raw = _ABSENT
     instructions: msgspec.Raw = _ABSENT
@@ -82,7 +86,9 @@ class _Body(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_Body)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
-_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
+_OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
+_TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three are SGLang's own API's, Triton's and TGI's
+_OBJECT = b"{"
 _SCALARS = frozenset(
     (
         "model",
@@ -118,7 +124,7 @@ def look(body: bytes, *, whole: bool) -> Look:
         said = _DECODER.decode(body)
     except _UNREADABLE:
         return _beginning(body)
-    prompt = bytes(said.prompt)
+    prompt = bytes(said.prompt) or bytes(said.input_ids)
     prompts, prompt_tokens = _prompts(prompt)
     return Look(
         whole=True,
@@ -212,6 +218,8 @@ def _text_bytes(said: _Body) -> int | None:
     total = 0
     for name in _TEXT:
         raw = bytes(getattr(said, name))
+        if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
+            continue  # of a Responses request, where it says how the answer is to be formatted
         if _INLINE_MEDIA in raw or _MEDIA.search(raw):
             return None
         total += len(raw)

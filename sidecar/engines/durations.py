@@ -13,7 +13,9 @@ MILLISECONDS = 1e3
 NANOSECONDS = 1e9
 """Units, as how many of them a second has."""
 
-_DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
+LARGEST = 2**63 - 1
+"""Engines count in 64 bits with a sign; what is above was never a count."""
+_DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def seconds_of(value: object, per_second: float = 1.0) -> float | None:
@@ -28,14 +30,12 @@ def seconds_of(value: object, per_second: float = 1.0) -> float | None:
 
 
 def whole_number(value: object) -> int | None:
-    """A count of units, written as an integer, as a string of digits, or as a list of just one of these."""
+    """A count of units up to `LARGEST`, written as an integer, as a string of digits, or as a list of just one of these."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if isinstance(value, str):
-        return int(value) if _DIGITS.fullmatch(value) else None
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and value >= 0 else None
-    return value if type(value) is int and value >= 0 else None
+    if (isinstance(value, str) and _DIGITS.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
 def between(start: float | None, end: float | None) -> float | None:

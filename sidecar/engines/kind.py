@@ -51,6 +51,8 @@ class Wire:
     streaming: bool
     fields: Sequence[tuple[bytes, bytes]]
     """The response's header fields."""
+    choices: int = 0
+    """Choices that were seen: with output, or with their finish. Whole answers have only finishes; 0 where none was told apart."""
 
 
 class Assembler(Protocol):

@@ -1,4 +1,5 @@
-"""What llama.cpp's server says about the time a request took (read in b11434, `tools/server/server-task.cpp`, `server-context.cpp`).
+"""What llama.cpp's server says about the time a request took (read in b11434, `tools/server/server-task.cpp` and
+`server-context.cpp`, and seen on its wire).
 
 It knows `timings`, which stand in the last event of every stream and in every whole answer, without a flag: `prompt_ms`
 runs from the moment a slot starts on the prompt until the first token is sampled, so it is the prefill; `predicted_ms`
@@ -11,7 +12,7 @@ from there to the last token, so it is the decode. Both are exact. It does not s
   which build it is, so the rule proves itself each time: head + `prompt_ms` must lead to the first token. Builds before
   send the head at once, or with the first token; there it does not, and the bound stands.
 
-Several choices have timings of their own, and no one report. `/v1/responses` and `/v1/messages` carry no timings.
+Several choices have timings of their own, and no one report. Whole answers of `/v1/responses` carry none, `/v1/messages` never.
 `include_usage` is not added: with it `timings` move from the chunk with the finish reason into the usage chunk, so a
 client that did not ask for usage would lose them. The counts stand in `timings` anyway.
 """
@@ -37,21 +38,21 @@ class LlamaCpp(EngineKind):
     title = "llama.cpp"
     channels = (
         Channel(
-            source="`timings` (chat, completions, `/completion`, `/infill`), streamed and whole",
-            version="any; read in b11434",
+            source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",
+            version="any; seen on b11434",
             flags="",
             exact="prefill, decode",
-            missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/responses`, `/v1/messages`",
-            ran=Ran.FIXTURES,
+            missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/messages`",
+            ran=Ran.REAL,
             follows="`tools/server/server-task.cpp` of b11434",
         ),
         Channel(
             source="the instant of a stream's response head, beside `timings`",
-            version="b9417; read in b11434",
+            version="b9417; seen on b11434",
             flags="",
             exact="the slot's start, to 20 ms or 2 % of the prefill",
             missing="queue is derived: template and tokenising are in it",
-            ran=Ran.FIXTURES,
+            ran=Ran.REAL,
             follows="`tools/server/server-context.cpp` of b11434",
         ),
     )
@@ -59,7 +60,7 @@ class LlamaCpp(EngineKind):
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """`timings`, and the queue that they leave."""
         timings = extras.get("timings")
-        if not isinstance(timings, Mapping) or wire.marks.choices > 1:
+        if not isinstance(timings, Mapping) or wire.choices > 1:
             return None
         prefill = seconds_of(timings.get("prompt_ms"), MILLISECONDS)
         decode = seconds_of(timings.get("predicted_ms"), MILLISECONDS)

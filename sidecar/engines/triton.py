@@ -3,7 +3,7 @@
 It knows four output tensors of the generate extension, nanoseconds of one steady clock: `arrival_time_ns`,
 `first_scheduled_time_ns`, `first_token_time_ns`, `last_token_time_ns`. They come with the last response where the request
 asked for them (`return_perf_metrics`, in the LLM API backend `sampling_param_return_perf_metrics`), as strings or as
-numbers, alone or in a list of one. An instant of 0 was never taken: the whole chain then says nothing from there on. The
+numbers, alone or in a list of one. An instant of 0 was never taken and states nothing; instants out of order state nothing at all. The
 client must ask: the sidecar adds no input, because a model whose configuration lacks it answers 400.
 Its OpenAI front end states none of this, and Triton's own queue is not the LLM's: in-flight batching queues inside the
 backend, so `nv_inference_queue_duration_us` stays near zero under any load. Other backends (vLLM, Python) have no such
@@ -41,19 +41,14 @@ class Triton(EngineKind):
             whole_number(extras.get(name)) or None
             for name in ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
         )
-        report = EngineReport(
-            queue_seconds=_seconds(arrived, scheduled),
-            prefill_seconds=_seconds(scheduled, first),
-            decode_seconds=_seconds(first, last),
-        )
-        return None if report == NO_REPORT else report
+        instants = [instant for instant in (arrived, scheduled, first, last) if instant is not None]
+        if not instants:
+            return None
+        if instants != sorted(instants):
+            return NO_REPORT  # one of them is wrong, and nobody knows which: an incomplete report, and counted as one
+        return EngineReport(_seconds(arrived, scheduled), _seconds(scheduled, first), _seconds(first, last))
 
 
 def _seconds(start: int | None, end: int | None) -> float | None:
     """Subtracted as integers: a steady clock counts in more nanoseconds than a float holds exactly."""
-    if start is None or end is None or end < start:
-        return None
-    try:
-        return (end - start) / NANOSECONDS
-    except OverflowError:
-        return None
+    return None if start is None or end is None else (end - start) / NANOSECONDS

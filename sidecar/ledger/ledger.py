@@ -125,6 +125,8 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
     if _exceeds(reported, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     decode = min(reported, e2e_seconds)
+    if report is not None and not report.merged and report.queue_seconds is not None and report.prefill_seconds is None:
+        return _queue_alone(e2e_seconds, report, report.queue_seconds, reason)
     split, reason = _believed(report, e2e_seconds - decode, reason)
     if split is None or report is None:
         return _unsplit(e2e_seconds, reason)
@@ -134,6 +136,18 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
         shares.append(Share(Phase.DECODE, decode, Source.ENGINE))
     shares.append(Share(Phase.UNATTRIBUTED, e2e_seconds - queue - prefill - decode, Source.DERIVED))
     return Ledger(tuple(shares), e2e_seconds, None, 0.0, reason)
+
+
+def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason: Reason) -> Ledger:
+    """A non-streamed request whose engine states its queue and does not separate prefill from decode (TGI's headers)."""
+    if _exceeds(queue, e2e_seconds):
+        return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
+    queue = min(queue, e2e_seconds)
+    shares = (
+        Share(Phase.QUEUE, queue, report.queue_source),
+        Share(Phase.UNATTRIBUTED, e2e_seconds - queue, Source.DERIVED),
+    )
+    return Ledger(shares, e2e_seconds, None, 0.0, reason)
 
 
 def _exceeds(reported_seconds: float, wire_seconds: float) -> bool:

@@ -233,3 +233,23 @@ def _finite(said: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("body", "text_bytes", "prompt_tokens"),
+    [
+        (b'{"text": "why?", "sampling_params": {}}', 6, None),
+        (b'{"text": ["why?", "who?"]}', 16, None),
+        (b'{"text_input": "why?", "max_tokens": 5}', 6, None),
+        (b'{"inputs": "why?", "parameters": {}}', 6, None),
+        (b'{"input_ids": [1, 2, 3]}', None, 3),
+        (b'{"input": "why?", "text": {"format": {"type": "text"}}}', 6, None),
+    ],
+)
+def test_native_apis_call_their_prompts_by_other_names(
+    body: bytes, text_bytes: int | None, prompt_tokens: int | None
+) -> None:
+    """SGLang, Triton and TGI; and a Responses request's `text` is no prompt."""
+    seen = look(body, whole=True)
+
+    assert (seen.text_bytes, seen.prompt_tokens) == (text_bytes, prompt_tokens)

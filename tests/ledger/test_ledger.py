@@ -207,7 +207,9 @@ def test_whatever_the_report_says_the_phases_add_up_to_what_the_client_waited(
     assert all(share.seconds > -1e-9 for share in ledger.shares)
     assert len({share.phase for share in ledger.shares}) == len(ledger.shares)
     split = {share.phase for share in ledger.shares}
-    assert (Phase.QUEUE in split) == (Phase.PREFILL in split)
+    # Only of a whole answer may the queue be known and the prefill not: its TTFT cannot be split by halves.
+    assert (Phase.QUEUE in split) >= (Phase.PREFILL in split)
+    assert not streaming or (Phase.QUEUE in split) == (Phase.PREFILL in split)
     assert not (streaming and Phase.UNATTRIBUTED in split and Phase.QUEUE in split)
 
 
@@ -251,13 +253,19 @@ def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
 
 
 def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
-    """What is left of the whole would be decode, too."""
+    """What is left of the whole would be decode, too; the queue stands all the same, where the wire can hold it."""
     timeline = Story().received(0).end(1.5).timeline
     report = EngineReport(queue_seconds=0.25, front_end_seconds=0.0625)
     ledger = close_ledger(timeline.marks(), streaming=False, report=report)
 
     assert ledger is not None
-    assert (phases(ledger), ledger.reason) == ({"unattributed": (1500, "wire")}, Reason.REPORT_INCOMPLETE)
+    assert (phases(ledger), ledger.reason) == (
+        {"queue": (250, "engine"), "unattributed": (1250, "derived")},
+        Reason.IN_BAND,
+    )
+    too_long = close_ledger(timeline.marks(), streaming=False, report=EngineReport(queue_seconds=1.6))
+    assert too_long is not None
+    assert Reason.REPORT_EXCEEDS_WIRE is too_long.reason
 
 
 def test_of_several_choices_the_first_to_have_a_token_says_how_long_that_took() -> None:

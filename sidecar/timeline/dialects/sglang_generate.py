@@ -3,7 +3,7 @@
 It knows that every event carries the whole text so far (LMDeploy: what is new) and a `meta_info` with the counts so far,
 so an event is output by its `completion_tokens` and not by its text, which may stay as it is when a token detokenises to
 nothing. The last event of a choice has a `finish_reason`, an object; `abort` with a status code is the engine's failure.
-Of `meta_info` only the three times of `sidecar/engines/sglang.py` are handed on, and only with the finish. Several
+Of `meta_info` only what `sidecar/engines/sglang.py` reads is handed on, and only with the finish. Several
 prompts or samples tell their `index`. It refuses to read logprobs and hidden states, however long they are.
 """
 
@@ -15,7 +15,7 @@ from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, count, deco
 from sidecar.timeline.reading import NOTHING, Reading, Usage
 
 
-TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time")
+TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
 _SEVERAL = b"["
 
 
@@ -33,6 +33,7 @@ class _Meta(msgspec.Struct, frozen=True):
     queue_time: Any = None
     forward_entry_time: Any = None
     prefill_finished_time: Any = None
+    num_retractions: Any = None
 
 
 class _Event(msgspec.Struct, frozen=True):

@@ -1,0 +1,44 @@
+"""docs/engines.md says what the code says."""
+
+import re
+from pathlib import Path
+
+from sidecar.engines.document import document
+from sidecar.engines.kind import Ran
+from sidecar.engines.kinds import KINDS
+from sidecar.timeline.dialects import dialect_for
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
+
+
+def test_the_page_is_the_one_that_the_code_writes() -> None:
+    """After a change: `python -m sidecar.engines.document > docs/engines.md`."""
+    assert PAGE.read_text() == document()
+
+
+def test_every_engine_states_its_ways_and_what_its_fixtures_follow() -> None:
+    """A row without its origin could not be checked by anybody."""
+    assert all(kind.channels for kind in KINDS.values())
+    lacking = [
+        (kind.name, channel.source)
+        for kind in KINDS.values()
+        for channel in kind.channels
+        if not channel.version or (channel.ran is Ran.FIXTURES and not channel.follows)
+    ]
+
+    assert lacking == []
+
+
+def test_every_path_on_the_page_is_one_that_generates() -> None:
+    """The table of paths is prose; what it names is looked up."""
+    table = document().partition("| path | spoken by |")[2].partition("\n## ")[0]
+    paths = [path for row in table.splitlines() for path in re.findall(r"`(/[^`]*)`", row.rpartition("|")[0])]
+
+    assert len(paths) > 12
+    assert [path for path in paths if dialect_for(path.replace("*", "m").encode(), "tgi") is None] == []
+
+
+def test_kinds_are_listed_by_name() -> None:
+    """So that two engineers who add one do not collide."""
+    assert list(KINDS) == sorted(KINDS)
