@@ -7,7 +7,7 @@ For requests on which no engine reports. Two things are used, and both are seen 
   rising function of the uncached length, by medians.
 - The engine's steps. Prompts that are computed together all take as long as their step does, and an engine in a step says
   nothing to anybody. So a prefill began when the engine last spoke before there was less than the prompt's own cost left
-  until its first token; where nobody was streaming and nothing was heard, it is the cost.
+  until its first token. Where nothing was heard since it came, it is the cost; or all of its TTFT, if it waited for nobody.
 
 The rest of the TTFT is queue. What it calls prefill holds the front end's time too (tokenise, connect, first byte out): nobody
 here can tell them apart. It refuses to learn while hardly anybody arrives idle (in a saturated window the few that look
@@ -41,8 +41,10 @@ class Visit:
     """One request, from its arrival to its first token."""
 
     arrived_at: float
+    idle: bool
+    """It waits for nobody, as far as that can be seen: none other was without its first token, and there was a slot."""
     teaches: bool
-    """It waited for nobody, as far as that can be seen, and the engine is not saturated."""
+    """It is idle, and the engine is not saturated."""
     era: int
     """Which engine process it met: after a restart nothing of the old one is learned."""
     first_token_at: float | None = None
@@ -60,7 +62,8 @@ class Visit:
         heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
             return self.first_token_at - self.steps[heard - 1]
-        return min(cost_seconds, ttft)
+        # Nothing heard since: whoever waited for nobody was computed for all of it, quicker or slower than usual.
+        return ttft if self.idle else min(cost_seconds, ttft)
 
 
 class Estimator:
@@ -83,7 +86,7 @@ class Estimator:
         idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
         self._recent.append(idle)
         saturated = sum(self._recent) < IDLE_SHARE * len(self._recent)
-        self._waiting[key] = Visit(at, idle and not saturated, self._era)
+        self._waiting[key] = Visit(at, idle, idle and not saturated, self._era)
 
     def spoke(self, key: Hashable, at: float) -> None:
         """Output for this request was read."""

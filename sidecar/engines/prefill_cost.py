@@ -73,6 +73,7 @@ class Curve:
         self._shortest = self._longest = 0.0
         self._stale = False
         self.samples = 0
+        self._learned = 0
         self._refusal: Refusal | None = Refusal.FEW_SAMPLES
 
     @property
@@ -83,10 +84,11 @@ class Curve:
 
     def learn(self, length: float, seconds: float) -> None:
         """One idle arrival."""
-        expected = self._at(length) if self.samples >= GROUP_SAMPLES and self._reaches(length) else None
+        expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))
         ring = self._rings.setdefault(int(CLASSES_PER_OCTAVE * log2(max(length, 1.0))), deque(maxlen=RING))
+        self._learned += 1
         self.samples += len(ring) < RING
         ring.append((length, seconds))
         self._stale = True
@@ -117,7 +119,7 @@ class Curve:
         if groups:
             self._shortest = min(length for length, _ in groups[0])
             self._longest = max(length for length, _ in groups[-1])
-        if not groups or self.samples < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
+        if not groups or self._learned < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
             self._refusal = Refusal.FEW_SAMPLES
         else:
             self._refusal = Refusal.INCONSISTENT if median(self._errors) > MOST_ERROR else None

@@ -1,0 +1,366 @@
+"""What is said about requests on which nobody reports: learned where nobody waits, refused where it would be a guess."""
+
+import math
+from dataclasses import replace
+from itertools import count
+from random import Random
+
+import pytest
+
+from sidecar.demo.physics import Limits
+from sidecar.demo.presets import LLAMA_13B
+from sidecar.demo.request import SimulatedRequest
+from sidecar.demo.simulation import Simulation
+from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
+from sidecar.engines.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
+
+
+NUMBERS = count()
+TOKENS = "tokens"
+
+
+def cost(tokens: float) -> float:
+    """What prompts truly cost in these stories: 20 ms, 0.1 ms a token, and a part that grows with the square."""
+    return 0.02 + 1e-4 * tokens + 1e-9 * tokens**2
+
+
+class House:
+    """One estimator and a clock; each verb is something that a request does."""
+
+    def __init__(self) -> None:
+        self.estimator = Estimator()
+        self.now = 100.0
+
+    def comes(self) -> int:
+        key = next(NUMBERS)
+        self.estimator.arrived(key, self.now)
+        return key
+
+    def speaks(self, key: int, *, after: float = 0.0) -> None:
+        self.now += after
+        self.estimator.spoke(key, self.now)
+
+    def leaves(self, key: int, tokens: float, *, model: str = "m", learn: bool = True) -> float | Refusal:
+        """The estimate of its prefill, before it taught anything."""
+        visit = self.estimator.left(key)
+        assert visit is not None
+        length = Length(tokens, TOKENS)
+        found = self.estimator.prefill_seconds(model, length, visit)
+        if learn:
+            self.estimator.learn(model, length, visit)
+        return found
+
+    def alone(self, tokens: float, *, ttft: float | None = None, model: str = "m") -> float | Refusal:
+        """A request that meets nobody at all."""
+        self.now += 10
+        key = self.comes()
+        self.speaks(key, after=cost(tokens) if ttft is None else ttft)
+        return self.leaves(key, tokens, model=model)
+
+    def asked(self, tokens: float, *, model: str = "m") -> float | Refusal:
+        """What it says of one who found others waiting, waited very long, and heard nothing."""
+        visit = Visit(self.now, idle=False, teaches=False, era=0, first_token_at=self.now + 1_000)
+        return self.estimator.prefill_seconds(model, Length(tokens, TOKENS), visit)
+
+    def taught(self) -> "House":
+        """By twice as many as are needed, of 100 to 10,000 tokens."""
+        rng = Random(1)
+        for _ in range(2 * READY_SAMPLES + 40):
+            self.alone(100 * 100 ** rng.random())
+        return self
+
+
+@pytest.mark.parametrize("tokens", [120, 1_000, 3_000, 9_000])
+def test_of_a_long_wait_the_prefill_is_what_prompts_of_this_length_cost(tokens: float) -> None:
+    """Within a tenth, over two orders of magnitude, although the cost bends."""
+    assert House().taught().asked(tokens) == pytest.approx(cost(tokens), rel=0.1)
+
+
+def test_what_a_request_waits_is_not_its_prefill() -> None:
+    """Two come while a prompt is computed: the second to be served waited for the first, and nobody spoke in between."""
+    house = House().taught()
+    house.now += 10
+    first, second = house.comes(), house.comes()
+    house.speaks(first, after=cost(4_000))
+    house.speaks(second, after=cost(2_000))
+
+    assert house.leaves(second, 2_000) == pytest.approx(cost(2_000), rel=0.1)
+
+
+def test_prompts_of_one_step_all_take_as_long_as_the_step() -> None:
+    """A stream falls silent for as long as the step takes: that, and not what this prompt alone would cost, is its prefill."""
+    house = House().taught()
+    house.now += 10
+    stream = house.comes()
+    house.speaks(stream, after=cost(100))
+    house.speaks(stream, after=0.01)
+    short, long = house.comes(), house.comes()
+    house.speaks(stream, after=0.01)  # the step in which they came ends; theirs begins
+    house.speaks(long, after=cost(8_000))
+    house.speaks(short)
+
+    assert house.leaves(short, 200) == pytest.approx(cost(8_000))
+    assert house.leaves(long, 8_000) == pytest.approx(cost(8_000))
+
+
+def test_a_long_prompt_spans_steps_and_began_with_the_first_that_it_needs() -> None:
+    """Chunks: the stream goes on between them, and the last silence alone would be too short for this prompt."""
+    house = House().taught()
+    house.now += 10
+    stream = house.comes()
+    house.speaks(stream, after=cost(100))
+    prompt = house.comes()
+    for _ in range(8):
+        house.speaks(stream, after=cost(8_000) / 4)  # four steps of others, then four with its chunks
+    house.speaks(prompt)
+
+    assert house.leaves(prompt, 8_000) == pytest.approx(cost(8_000), rel=0.05)
+
+
+@pytest.mark.parametrize("ttft", [0.001, 9.0])
+def test_who_waited_for_nobody_has_no_queue(ttft: float) -> None:
+    """Quicker than usual or slower: an engine that has a bad moment has it in the prefill."""
+    assert House().taught().alone(4_000, ttft=ttft) == pytest.approx(ttft)
+
+
+def test_a_prefill_is_never_longer_than_the_whole_wait() -> None:
+    """One that came while another waited, and was quicker than any before."""
+    house = House().taught()
+    house.comes()
+    quick = house.comes()
+    house.speaks(quick, after=0.001)
+
+    assert house.leaves(quick, 4_000) == pytest.approx(0.001)
+
+
+# --- who teaches ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_found_somebody_waiting_teaches_nothing() -> None:
+    house = House()
+    house.comes()  # and is never answered
+    for _ in range(3 * READY_SAMPLES):
+        house.alone(500)
+
+    assert (house.estimator.samples("m"), house.estimator.ready("m")) == (0, False)
+
+
+def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
+    """As many streams as were ever seen: whether there was a slot left nobody can know. One less, and there was."""
+    house = House()
+    streams = [house.comes() for _ in range(3)]
+    for stream in streams:
+        house.speaks(stream, after=0.1)
+    house.alone(500)  # the fourth, while three stream: until now that was the most
+
+    unseen = house.estimator.samples("m")
+    house.alone(500)
+    house.estimator.left(streams.pop())
+    house.alone(500)
+
+    assert (unseen, house.estimator.samples("m")) == (0, 2)
+
+
+def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
+    """A hundred that wait for others, with one in fifty that looks idle and is not: the answer stays what it was."""
+    house = House().taught()
+    before = house.asked(1_000)
+    for _ in range(10):
+        key = house.comes()
+        others = [house.comes() for _ in range(49)]
+        for one in (key, *others):
+            house.speaks(one, after=2.0)
+            house.leaves(one, 1_000)
+
+    assert house.asked(1_000) == pytest.approx(before, rel=0.02)
+
+
+def test_one_odd_request_in_five_does_not_move_it() -> None:
+    """Garbage collection, a cold cache, a wait that could not be seen from here."""
+    house = House()
+    rng = Random(3)
+    for number in range(200):
+        tokens = 100 * 100 ** rng.random()
+        house.alone(tokens, ttft=cost(tokens) + (3.0 if number % 5 == 0 else 0.0))
+
+    assert house.asked(1_000) == pytest.approx(cost(1_000), rel=0.25)
+
+
+# --- when it does not answer ---------------------------------------------------------------------------------------------
+
+
+def test_it_answers_after_so_many_and_not_before() -> None:
+    house = House()
+    answers = [house.alone(500) for _ in range(READY_SAMPLES + 10)]
+
+    assert answers[:READY_SAMPLES] == [Refusal.FEW_SAMPLES] * READY_SAMPLES
+    assert answers[READY_SAMPLES:] == [pytest.approx(cost(500))] * 10
+
+
+@pytest.mark.parametrize("tokens", [100 / REACH / 1.3, 10_000 * REACH * 1.3])
+def test_it_does_not_answer_for_lengths_that_it_has_not_seen(tokens: float) -> None:
+    assert House().taught().asked(tokens) is Refusal.OUTSIDE
+
+
+def test_a_handful_of_far_longer_prompts_is_not_taken_for_a_rule() -> None:
+    """Four of them say nothing; a fifth makes them enough to speak of."""
+    house = House().taught()
+    four = [house.alone(100_000) for _ in range(5)]
+
+    assert four == [Refusal.OUTSIDE] * 5
+    assert house.asked(100_000) == pytest.approx(cost(100_000))
+
+
+def test_cache_hits_that_nobody_states_are_noticed() -> None:
+    """Half of the prompts cost almost nothing and half their full price: length does not explain them, and it says so."""
+    house = House()
+    rng = Random(4)
+    for _ in range(200):
+        tokens = 2_000 * 5 ** rng.random()
+        house.alone(tokens, ttft=0.02 if rng.random() < 0.5 else cost(tokens))
+
+    assert house.alone(4_000) is Refusal.INCONSISTENT
+    assert not house.estimator.ready("m")
+
+
+def test_a_request_without_a_first_token_or_a_length_has_no_estimate() -> None:
+    house = House().taught()
+    visit = Visit(1.0, idle=True, teaches=True, era=0)
+
+    assert house.estimator.prefill_seconds("m", Length(500, TOKENS), visit) is Refusal.NO_TOKEN
+    assert (
+        house.estimator.prefill_seconds("m", None, Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
+        is Refusal.NO_LENGTH
+    )
+
+
+# --- what is forgotten, and what is kept apart ------------------------------------------------------------------------------
+
+
+def test_after_a_restart_it_begins_anew_and_learns_nothing_of_who_met_the_old_process() -> None:
+    house = House().taught()
+    survivor = house.comes()
+    house.speaks(survivor, after=5.0)
+    house.estimator.forget()
+
+    assert house.leaves(survivor, 500) is Refusal.RESTARTED
+    assert house.estimator.samples("m") == 0
+    assert house.alone(500) is Refusal.FEW_SAMPLES
+
+
+def test_models_do_not_teach_each_other_and_one_that_is_gone_is_forgotten() -> None:
+    house = House().taught()
+    before = (house.estimator.ready("m"), house.estimator.ready("n"), house.alone(500, model="n"))
+    house.estimator.keep_only(["n"])
+
+    assert before == (True, False, Refusal.FEW_SAMPLES)
+    assert house.estimator.models() == {"n"}
+
+
+def test_tokens_and_bytes_are_not_compared() -> None:
+    """A request that states its usage is measured in tokens, any other in bytes of text."""
+    house = House().taught()
+    key = house.comes()
+    house.speaks(key, after=0.1)
+    visit = house.estimator.left(key)
+
+    assert visit is not None
+    assert house.estimator.prefill_seconds("m", length_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "text", "length"),
+    [
+        (1_000, 600, 5_000, Length(400, "tokens")),
+        (1_000, None, None, Length(1_000, "tokens")),
+        (1_000, 1_000, None, Length(1, "tokens")),
+        (1_000, 5_000, None, Length(1, "tokens")),
+        (None, 600, 5_000, Length(5_000, "bytes")),
+        (0, None, None, None),
+        (None, None, 0, None),
+        (None, None, None, None),
+    ],
+)
+def test_what_had_to_be_computed(
+    prompt: int | None, cached: int | None, text: int | None, length: Length | None
+) -> None:
+    """Usage's tokens less the cached ones; else the text; else nothing."""
+    assert length_of(prompt, cached, text) == length
+
+
+def test_it_holds_no_more_than_its_bounds() -> None:
+    """Ten thousand requests of every length and of more models than there can be; who leaves twice or never came is nobody."""
+    house = House()
+    for number in range(10_000):
+        house.alone(1 << (number % 40), model=f"m{number % 50}", ttft=0.1)
+
+    assert len(house.estimator.models()) == 2 * MAX_MODELS
+    assert house.estimator.samples("m0") <= 25 * 40
+    assert house.estimator.left(-1) is None
+
+
+# --- against a simulation that knows the truth ----------------------------------------------------------------------------------
+
+
+def simulated(limits: Limits, rate: float, seed: int) -> list[SimulatedRequest]:
+    """Six hundred requests of lognormal lengths; half of them begin with a prompt's beginning that was asked before."""
+    rng, simulation, at, found = Random(seed), Simulation(limits, LLAMA_13B.costs), 0.0, []
+    for number in range(600):
+        at += rng.expovariate(rate)
+        tokens = max(16, min(8_000, int(rng.lognormvariate(math.log(900), 0.9))))
+        name = rng.randrange(12) if rng.random() < 0.5 else f"new {number}"
+        hashes = [f"{name}/{block}".encode() for block in range(tokens * 3 // 4 // limits.block_size)]
+        found.append(simulation.arrive(at, tokens, 1 + int(rng.expovariate(1 / 120)), hashes))
+    simulation.advance(math.inf)
+    return found
+
+
+def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
+    """What the estimator says of each, told only what a sidecar sees, in the order in which it happened."""
+    events = []
+    for number, request in enumerate(requests):
+        tokens = [instant + request.delivery_seconds for instant in request.token_instants]
+        events += [(request.arrived_at, 0, number), (tokens[-1], 2, number), *((at, 1, number) for at in tokens)]
+    estimator, found = Estimator(), dict[int, float | Refusal]()
+    for at, kind, number in sorted(events):
+        if kind == 0:
+            estimator.arrived(number, at)
+        elif kind == 1:
+            estimator.spoke(number, at)
+        else:
+            request, visit = requests[number], estimator.left(number)
+            assert visit is not None
+            length = length_of(request.prompt_tokens, request.cached_tokens, None)
+            found[number] = estimator.prefill_seconds("m", length, visit)
+            estimator.learn("m", length, visit)
+    return [found[number] for number in range(len(requests))]
+
+
+@pytest.mark.parametrize(
+    ("budget", "rate", "share"),
+    [(2_048, 1.0, 0.9), (2_048, 2.5, 0.9), (2_048, 4.0, 0.8), (16_384, 1.0, 0.95), (16_384, 4.0, 0.95)],
+)
+def test_it_knows_who_waited_in_a_simulated_replica(budget: int, rate: float, share: float) -> None:
+    """Of the slowest tenth, whether queue or prefill was longer. Large steps are heard; in small ones, with many prompts waiting, a
+    prompt may begin in what another leaves of a step, and that cannot be seen from outside: there it is right less often."""
+    answered, judged = 0, []
+    for seed in range(20, 24):
+        requests = simulated(replace(LLAMA_13B.limits, max_num_batched_tokens=budget), rate, seed)
+        ttft = [request.token_instants[0] + request.delivery_seconds - request.arrived_at for request in requests]
+        estimates = {n: found for n, found in enumerate(observed(requests)) if not isinstance(found, Refusal)}
+        answered += len(estimates)
+        for number in sorted(range(len(requests)), key=ttft.__getitem__)[-60:]:
+            if number in estimates:
+                truth = requests[number].phases
+                waited = truth.queue_seconds > truth.prefill_seconds
+                judged.append((ttft[number] > 2 * estimates[number]) == waited)
+
+    assert answered >= 0.8 * 4 * 600
+    assert sum(judged) >= share * len(judged)
+
+
+def test_it_says_the_same_twice() -> None:
+    """Nothing in it is random, and nothing asks a clock."""
+    requests = simulated(LLAMA_13B.limits, 3.0, seed=21)
+
+    assert observed(requests) == observed(requests)
