@@ -19,6 +19,7 @@ so it is recognised by its list of models before.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -116,6 +117,12 @@ def decoded(body: bytes, answer: type[A]) -> A | None:
         return None
 
 
+@lru_cache(maxsize=2)
+def models_in(body: bytes) -> Models | None:
+    """/v1/models, read once: a long list takes a millisecond, and several questions are put to it."""
+    return decoded(body, Models)
+
+
 def recognised(answers: Answers) -> str | None:
     """The kind that these answers prove, or None: not (yet) recognised."""
     found = _by_models(answers) or _by_pages(answers)
@@ -139,7 +146,7 @@ def next_question(answers: Answers) -> str | None:
 
 
 def _owners(answers: Answers) -> set[str]:
-    models = decoded(answers[MODELS].good, Models) if MODELS in answers else None
+    models = models_in(answers[MODELS].good) if MODELS in answers else None
     return set() if models is None else {model.owned_by for model in models.data if model.owned_by is not None}
 
 

@@ -25,6 +25,7 @@ class Engine:
         """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known."""
         self.kind = kind
         self.models = tuple(models)
+        self._served = frozenset(models)
         self.version: str | None = None
         self.quantization: str | None = None
         """As the engine says it; None where it does not."""
@@ -85,6 +86,7 @@ class Engine:
         """The engine told its models. Where the config states them, the config's word stands."""
         if not self._fixed and tuple(models) != self.models:
             self.models = tuple(models)
+            self._served = frozenset(models)
             if self._on_models is not None:
                 self._on_models(self.models)
 
@@ -92,4 +94,4 @@ class Engine:
         """The label for what a client asked for: a model that is served, or `other`. Unsaid, it is the one that is served."""
         if asked is None:
             return self.models[0] if len(self.models) == 1 else OTHER
-        return asked if asked in self.models else OTHER
+        return asked if asked in self._served else OTHER

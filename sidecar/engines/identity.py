@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sidecar.engines.detect import INFO, KSERVE, METRICS, MODELS, PROPS, Answers, Models, decoded
+from sidecar.engines.detect import INFO, KSERVE, METRICS, MODELS, PROPS, Answers, decoded, models_in
 
 
 VERSION = "/version"
@@ -93,7 +93,7 @@ class _Tags(msgspec.Struct):
 
 def identity_of(kind: str, answers: Answers) -> Identity:
     """What the answers of an engine of this kind say. Never raises, whatever they are."""
-    listed = decoded(_good(answers, MODELS), Models)
+    listed = models_in(_good(answers, MODELS))
     version, quantization, gpu_type = _words(kind, answers)
     return Identity(
         version=version if version is not None and _VERSION.fullmatch(version) else None,

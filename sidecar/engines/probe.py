@@ -22,7 +22,8 @@ from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 INTERVAL_SECONDS = 2.0
 TIMEOUT_SECONDS = 2.0
-MAX_ANSWER_BYTES = 1 << 19
+MAX_ANSWER_BYTES = 192 << 10
+"""Room for SGLang's /server_info, which is the longest, and for hundreds of adapters; the loop stands still while it is read."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
 

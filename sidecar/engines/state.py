@@ -19,8 +19,8 @@ STEP_BYTES = 16_384
 """Fed at most so much at a time, a step takes under 1 ms even where every line of it is one that is looked for."""
 MAX_LINE_BYTES = 16_384
 """A longer line is passed over: those that are looked for have some 100 bytes, and a model's name is all that varies."""
-MAX_SAMPLES = 4096
-"""A dozen names times several hundred ranks; a page with more of them is no engine's."""
+MAX_SAMPLES = 2048
+"""A dozen names times a hundred ranks; a page with more of them is no engine's."""
 RESTART_SECONDS = 1.0
 """By how much a start time must differ to be another process: it is computed from the machine's boot time and rounded."""
 
@@ -55,10 +55,12 @@ class EngineState:
 class PageScan:
     """Reads one page, piece by piece. `feed` in pieces of at most `STEP_BYTES`, with a turn of the loop in between."""
 
-    __slots__ = ("_found", "_names", "_needles", "_rest", "_samples", "_skipping", "_spoiled")
+    __slots__ = ("_found", "_names", "_needles", "_rank", "_rest", "_samples", "_skipping", "_spoiled")
 
     def __init__(self, names: StateNames) -> None:
         self._names = names
+        ranks = b"|".join(label.encode() for label in names.same_ranks)
+        self._rank = re.compile(rb'(?<=[{,])(?:%b)="[^"]*",?' % ranks) if ranks else None
         looked_for = (*names.names(), STARTED)
         self._needles = tuple((name, b"\n" + name.encode()) for name in looked_for)
         self._found: dict[str, dict[bytes, float]] = {name: {} for name in looked_for}
@@ -121,10 +123,14 @@ class PageScan:
 
     def _sample(self, name: str, labels: bytes, text: bytes) -> None:
         value = _number(text)
+        found = self._found[name]
         if value is None:
             self._spoiled.add(name)
+        elif self._rank is None:
+            found[labels] = value
         else:
-            self._found[name][labels] = value
+            once = self._rank.sub(b"", labels)
+            found[once] = max(value, found.get(once, value))
 
     def _series(self, name: Name | None) -> Series:
         """The series of one name that count, each once; none where one of them could not be read."""
@@ -132,16 +138,11 @@ class PageScan:
             return {}
         series = {labels: value for labels, value in self._found[name.name].items() if name.counts(labels)}
         if self._names.breakdown:
-            part = re.compile(rb'[{,]%b="[^"]' % self._names.breakdown.encode())
-            series = {labels: value for labels, value in series.items() if not part.search(labels)} or series
-        if not self._names.same_ranks:
-            return series
-        rank = re.compile(rb'(?<=[{,])(?:%b)="[^"]*",?' % b"|".join(label.encode() for label in self._names.same_ranks))
-        once: dict[bytes, float] = {}
-        for labels, value in series.items():
-            key = rank.sub(b"", labels)
-            once[key] = max(value, once.get(key, value))
-        return once
+            part, whole = (self._names.breakdown.encode() + quotes for quotes in (b'="', b'=""'))
+            series = {
+                labels: value for labels, value in series.items() if part not in labels or whole in labels
+            } or series
+        return series
 
     def _total(self, name: Name | None) -> float | None:
         series = self._series(name)

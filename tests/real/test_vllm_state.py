@@ -6,12 +6,15 @@ import urllib.request
 import aiohttp
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.probe import MAX_PAGE_BYTES, StateProber, state_session
-from sidecar.engines.state import COUNTERS, STEP_BYTES, EngineState, Growth, PageScan
+from sidecar.engines.scrape import MAX_PAGE_BYTES, StateProber, state_session
+from sidecar.engines.state import STEP_BYTES, EngineState, Growth, PageScan
+from sidecar.engines.state_names import VLLM, Count
 from tests.real.server import SLOTS, RunningEngine
 
 
 CLIENTS = 3 * SLOTS
+BY_REASON = Count.REQUESTS
+"""The one count of which vLLM has several series: one for each reason to finish."""
 
 
 class Readings:
@@ -37,7 +40,7 @@ def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: R
     """Each of them once, on a page far below the bound."""
     with urllib.request.urlopen(f"{vllm.url}/metrics", timeout=10) as answer:
         page = answer.read()
-    scan = PageScan()
+    scan = PageScan(VLLM)
     for at in range(0, len(page), STEP_BYTES):
         scan.feed(page[at : at + STEP_BYTES])
     state = scan.finish()
@@ -49,7 +52,9 @@ def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: R
         state.kv_cache_usage_ratio,
         state.started_at_unix,
     }
-    assert {name: len(series) for name, series in state.counters.items()} == dict.fromkeys(COUNTERS, 1)
+    series = {count: len(each) for count, each in state.counters.items() if count is not BY_REASON}
+    assert series == {count: 1 for count in VLLM.counts if count is not BY_REASON}
+    assert any(b'finished_reason="length"' in labels for labels in state.counters[BY_REASON])
     assert len(page) < MAX_PAGE_BYTES / 10
 
 
@@ -73,14 +78,15 @@ def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEn
 
     asyncio.run(story())
     busiest = max(found.states, key=lambda state: (state.requests_running or 0.0, state.requests_waiting or 0.0))
-    growth = {name: sum(reading.counters[name] for reading in found.growths) for name in COUNTERS}
-    queries, hits, _ = (growth[name] for name in COUNTERS)
+    growth = {count: sum(reading.counters[count] for reading in found.growths) for count in VLLM.counts}
+    queries, hits = growth[Count.PREFIX_CACHE_QUERIES], growth[Count.PREFIX_CACHE_HITS]
 
     assert set(found.results) == {"ok"}
     assert busiest.requests_running == SLOTS
     assert 0 < (busiest.requests_waiting or 0.0) <= CLIENTS - SLOTS
     assert 0 < (busiest.kv_cache_usage_ratio or 0.0) <= 1
-    assert found.growths[0] == Growth(dict.fromkeys(COUNTERS, 0.0))
+    assert found.growths[0] == Growth(dict.fromkeys(VLLM.counts, 0.0))
+    assert growth[Count.REQUESTS] == CLIENTS
     assert 0 < hits < queries
     assert not any(reading.restarted for reading in found.growths)
 
