@@ -179,6 +179,8 @@ class Watchers:
             self.joins.open(keys, (account, report), at, trace_id, words=words)
             waits = True
         else:
+            if report is not None:
+                self.joins.told(keys, at)
             self._settle(account, report, Reason.IN_BAND)
         self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
 

@@ -145,6 +145,10 @@ class Joins(Generic[E]):
         for key in keys:
             self._expected.pop(key, None)
 
+    def told(self, keys: Iterable[Hashable], at: float) -> None:
+        """The request that had these keys was settled by what its answer said: a word that comes now is its second."""
+        self._remember(tuple(keys), at)
+
     def open(
         self, keys: Iterable[Hashable], entry: E, at: float, trace: Hashable | None = None, *, words: int = 1
     ) -> None:

@@ -159,6 +159,7 @@ def test_where_the_answer_itself_tells_nobody_waits() -> None:
     assert [round(share.seconds, 6) for share in ledger(walk).shares][:2] == [0.1, 0.3]
     assert len(walk.accounts) == 1
     assert walk.value("llm_phase_attribution_total", reason="late_report") == 0
+    assert walk.value("llm_sidecar_dropped_total", reason="report_twice") == 1
 
 
 def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None:
