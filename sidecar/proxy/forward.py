@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Protocol, cast
 import httptools
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of
+from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of, values_of
 from sidecar.proxy.tcp import is_quiet
 
 
 if TYPE_CHECKING:
     from sidecar.proxy.pool import EnginePool
 
+LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
+"""`Server` of engines that promise keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp b11434, whose
+chunked answers all end so). The next request would race with that, and a POST is never sent twice."""
 FRAMING_BYTES = 65536
 """Bytes without any body between them (chunk extensions, trailers, a head) past which a response is no longer believed."""
 
@@ -252,6 +255,7 @@ class EngineConnection(asyncio.Protocol):
             and framing[0] is not Framing.UNTIL_CLOSE
             # HTTP/1.0 has no chunks: after such framing nothing more is believed (RFC 9112 6.1).
             and (version == "1.1" or (b"keep-alive" in options and framing[0] is not Framing.CHUNKED))
+            and not (framing[0] is Framing.CHUNKED and LEAVES_AFTER_STREAMS & set(values_of(self._fields, b"server")))
         )
         self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
         self.consumer.engine_head(self._head)

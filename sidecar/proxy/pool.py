@@ -12,6 +12,7 @@ from sidecar.proxy.forward import EngineConnection
 
 
 SHORTEST_IDLE_SECONDS = 0.01
+"""Who closes so soon after an answer closes after every one: then nothing is reused."""
 LEARNED_FOR_SECONDS = 300.0
 """An engine's restart closes connections early too; that must not cost reuse for ever."""
 
@@ -52,7 +53,7 @@ class EnginePool:
         at = self.clock()
         while self._idle:
             connection = self._idle.pop()
-            if at - connection.idle_since <= self.idle_seconds and connection.quiet:
+            if at - connection.idle_since < self.idle_seconds and connection.quiet:
                 return connection
             connection.abort()
         return None
@@ -112,8 +113,9 @@ class EnginePool:
         if connection in self._idle:
             self._idle.remove(connection)
             idled_seconds = self.clock() - connection.idle_since
-            if idled_seconds < self.idle_seconds:
-                self.idle_seconds = max(SHORTEST_IDLE_SECONDS, idled_seconds / 2)
+            if idled_seconds < max(self.idle_seconds, SHORTEST_IDLE_SECONDS):
+                safe = idled_seconds / 2
+                self.idle_seconds = min(self.idle_seconds, safe if safe >= SHORTEST_IDLE_SECONDS else 0.0)
                 self._learned_at = self.clock()
 
     def sweep(self, at: float) -> None:

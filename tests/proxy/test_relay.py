@@ -132,6 +132,48 @@ def test_the_limit_of_idling_learns_from_an_engine_that_closes_sooner() -> None:
     assert road.pool.idle_seconds == 3.0
 
 
+def test_an_engine_that_closes_after_every_answer_is_not_raced_with() -> None:
+    """It promises keep-alive and closes a millisecond later. Not even a request that comes at once goes over such a connection."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=5\r\n\r\n")
+    road.clock.later(0.001)
+    road.engine.end()
+
+    for _ in range(3):
+        client.send(GET)
+        road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=5\r\n\r\n")
+    assert len(road.pool.sockets) == 4
+
+    road.traffic.sweep(road.clock.later(299))
+    road.client().send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=5\r\n\r\n")
+    road.clock.later(0.001)
+    road.engine.end()
+    road.traffic.sweep(road.clock.later(2))
+    assert road.pool.idle_seconds == 0.0, "what was learned is forgotten only when it is no longer so"
+
+
+def test_after_a_stream_of_llama_cpp_its_connection_is_not_used_again() -> None:
+    """It says keep-alive and closes each stream a millisecond after its end (b11434): known from the first one on. Its JSON answers keep it."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(
+        b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\nContent-Length: 2\r\nKeep-Alive: timeout=5, max=100\r\n\r\n{}"
+    )
+    client.send(GET)
+    assert len(road.pool.sockets) == 1
+
+    stream = b"Transfer-Encoding: chunked\r\nKeep-Alive: timeout=5, max=100\r\n\r\n3\r\n:\n\n\r\n0\r\n\r\n"
+    road.engine.send(b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\n" + stream)
+    client.send(GET)
+
+    assert len(road.pool.sockets) == 2
+    assert road.outcomes == [Outcome.OK, Outcome.OK]
+
+
 # --- the client leaves ---------------------------------------------------------------------------------------------------
 
 
