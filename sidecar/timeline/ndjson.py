@@ -162,7 +162,7 @@ class NdjsonParser:
 
 def _opened(line: bytes) -> int:
     """How many brackets this line opens and leaves open; negative if it closes more than it opens."""
-    if line[:1] == b"{" and line[-1:] == b"}" and line.count(b"{") == line.count(b"}") == 1 and b"[" not in line:
-        return 0  # nearly every line of a stream of generated text
+    if line[:1] == b"{" and line[-1:] == b"}":
+        return 0  # nearly every line; what is laid out for people's eyes has its first bracket alone on a line
     bare = _STRING.sub(b"", line)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")

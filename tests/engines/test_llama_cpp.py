@@ -1,0 +1,74 @@
+"""What llama.cpp states, and the queue that can be told from it and from the wire."""
+
+import pytest
+
+from sidecar.engines.kind import Wire
+from sidecar.engines.llama_cpp import LlamaCpp
+from sidecar.ledger.account import Source
+from sidecar.ledger.report import EngineReport
+from sidecar.timeline.marks import Marks
+
+
+TIMINGS = {"timings": {"prompt_n": 500, "prompt_ms": 1000.0, "predicted_n": 5, "predicted_ms": 400}}
+
+
+def wire(*, headers: float | None, first_token: float | None = 3.0, streaming: bool = True, choices: int = 1) -> Wire:
+    """Body received at 10, sent 10 ms later; the other instants in seconds after it was received."""
+    marks = Marks(
+        accepted_at=9.5,
+        received_at=10.0,
+        sent_at=10.01,
+        headers_at=None if headers is None else 10 + headers,
+        first_token_at=None if first_token is None else 10 + first_token,
+    )
+    return Wire(marks, streaming, (), choices)
+
+
+def queue(seen: Wire) -> float | None:
+    report = LlamaCpp().in_band(TIMINGS, seen)
+    assert report is not None
+    assert (report.prefill_seconds, report.decode_seconds, report.queue_source) == (1.0, 0.4, Source.DERIVED)
+    return None if report.queue_seconds is None else round(report.queue_seconds, 6)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        pytest.param(1.99, 1.98, id="the head at the slot's start: sent to head, and 10 ms of first_token"),
+        pytest.param(2.005, 1.995, id="a head that comes a little late does not make the queue longer than the bound"),
+        pytest.param(0.02, 2.0, id="the head at once, as long ago: the bound"),
+        pytest.param(3.0, 2.0, id="the head with the first token, as in 2025: the bound"),
+        pytest.param(None, 2.0, id="no head: the bound"),
+    ],
+)
+def test_the_head_is_the_slots_start_only_where_the_prefill_proves_it(headers: float | None, expected: float) -> None:
+    """Prompt evaluation took 1 s of a TTFT of 3 s."""
+    assert queue(wire(headers=headers)) == expected
+
+
+def test_a_prefill_longer_than_the_ttft_is_left_to_the_ledger_to_judge() -> None:
+    """It is a contradiction, and no queue is made of it."""
+    assert queue(wire(headers=0.1, first_token=0.5)) == 0.0
+
+
+def test_a_whole_answer_has_a_bound_too() -> None:
+    """Its head comes when it is complete."""
+    assert queue(wire(headers=1.5, first_token=None, streaming=False)) == 0.1
+    assert queue(wire(headers=1.3, first_token=None, streaming=False)) == 0.0
+
+
+def test_a_stream_without_output_has_no_queue() -> None:
+    assert queue(wire(headers=0.1, first_token=None)) is None
+
+
+def test_several_choices_have_no_one_report() -> None:
+    """Each has timings of its own; the last to come would be taken for all."""
+    assert LlamaCpp().in_band(TIMINGS, wire(headers=0.1, choices=2)) is None
+
+
+@pytest.mark.parametrize("timings", [None, [], "x", {}, {"prompt_ms": None}, {"prompt_ms": -1}, {"prompt_ms": "1"}])
+def test_without_a_prefill_nothing_is_derived(timings: object) -> None:
+    """A queue that is the rest of something unknown would be a guess."""
+    seen = wire(headers=0.1)
+    assert LlamaCpp().in_band({"timings": timings}, seen) is None
+    assert LlamaCpp().in_band({"timings": {"predicted_ms": 5}}, seen) == EngineReport(decode_seconds=0.005)
