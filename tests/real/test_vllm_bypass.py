@@ -75,7 +75,7 @@ def test_who_goes_past_the_sidecar_is_seen_on_a_real_vllm(vllm: RunningEngine, s
         line = sidecar.log_lines("engine")[-1]
         say(f"  all: {all_of_it}, {agreement}; half: {half}")
 
-    assert (all_of_it, half) == (pytest.approx(1.0, abs=0.01), pytest.approx(0.5, abs=0.01))
+    assert [all_of_it, half] == [pytest.approx(1.0, abs=0.01), pytest.approx(0.5, abs=0.01)]
     assert agreement == {phase: pytest.approx(1.0, abs=0.03) for phase in agreement}
     assert (line["kind"], line["models"], line["hints"]) == ("vllm", [vllm.model], [])
     assert str(line["version"]).startswith("0.32")
