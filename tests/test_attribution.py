@@ -26,10 +26,14 @@ from sidecar.demo.request import SimulatedRequest
 from sidecar.ledger.account import Account, Phase, Reason, Source
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
+from tests.support.tools import missing
 from tests.support.withholding import Withholding, withholding
 
 
 PATIENCE_SECONDS = 60.0
+TICK_SECONDS = 0.005
+STALL_PER_REQUEST_SECONDS = 0.015
+ATTEMPTS = 3
 TOKENS = 40
 ENGINE = Preset(
     name="attribution",
@@ -76,6 +80,8 @@ class Run:
 
     accounts: dict[int, Account] = field(default_factory=dict)
     truths: dict[int, Phases] = field(default_factory=dict)
+    stalled_seconds: float = 0.0
+    """For how long this process was kept from running while these requests were: of the machine, and in no truth."""
     client_e2e_seconds: list[float] = field(default_factory=list)
     """By the client's own clock, from its last byte out to its last byte in."""
 
@@ -106,10 +112,12 @@ class House:
         self.road.accounts.clear()
         self._simulated.clear()
         run = Run()
+        watching = asyncio.create_task(_notice_stalls(run))
         for _ in range(requests // at_once):
             self._prompts += at_once
             asked = (ask(self, self._prompts - number) for number in range(at_once))
             run.client_e2e_seconds += await asyncio.gather(*asked)
+        watching.cancel()
         for account in self.road.accounts:
             usage = account.marks.usage
             assert usage is not None
@@ -119,6 +127,14 @@ class House:
         assert run.accounts.keys() == run.truths.keys()
         assert len(run.accounts) == requests
         return run
+
+
+async def _notice_stalls(run: Run) -> None:
+    while True:
+        due_at = time.monotonic() + TICK_SECONDS
+        await asyncio.sleep(TICK_SECONDS)
+        late_seconds = time.monotonic() - due_at
+        run.stalled_seconds += late_seconds if late_seconds > 2 * TICK_SECONDS else 0.0
 
 
 @asynccontextmanager
@@ -153,13 +169,22 @@ async def ask(house: House, prompt_tokens: int) -> float:
     return answer.ended_at - answer.sent_at
 
 
-def told(story: Coroutine[Any, Any, tuple[Run, Run]]) -> tuple[Run, Run]:
-    """(healthy, faulted), run on the loop that the sidecar runs on."""
-    healthy, faulted = uvloop.run(asyncio.wait_for(story, PATIENCE_SECONDS))
+def told(story: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run, Run]:
+    """(healthy, faulted), run on the loop that the sidecar runs on; told again where a busy machine kept the loop from running.
+
+    What the machine adds is in nobody's truth, and it would be attributed to whoever happened to wait for it.
+    """
+    for _ in range(ATTEMPTS):
+        healthy, faulted = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+        if all(run.stalled_seconds <= STALL_PER_REQUEST_SECONDS * len(run.accounts) for run in (healthy, faulted)):
+            break
+    else:
+        missing("this machine is too busy: it kept the loop from running in each of three attempts")
     for run in (healthy, faulted):
         for account in run.accounts.values():
             assert account.ledger is not None
             assert fsum(phases_of(account).values()) == pytest.approx(account.ledger.e2e_seconds, abs=1e-9)
+    assert {phase: healthy.error(phase) for phase in FIVE} == pytest.approx(dict.fromkeys(FIVE, 0.0), abs=0.03)
     return healthy, faulted
 
 
@@ -178,7 +203,7 @@ def test_300_ms_in_the_front_end_come_out_in_first_token(monkeypatch: pytest.Mon
             home.engine.adjust(front_end_extra_seconds=0.3)
             return healthy, await home.run(ask, requests=5, at_once=1)
 
-    assert_engine_delay_landed(*told(story()), Phase.FIRST_TOKEN, at_least=0.299)
+    assert_engine_delay_landed(*told(story), Phase.FIRST_TOKEN, at_least=0.299)
 
 
 def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +215,7 @@ def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> 
             home.engine.adjust(slots=1)
             return healthy, await home.run(ask, requests=6, at_once=6)
 
-    assert_engine_delay_landed(*told(story()), Phase.QUEUE, at_least=0.3)
+    assert_engine_delay_landed(*told(story), Phase.QUEUE, at_least=0.3)
 
 
 def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +225,7 @@ def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPat
             home.engine.adjust(prefill_factor=8)
             return healthy, await home.run(ask, requests=5, at_once=1)
 
-    assert_engine_delay_landed(*told(story()), Phase.PREFILL, at_least=0.25)
+    assert_engine_delay_landed(*told(story), Phase.PREFILL, at_least=0.25)
 
 
 async def ask_for_much(house: House, prompt_tokens: int) -> float:
@@ -225,7 +250,7 @@ def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeyp
             home.hop.seconds = withheld
             return healthy, await home.run(ask_for_much, requests=4, at_once=1)
 
-    healthy, faulted = told(story())
+    healthy, faulted = told(story)
 
     moved = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
     expected = {
@@ -280,7 +305,7 @@ def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.Mon
             healthy = await home.run(reader(0.0), requests=3, at_once=1)
             return healthy, await home.run(reader(STALL_SECONDS), requests=3, at_once=1)
 
-    healthy, faulted = told(story())
+    healthy, faulted = told(story)
 
     added = median(faulted.client_e2e_seconds) - median(healthy.client_e2e_seconds)
     assert added == pytest.approx(STALL_SECONDS, rel=0.1)
