@@ -1,0 +1,71 @@
+"""A real llama.cpp server is known for what it is without a look at its metrics, and they are read only on request."""
+
+import asyncio
+
+import aiohttp
+
+from sidecar.engines.engine import Engine
+from sidecar.engines.probe import Prober
+from sidecar.engines.scrape import StateProber, state_session
+from sidecar.engines.state import EngineState, Growth
+from sidecar.engines.state_names import LLAMA_CPP
+from sidecar.lifecycle import Readiness
+from tests.real.server import RunningEngine
+
+
+class Readings:
+    """What a reader of its page found."""
+
+    def __init__(self) -> None:
+        self.results: list[str] = []
+        self.states: list[EngineState] = []
+
+    def scraped(self, result: str) -> None:
+        self.results.append(result)
+
+    def read(self, state: EngineState, _growth: Growth) -> None:
+        self.states.append(state)
+
+    def unknown(self) -> None: ...
+
+
+def test_a_real_llama_cpp_says_what_it_is_and_nobody_reads_its_metrics_for_it(llama_cpp: RunningEngine) -> None:
+    """Every path that is asked for is written down: /metrics is none of them."""
+    engine, asked = Engine("auto"), []
+    trace = aiohttp.TraceConfig()
+
+    async def note(_session: object, _context: object, request: aiohttp.TraceRequestStartParams) -> None:
+        asked.append(request.url.path)
+
+    trace.on_request_start.append(note)
+
+    async def story() -> None:
+        prober = Prober(llama_cpp.url, engine, Readiness(), clock=lambda: 100.0, changed=lambda: None)
+        async with aiohttp.ClientSession(trace_configs=[trace]) as session:
+            await prober.ask(session)
+
+    asyncio.run(story())
+    assert (engine.kind, engine.models) == ("llama_cpp", (llama_cpp.model,))
+    assert engine.version is not None
+    assert engine.version.startswith("b")
+    assert asked == ["/health", "/v1/models", "/props"]
+
+
+def test_a_real_llama_cpp_is_read_where_the_config_says_so_and_only_there(llama_cpp: RunningEngine) -> None:
+    """Nobody waits and nobody runs, and both prompt counts stand on its page."""
+
+    async def look(found: Readings, *, wanted: bool) -> bool:
+        engine = Engine("llama_cpp")
+        engine.up = True
+        async with state_session() as session:
+            return await StateProber(llama_cpp.url, engine, found, scrape_llama_cpp=wanted).look(session)
+
+    unasked, found = Readings(), Readings()
+
+    assert not asyncio.run(look(unasked, wanted=False))
+    assert unasked.results == []
+    assert asyncio.run(look(found, wanted=True))
+    assert found.results == ["ok"]
+    (state,) = found.states
+    assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == (0.0, 0.0, None)
+    assert set(state.counters) == set(LLAMA_CPP.counts)
