@@ -5,10 +5,12 @@ and counts of each finished request's queue, prefill, decode and whole time. Whe
 between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
 bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
 the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
-somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed.
+somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed. The wait for a free handle of its API server, of which
+it has as many as its largest batch, LMDeploy counts to no phase: it comes out as front end (first_token).
 It refuses sums that fall, or that move by less than nothing: LMDeploy observes negative times where an instant is missing.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,10 +69,11 @@ class SumsScan:
         self._rest = rest[:MAX_LINE_BYTES]
         if newline:
             for name, what, labels, value in _LINE.findall(lines):
-                try:
-                    self._found.setdefault(labels, {})[name, what] = float(value)
-                except ValueError:
-                    continue
+                number = _number(value)
+                if number is None:
+                    self._found.setdefault(labels, {}).pop((name, what), None)
+                else:
+                    self._found.setdefault(labels, {})[name, what] = number
 
     def finish(self) -> dict[bytes, Sums] | None:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
@@ -165,6 +168,14 @@ class LoneRequests:
         else:
             judgement.refused = True
         return judgement
+
+
+def _number(text: bytes) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _grown(

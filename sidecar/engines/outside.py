@@ -79,8 +79,12 @@ class Outside:
                     async with asyncio.timeout(pause):
                         await self._now.wait()
         finally:
-            for source in self._sources.values():
-                await source.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of what the sources hold."""
+        for source in self._sources.values():
+            await source.close()
 
     async def look(self) -> float:
         """One look; returns after how many seconds the next is due. Never raises."""

@@ -1,0 +1,326 @@
+"""LMDeploy's page, which speaks of one request only where one request alone finished, asked over a real socket."""
+
+import asyncio
+import itertools
+import math
+import re
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.engines.lmdeploy_counts import (
+    DECODE,
+    HISTOGRAMS,
+    PREFILL,
+    PROMPT,
+    QUEUE,
+    SETTLE_SECONDS,
+    STEP_BYTES,
+    UNSAFE_SECONDS,
+    WHOLE,
+    SumsScan,
+)
+from sidecar.engines.outside import IDLE_SECONDS
+from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+PAGE = (WORDS / "lmdeploy-metrics.txt").read_text()
+RANK = '{engine="0",model_name="tiny"}'
+OURS = {QUEUE: 0.1, PREFILL: 0.3, DECODE: 0.2, WHOLE: 0.62, PROMPT: 5.0}
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3}
+SETTLED = EXACT | BY_ENGINE
+
+
+class Summing:
+    """An LMDeploy: its page, on which requests finish."""
+
+    def __init__(self) -> None:
+        self.page = PAGE
+        self.asked = 0
+
+    def finish(self, said: dict[bytes, float] | None = None, rank: str = RANK) -> None:
+        """One request finishes, with these times."""
+        for histogram, seconds in (OURS if said is None else said).items():
+            name = re.escape(histogram.decode())
+            for what, grown in (("sum", seconds), ("count", 1.0)):
+                series = re.compile(rf"^{name}_{what}{re.escape(rank)} (\S+)$", re.MULTILINE)
+                for found in series.finditer(self.page):
+                    start, end = found.span(1)
+                    self.page = f"{self.page[:start]}{float(found[1]) + grown}{self.page[end:]}"
+
+    async def answer(self, _request: web.Request) -> web.Response:
+        self.asked += 1
+        return web.Response(text=self.page)
+
+
+@asynccontextmanager
+async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
+    """A walk before this engine, its page read once."""
+    app = web.Application()
+    app.router.add_get("/metrics", engine.answer)
+    server = TestServer(app)
+    await server.start_server()
+    walk = Fetching("lmdeploy", str(server.make_url("")).rstrip("/"))
+    try:
+        await walk.look()
+        walk.clock.later(1.0)
+        yield walk
+    finally:
+        await walk.outside.close()
+        await server.close()
+
+
+async def settled_look(walk: Fetching) -> None:
+    """The look that the task makes once the page can have it."""
+    walk.clock.later(0.5)
+    await walk.look()
+
+
+def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = None) -> Fetching:
+    """A story with this engine; whoever still waits at its end has waited in vain."""
+
+    async def run() -> Fetching:
+        summing = engine or Summing()
+        async with reading(summing) as walk:
+            waited = story(summing, walk)
+            if asyncio.iscoroutine(waited):
+                await waited
+            await settled_look(walk)
+            walk.watchers.expire(walk.clock.later(4.0))
+        return walk
+
+    return asyncio.run(run())
+
+
+def test_one_request_alone_is_told_exactly() -> None:
+    """What the sums grew by is its own: four phases of the engine's, and what is left is the front end."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        walk.answer("1", USAGE)
+        engine.finish()
+
+    walk = told(story)
+
+    assert walk.phases() == [SETTLED]
+    assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
+
+
+def test_request_after_request_is_told_each_by_the_reading_between() -> None:
+    """Each reading is the next one's beginning."""
+
+    async def story(engine: Summing, walk: Fetching) -> None:
+        for number in range(3):
+            walk.answer(str(number), USAGE)
+            engine.finish()
+            await settled_look(walk)
+
+    assert told(story).phases() == [SETTLED] * 3
+
+
+def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
+    """The mean of two is no one's time."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        for number in range(2):
+            walk.answer(str(number), USAGE)
+            engine.finish()
+
+    walk = told(story)
+
+    assert walk.phases() == [NO_SPLIT] * 2
+    assert walk.drops() == {"report_ambiguous": 1}
+
+
+def test_a_request_may_be_told_while_others_still_run() -> None:
+    """It began after the last reading and it alone ended: what was counted is its own."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        walk.begin()
+        walk.answer("2", USAGE)
+        engine.finish()
+
+    assert told(story).phases() == [SETTLED]
+
+
+def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() -> None:
+    """The engine may have counted it before that reading, and another one now that has not ended here yet."""
+
+    async def story(engine: Summing, walk: Fetching) -> None:
+        _, slow = walk.begin()
+        walk.answer("2", USAGE)
+        engine.finish()
+        await settled_look(walk)
+        _, _other = walk.begin()
+        walk.say(slow, "1", USAGE)
+        engine.finish()
+
+    walk = told(story)
+
+    assert [set(found) & {"queue", "unattributed"} for found in walk.phases()] == [{"queue"}, {"unattributed"}]
+
+
+def test_a_cancelled_request_beside_it_makes_it_untold() -> None:
+    """Whether the engine counted the one that left is not known."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        client, _ = walk.begin()
+        client.end()
+        walk.answer("2", USAGE)
+        engine.finish()
+
+    assert told(story).phases() == [NO_SPLIT]
+
+
+def test_clients_that_bypass_us_end_all_belief_for_ten_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    """More finished than came through here: from then on one that finished may be anybody's."""
+
+    async def story(engine: Summing, walk: Fetching) -> None:
+        engine.finish()
+        walk.answer("1", USAGE)
+        engine.finish()
+        await settled_look(walk)
+        walk.answer("2", USAGE)
+        engine.finish()
+        await settled_look(walk)
+        walk.watchers.expire(walk.clock.later(UNSAFE_SECONDS))
+        walk.answer("3", USAGE)  # the last reading before it was made in the time of disbelief
+        engine.finish()
+        await settled_look(walk)
+        walk.watchers.expire(walk.clock.later(4.0))
+        walk.answer("4", USAGE)
+        engine.finish()
+
+    walk = told(story)
+
+    assert walk.phases() == [NO_SPLIT] * 3 + [SETTLED]
+    assert walk.drops() == {"report_ambiguous": 3}
+    assert capsys.readouterr().out.count("engine_bypassed") == 1
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        pytest.param({PROMPT: 6.0}, id="another prompt"),
+        pytest.param({WHOLE: 0.8}, id="longer than ours took"),
+        pytest.param({WHOLE: 0.1}, id="shorter than ours streamed"),
+        pytest.param({PREFILL: 0.6}, id="parts above the whole"),
+        pytest.param({QUEUE: -0.1}, id="a time below zero"),
+        pytest.param({QUEUE: float("nan")}, id="no number"),
+    ],
+)
+def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[bytes, float]) -> None:
+    """Ours was not counted and somebody else's was: what the page says does not fit what was seen here."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        walk.answer("1", USAGE)
+        engine.finish(OURS | another)
+
+    assert told(story).phases() == [NO_SPLIT]
+
+
+def test_a_restart_begins_anew() -> None:
+    """Counts that fell belong to another process; the request that saw it is not told."""
+
+    async def story(engine: Summing, walk: Fetching) -> None:
+        walk.answer("1", USAGE)
+        engine.page = re.sub(r" 41\.0$", " 1.0", PAGE, flags=re.MULTILINE)
+        await settled_look(walk)
+        walk.answer("2", USAGE)
+        engine.finish()
+
+    assert told(story).phases() == [SETTLED, NO_SPLIT]
+
+
+def test_ranks_count_by_themselves() -> None:
+    """One request finished in one rank: its sums alone have moved."""
+    engine = Summing()
+    engine.page = PAGE + PAGE.replace('engine="0"', 'engine="1"')
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        walk.answer("1", USAGE)
+        engine.finish(rank='{engine="1",model_name="tiny"}')
+
+    assert told(story, engine).phases() == [SETTLED]
+
+
+def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
+    """It is read when things have settled and something has ended, and never while nothing has."""
+
+    async def story(engine: Summing, walk: Fetching) -> None:
+        assert await walk.look() == IDLE_SECONDS
+        assert engine.asked == 1
+        for number in range(20):
+            walk.answer(str(number))
+            assert await walk.look() == pytest.approx(SETTLE_SECONDS)
+        assert engine.asked == 1
+
+    told(story)
+
+
+@pytest.mark.parametrize("page", ["", "nothing\n", PAGE[:-30], PAGE.replace("_sum", "_summe"), "x" * 100_000])
+def test_a_page_that_says_nothing_settles_nothing(page: str) -> None:
+    """Empty, broken off, renamed: the request goes without, and it is counted."""
+
+    def story(engine: Summing, walk: Fetching) -> None:
+        walk.answer("1", USAGE)
+        engine.page = page
+
+    walk = told(story)
+
+    assert walk.phases() == [NO_SPLIT]
+    assert walk.drops() == {"report_source_failed": 1}
+
+
+@given(st.lists(st.integers(0, len(PAGE)), max_size=6))
+def test_a_page_says_the_same_however_it_is_cut(cuts: list[int]) -> None:
+    """It comes in pieces."""
+    data, at = PAGE.encode(), [0, *sorted(cuts), len(PAGE)]
+    scan = SumsScan()
+    for start, end in itertools.pairwise(at):
+        scan.feed(data[start:end])
+
+    ranks = scan.finish()
+
+    assert ranks is not None
+    assert {labels: sums.of for labels, sums in ranks.items()} == {
+        RANK.encode(): dict(
+            zip(
+                (QUEUE, PREFILL, DECODE, WHOLE, PROMPT),
+                [(4.25, 41.0), (12.5, 41.0), (44.5, 41.0), (61.5, 41.0), (9000.0, 41.0)],
+                strict=True,
+            )
+        )
+    }
+
+
+_DAMAGE = ("NaN", "+Inf", "-1", "1e400", "", "abc", "1e-5", "42.0 1700000000", "9" * 60)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObject) -> None:
+    """Values of any kind, labels without end, bytes of any kind in between."""
+    lines = PAGE.splitlines()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        name, _, _ = lines[at].rpartition(" ")
+        lines[at] = data.draw(st.sampled_from([f"{name} {wrong}" for wrong in _DAMAGE] + ["", name, lines[at] * 2]))
+    scan = SumsScan()
+    body = "\n".join(lines).encode() + data.draw(st.binary(max_size=20)) + b"\n"
+    for start in range(0, len(body), STEP_BYTES):
+        scan.feed(body[start : start + STEP_BYTES])
+
+    ranks = scan.finish() or {}
+
+    assert all(math.isfinite(total) for sums in ranks.values() for pair in sums.of.values() for total in pair)
+    assert set(HISTOGRAMS) >= {name for sums in ranks.values() for name in sums.of}

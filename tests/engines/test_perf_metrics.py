@@ -1,0 +1,248 @@
+"""TensorRT-LLM's /perf_metrics, asked over a real socket and joined to requests through the whole sidecar."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.engines import hearing
+from sidecar.engines.hearing import FAILED_SECONDS
+from sidecar.engines.outside import IDLE_SECONDS, RecordsPoll
+from sidecar.engines.perf_metrics import MAX_BODY_BYTES, words_of
+from tests.support.answers import damaged
+from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+VINTAGES = ("numeric-ids", "text-ids", "phases")
+SETTLED = EXACT | BY_ENGINE
+
+
+def fixture(vintage: str) -> bytes:
+    return (WORDS / f"tensorrt-llm-perf-metrics-{vintage}.json").read_bytes()
+
+
+def record(request_id: object, vintage: str = "numeric-ids") -> dict[str, object]:
+    (found,) = json.loads(fixture(vintage))
+    return {**found, "request_id": request_id}
+
+
+class Draining:
+    """A trtllm-serve: its records, which the first to ask empties."""
+
+    def __init__(self) -> None:
+        self.records: list[object] = []
+        self.asked = 0
+
+    async def answer(self, _request: web.Request) -> web.Response:
+        self.asked += 1
+        drained, self.records = self.records, []
+        return web.json_response(drained)
+
+
+@asynccontextmanager
+async def polling(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> "AsyncIterator[Fetching]":
+    """A walk that may poll an engine with this one page."""
+    app = web.Application()
+    app.router.add_get("/perf_metrics", handler)
+    server = TestServer(app)
+    await server.start_server()
+    walk = Fetching("tensorrt_llm", str(server.make_url("")).rstrip("/"), poll_perf_metrics=True)
+    try:
+        yield walk
+    finally:
+        await walk.outside.close()
+        await server.close()
+
+
+@pytest.mark.parametrize("api", ["chatcmpl", "cmpl"])
+@pytest.mark.parametrize("vintage", VINTAGES)
+def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api: str) -> None:
+    """The answer's id is the API's word and the number of the record."""
+
+    async def story() -> None:
+        engine = Draining()
+        async with polling(engine.answer) as walk:
+            walk.answer(f"{api}-2048")
+            engine.records = json.loads(fixture(vintage))
+
+            await walk.look()
+
+            assert walk.phases() == [SETTLED]
+            assert walk.drops() == {}
+
+    asyncio.run(story())
+
+
+def test_the_transfer_of_the_cache_is_told_apart() -> None:
+    """Of a generation worker: 50 ms, which lie within its queue."""
+    ((word,), unreadable) = words_of(fixture("text-ids"))
+
+    assert word.report.kv_transfer_seconds == pytest.approx(0.05)
+    assert unreadable == 0
+
+
+def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
+    """The stream's last byte goes out before the record is kept: some looks are too early."""
+
+    async def story() -> None:
+        engine = Draining()
+        async with polling(engine.answer) as walk:
+            walk.answer("chatcmpl-2048")
+            pauses = []
+            for _ in range(5):
+                pauses.append(await walk.look())
+                walk.clock.later(pauses[-1])
+            engine.records = [record(2048)]
+
+            assert await walk.look() == IDLE_SECONDS
+
+            assert pauses == [0.2, 0.4, 0.8, 1.6, 2.0]
+            assert walk.phases() == [SETTLED]
+
+    asyncio.run(story())
+
+
+def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
+    """Asking empties them: without a request of ours there is no question, and a burst of ends is one."""
+
+    async def story() -> None:
+        engine = Draining()
+        async with polling(engine.answer) as walk:
+            await walk.look()
+            assert engine.asked == 0
+            for number in range(4):
+                walk.answer(f"chatcmpl-{number}")
+            engine.records = [record(number) for number in range(4)]
+
+            await walk.look()
+            assert (engine.asked, walk.phases()) == (1, [SETTLED] * 4)
+            walk.answer("chatcmpl-9")
+            walk.clock.later(-0.65)
+            assert await walk.look() == pytest.approx(RecordsPoll.FIRST_SECONDS - 0.05)
+
+            assert engine.asked == 1
+
+    asyncio.run(story())
+
+
+def test_twice_for_nobody_and_unreadable_are_counted() -> None:
+    """Another client's record, the same one again, one of a disaggregated front end, one that is none."""
+
+    async def story() -> None:
+        engine = Draining()
+        async with polling(engine.answer) as walk:
+            walk.answer("chatcmpl-2048")
+            engine.records = [record(2048), record(2048), record(7), *json.loads(fixture("disaggregated")), "no", 3]
+
+            await walk.look()
+            walk.watchers.expire(walk.clock.later(11.0))
+
+            assert walk.phases() == [SETTLED]
+            assert walk.drops() == {"report_twice": 1, "report_unmatched": 1, "report_unreadable": 3}
+
+    asyncio.run(story())
+
+
+async def _not_found(_request: web.Request) -> web.StreamResponse:
+    raise web.HTTPNotFound
+
+
+async def _elsewhere(_request: web.Request) -> web.StreamResponse:
+    raise web.HTTPFound("/perf_metrics")
+
+
+async def _huge(_request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"[" + b" " * MAX_BODY_BYTES + b"]")
+
+
+async def _hanging(_request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(0.5)
+    return web.Response()
+
+
+async def _compressed(_request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+
+
+@pytest.mark.parametrize("handler", [_not_found, _elsewhere, _huge, _hanging, _compressed])
+def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Counted each time, said once, tried again later; the request is settled without its report."""
+    monkeypatch.setattr(hearing, "TIMEOUT_SECONDS", 0.1)
+
+    async def story() -> None:
+        async with polling(handler) as walk:
+            walk.answer("chatcmpl-2048")
+            for _ in range(2):
+                assert await walk.look() == FAILED_SECONDS
+                walk.clock.later(FAILED_SECONDS)
+            walk.watchers.expire(walk.clock.later(1.0))
+
+            assert walk.phases() == [NO_SPLIT]
+            assert walk.drops() == {"report_source_failed": 2}
+        assert capsys.readouterr().out.count("report_source_unreadable") == 1
+
+    asyncio.run(story())
+
+
+def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
+    """Connection refused."""
+
+    async def story() -> None:
+        walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
+        walk.answer("chatcmpl-2048")
+        await walk.look()
+        await walk.outside.close()
+
+        assert walk.drops() == {"report_source_failed": 1}
+
+    asyncio.run(story())
+
+
+def test_unasked_the_poll_is_off() -> None:
+    """Whoever reads the records today shall go on getting them; nobody waits then."""
+    walk = Fetching("tensorrt_llm")
+
+    walk.answer("chatcmpl-2048")
+
+    assert walk.phases() == [NO_SPLIT]
+
+
+@given(st.sampled_from(VINTAGES).flatmap(lambda vintage: damaged([b"{" + b'"a":' + fixture(vintage).strip() + b"}"])))
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> None:
+    """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
+    walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
+    walk.answer("chatcmpl-2048")
+
+    words, _ = words_of(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}"))
+    for word in words:
+        walk.watchers.word(word)
+    walk.watchers.expire(walk.clock.later(11.0))
+
+    (found,) = walk.phases()
+    # Without its last instant the decode is the wire's, which says the same here.
+    assert found in (SETTLED, EXACT | {"decode": (200, "wire"), "stream": (50, "wire")}, NO_SPLIT)
+
+
+@given(st.binary(max_size=300) | st.builds(lambda depth: b"[" * depth, st.integers(0, 5000)))
+def test_no_body_makes_the_reader_raise(body: bytes) -> None:
+    """Random bytes, and brackets without end."""
+    words, unreadable = words_of(body)
+
+    assert words == []
+    assert unreadable >= (0 if body.strip() == b"[]" else 1)

@@ -1,0 +1,365 @@
+"""SGLang's exported files, followed on a real disk and joined to requests through the whole sidecar."""
+
+import asyncio
+import itertools
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.engines.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
+from sidecar.engines.outside import IDLE_SECONDS, ExportTail
+from sidecar.engines.sglang_export import MAX_LINE_BYTES, ExportLines, word_of_line
+from sidecar.engines.span import response_key
+from tests.support.answers import damaged
+from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, WORDS, Fetching
+
+
+FIXTURE = (WORDS / "sglang-export.jsonl").read_bytes()
+LINES = FIXTURE.splitlines(keepends=True)
+OURS = "9b1c4f0e2d7a4c7f8f0a2f6a1f3d5b7c"
+THIS_HOUR, NEXT_HOUR = "sglang-request-metrics-20261120_04.log", "sglang-request-metrics-20261120_05.log"
+
+
+def line(request_id: str = OURS, **more: object) -> bytes:
+    return json.dumps({**json.loads(LINES[1]), "id": request_id, **more}).encode() + b"\n"
+
+
+def fetching(folder: Path) -> Fetching:
+    return Fetching("sglang", sglang_metrics_dir=str(folder))
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+# --- through the whole sidecar ---------------------------------------------------------------------------------------
+
+
+def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) -> None:
+    """The OpenAI paths of SGLang say no time; its file does, and the id of the answer stands in it."""
+
+    async def story() -> None:
+        walk = fetching(tmp_path)
+        await walk.look()
+        walk.answer(OURS)
+        assert walk.accounts == []
+
+        append(tmp_path / THIS_HOUR, FIXTURE)
+        await walk.look()
+
+        assert walk.phases() == [EXACT | BY_WIRE]
+        assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
+
+    asyncio.run(story())
+
+
+def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Path) -> None:
+    """A slow client ends a minute after the engine wrote its line; the line is kept, where another's is given up."""
+
+    async def story() -> None:
+        walk = fetching(tmp_path)
+        await walk.look()
+        client, engine = walk.begin()
+        client.take(0)
+        walk.say(engine, OURS)
+        append(tmp_path / THIS_HOUR, FIXTURE)
+        await walk.look()
+        for _ in range(60):
+            walk.watchers.expire(walk.clock.later(1.0))
+
+        client.take(None)
+
+        assert [set(found) & {"queue", "prefill"} for found in walk.phases()] == [{"queue", "prefill"}]
+        assert walk.drops() == {"report_unmatched": 1}
+
+    asyncio.run(story())
+
+
+def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Path) -> None:
+    """A line after the deadline, the same line again, the lines of clients that bypass us."""
+
+    async def story() -> None:
+        walk = fetching(tmp_path)
+        await walk.look()
+        walk.answer("late")
+        walk.watchers.expire(walk.clock.later(6.0))
+        walk.answer(OURS)
+
+        append(tmp_path / THIS_HOUR, line("late") + line() + line() + line("another client's"))
+        await walk.look()
+        walk.watchers.expire(walk.clock.later(6.0))
+
+        assert walk.phases() == [NO_SPLIT, EXACT | BY_WIRE]
+        assert walk.drops() == {"report_twice": 1, "report_unmatched": 2}
+
+    asyncio.run(story())
+
+
+def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -> None:
+    """Its `queue_time` holds the wait after its first token: the split is refused, as incomplete."""
+
+    async def story() -> None:
+        walk = fetching(tmp_path)
+        await walk.look()
+        walk.answer(OURS)
+
+        append(tmp_path / THIS_HOUR, line(num_retractions=1, queue_time=0.02))
+        await walk.look()
+
+        assert walk.phases() == [NO_SPLIT]
+        assert walk.value("llm_phase_attribution_total", source="none", reason="report_incomplete") == 1
+
+    asyncio.run(story())
+
+
+def test_without_a_folder_nobody_waits_for_a_line() -> None:
+    """Not told where the files are, the sidecar settles at once."""
+    walk = Fetching("sglang")
+
+    walk.answer(OURS)
+
+    assert walk.phases() == [NO_SPLIT]
+
+
+@given(damage=damaged([LINES[1]]))
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> None:
+    """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
+    walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
+    walk.answer(OURS)
+
+    for word in ExportLines().feed(damage[0]):
+        walk.watchers.word(word)
+    walk.watchers.expire(walk.clock.later(6.0))
+
+    assert walk.phases() in ([EXACT | BY_WIRE], [NO_SPLIT])
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+@given(cuts=st.lists(st.integers(0, len(FIXTURE)), max_size=8))
+def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
+    """SGLang writes a long line in several steps, and we read in between."""
+    at = [0, *sorted(cuts), len(FIXTURE)]
+    lines = ExportLines()
+
+    words = [word for start, end in itertools.pairwise(at) for word in lines.feed(FIXTURE[start:end])]
+
+    assert [word.keys for word in words] == [(response_key("0d6f"),), (response_key(OURS),)]
+    assert lines.unreadable == 0
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
+    """Whatever stands in the file, the line behind it is read."""
+    lines = ExportLines()
+    lines.feed(data + b"\n")
+
+    assert [word.keys for word in lines.feed(LINES[1])] == [(response_key(OURS),)]
+
+
+def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
+    """It is held up to a bound, counted once, and passed over to its end."""
+    lines = ExportLines()
+    for _ in range(3 * MAX_LINE_BYTES // 65_536):
+        lines.feed(b"x" * 65_536)
+
+    words = lines.feed(b"x\n" + LINES[1])
+
+    assert [word.keys for word in words] == [(response_key(OURS),)]
+    assert lines.unreadable == 1
+
+
+def test_a_prompt_of_a_megabyte_is_passed_over() -> None:
+    """The line begins with it."""
+    word = word_of_line(line(request_parameters=json.dumps({"text": 'a "word" \n' * 100_000})))
+
+    assert word is not None
+    assert word.report.queue_seconds == 0.1
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def read(directory: ExportDirectory) -> bytes:
+    """What one look finds, of all files."""
+    return b"".join(piece.data for piece in directory.look(now_unix=0.0).pieces)
+
+
+def test_what_was_there_before_is_history(tmp_path: Path) -> None:
+    """Its requests are not ours, and its last line may only be half there."""
+
+    async def story() -> None:
+        append(tmp_path / THIS_HOUR, LINES[0] + LINES[1][:50])
+        walk = fetching(tmp_path)
+        await walk.look()
+        walk.answer(OURS)
+
+        append(tmp_path / THIS_HOUR, LINES[1][50:] + line())
+        await walk.look()
+
+        assert walk.phases() == [EXACT | BY_WIRE]
+        assert walk.drops() == {}
+
+    asyncio.run(story())
+
+
+def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path) -> None:
+    """The new file is read from its start, the old one on."""
+    append(tmp_path / THIS_HOUR, b"history\n")
+    directory = ExportDirectory(str(tmp_path))
+    assert read(directory) == b""
+
+    append(tmp_path / NEXT_HOUR, b"first of the hour\n")
+    append(tmp_path / THIS_HOUR, b"late one\n")
+
+    assert read(directory) == b"late one\nfirst of the hour\n"
+
+
+def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(tmp_path: Path) -> None:
+    """Years of files cost nothing; pipes, folders and other names are none of ours."""
+    directory = ExportDirectory(str(tmp_path))
+    directory.look(now_unix=0.0)
+    for hour in range(24):
+        append(tmp_path / f"sglang-request-metrics-20261119_{hour:02}.log", b"%d\n" % hour)
+    append(tmp_path / "sglang-request-metrics-20261119_24.log.gz", b"no\n")
+    (tmp_path / "sglang-request-metrics-20261120_00.log").mkdir()
+    os.mkfifo(tmp_path / "sglang-request-metrics-20261119_99.log")
+
+    looked = directory.look(now_unix=0.0)
+
+    assert (looked.pieces, len(looked.followed)) == ([], 0)
+    (tmp_path / "sglang-request-metrics-20261120_00.log").rmdir()
+    (tmp_path / "sglang-request-metrics-20261119_99.log").unlink()
+    assert read(directory) == b"22\n23\n"
+
+
+@pytest.mark.parametrize("how", ["truncated", "replaced", "renamed away"])
+def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) -> None:
+    """Half a line before the cut is given up and counted, and what follows is read from the start."""
+
+    async def story() -> None:
+        path = tmp_path / THIS_HOUR
+        walk = fetching(tmp_path)
+        await walk.look()
+        append(path, LINES[0] * 2 + LINES[1][:100])
+        await walk.look()
+        walk.answer(OURS)
+
+        if how == "truncated":
+            path.write_bytes(line())
+        else:
+            path.rename(tmp_path / "old")
+            if how == "replaced":
+                (tmp_path / "new").write_bytes(line())
+                (tmp_path / "new").rename(path)
+            else:
+                await walk.look()
+                append(path, line())
+        await walk.look()
+        await walk.look()
+
+        assert walk.phases() == [EXACT | BY_WIRE]
+        assert walk.drops()["report_unreadable"] == 1
+
+    asyncio.run(story())
+
+
+def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
+    """A file that grew by megabytes is read in several looks, with others' turns in between."""
+    directory = ExportDirectory(str(tmp_path))
+    directory.look(now_unix=0.0)
+    append(tmp_path / THIS_HOUR, b"x" * (2 * MAX_LOOK_BYTES + 1))
+
+    looks = [directory.look(now_unix=0.0) for _ in range(4)]
+
+    assert [(sum(len(piece.data) for piece in looked.pieces), looked.more) for looked in looks] == [
+        (MAX_LOOK_BYTES, True),
+        (MAX_LOOK_BYTES, True),
+        (1, False),
+        (0, False),
+    ]
+
+
+def test_a_folder_that_is_not_there_is_said_once_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in it when it comes is history again: it may be a volume with a year of files."""
+
+    async def story() -> None:
+        folder = tmp_path / "not mounted yet"
+        walk = fetching(folder)
+        await walk.look()
+        await walk.look()
+        assert walk.drops() == {"report_source_failed": 2}
+        assert capsys.readouterr().out.count("No such file") == 1
+        folder.mkdir()
+        append(folder / THIS_HOUR, LINES[0])
+
+        await walk.look()
+        walk.answer(OURS)
+        append(folder / THIS_HOUR, line())
+        await walk.look()
+
+        assert walk.phases() == [EXACT | BY_WIRE]
+        assert walk.drops() == {"report_source_failed": 2}
+
+    asyncio.run(story())
+
+
+def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
+    """Ten times a second then, once otherwise."""
+
+    async def story() -> tuple[float, float]:
+        walk = fetching(tmp_path)
+        idle = await walk.look()
+        walk.answer(OURS)
+        return idle, await walk.look()
+
+    assert asyncio.run(story()) == (IDLE_SECONDS, ExportTail.WAITING_SECONDS)
+
+
+def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
+    """The loop goes on, cancelling works, and the process could end."""
+
+    async def story() -> bool:
+        hangs = threading.Event()
+        thread = OwnThread("hanging")
+        call = asyncio.create_task(thread.run(hangs.wait))
+        await asyncio.sleep(0.01)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        cancelled = call.cancelled()
+        thread.stop()
+        hangs.set()
+        return cancelled
+
+    assert asyncio.run(story())
+
+
+def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path) -> None:
+    """Not only with its next idle look; and it ends when told to."""
+
+    async def story() -> None:
+        walk = fetching(tmp_path)
+        task = asyncio.create_task(walk.outside.run())
+        await asyncio.sleep(0.05)
+        append(tmp_path / THIS_HOUR, line())
+        begun = asyncio.get_running_loop().time()
+        walk.answer(OURS)
+        while not walk.accounts:
+            await asyncio.sleep(0.005)
+        assert asyncio.get_running_loop().time() - begun < IDLE_SECONDS
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+        assert walk.phases() == [EXACT | BY_WIRE]
+
+    asyncio.run(story())
