@@ -12,8 +12,8 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY sidecar sidecar
 # uvloop, httptools, msgspec and the others come as wheels for amd64 and arm64; should one not, this stage fails and says so,
-# instead of a compiler being installed on the quiet.
-RUN pip wheel --no-cache-dir --only-binary=:all: --no-binary=llm-phase-sidecar --wheel-dir /wheels .
+# instead of a compiler being installed on the quiet. With gRPC: nobody can add it later, and engines that speak nothing else are common.
+RUN pip wheel --no-cache-dir --only-binary=:all: --no-binary=llm-phase-sidecar --wheel-dir /wheels '.[grpc]'
 
 # --- the image that runs -------------------------------------------------------------------------------------------
 FROM python:3.12-slim
