@@ -19,8 +19,12 @@ from sidecar.classify.top_level import elements, members
 class Asked(StrEnum):
     """What the client said about `stream_options.include_usage`."""
 
-    UNSAID = "unsaid"
-    """No stream_options, or null, or an object that does not mention include_usage."""
+    ABSENT = "absent"
+    """No stream_options."""
+    NULL = "null"
+    """`stream_options` is null."""
+    LEFT_OUT = "left_out"
+    """An object that does not mention include_usage."""
     WANTED = "wanted"
     DECLINED = "declined"
     UNCLEAR = "unclear"
@@ -67,7 +71,7 @@ class _Body(msgspec.Struct, frozen=True):
     priority: Any = None
     service_tier: Any = None
     n: Any = None
-    stream_options: Any = None
+    stream_options: Any = msgspec.UNSET
     messages: msgspec.Raw = _ABSENT
     prompt: msgspec.Raw = _ABSENT
     text: msgspec.Raw = _ABSENT
@@ -185,12 +189,14 @@ def _max_tokens(*stated: object) -> int | None:
 
 
 def _asked(stream_options: object) -> Asked:
+    if stream_options is msgspec.UNSET:
+        return Asked.ABSENT
     if stream_options is None:
-        return Asked.UNSAID
+        return Asked.NULL
     if not isinstance(stream_options, dict):
         return Asked.UNCLEAR
     if "include_usage" not in stream_options:
-        return Asked.UNSAID
+        return Asked.LEFT_OUT
     wanted = stream_options["include_usage"]
     if not isinstance(wanted, bool):
         return Asked.UNCLEAR

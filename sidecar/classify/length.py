@@ -16,6 +16,8 @@ READY_SAMPLES = 20
 """Prompts that usage must have counted before an estimate is given; fewer, and one odd prompt sets the scale."""
 _REMEMBERED_SAMPLES = 128
 """Per model: recent enough to follow a change of traffic, and odd enough in number to outvote outliers."""
+_SAMPLES_A_MEDIAN = 8
+"""New samples after which the median is worked out anew."""
 _REMEMBERED_MODELS = 17
 """The closed set of model labels (16) and `other`."""
 
@@ -104,12 +106,15 @@ class _Calibration:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_SAMPLES)
         self._median: float | None = None
+        self._since_median = 0
 
     def add(self, text_bytes: int, tokens: int) -> None:
         # A plain median would take its scale from the many short prompts, which are mostly chat template; weighed by
         # bytes (the least absolute error) one huge prompt would outvote all others. The square root stands between.
         self._samples.append((tokens / text_bytes, math.sqrt(text_bytes)))
-        self._median = None
+        self._since_median += 1
+        if self._since_median >= _SAMPLES_A_MEDIAN:
+            self._median = None
 
     @property
     def ready(self) -> bool:
@@ -117,8 +122,9 @@ class _Calibration:
 
     @property
     def tokens_per_byte(self) -> float:
-        """The weighted median of the samples' ratios, worked out once after each new sample."""
+        """The weighted median of the samples' ratios, worked out anew after every few samples: sorting is not for every request."""
         if self._median is None:
+            self._since_median = 0
             half = sum(weight for _, weight in self._samples) / 2
             for ratio, weight in sorted(self._samples):
                 half -= weight

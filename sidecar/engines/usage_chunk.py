@@ -16,9 +16,6 @@ the finish reason to the usage chunk, and so out of what this client gets.
 """
 
 from enum import StrEnum
-from typing import Any
-
-import msgspec
 
 from sidecar.classify.body import Asked, Look
 from sidecar.classify.top_level import members
@@ -67,28 +64,24 @@ def ask_for_usage(body: bytes, look: Look) -> bytes | NotAsked:
             return NotAsked.DECLINED
         case Asked.UNCLEAR:
             return NotAsked.UNCLEAR
-        case Asked.UNSAID:
+        case Asked.LEFT_OUT:
+            return NotAsked.ENGINE_DEFAULT
+        case Asked.ABSENT | Asked.NULL:
             pass
     if look.choices is None:
         return NotAsked.UNCLEAR
     if look.choices != 1:
         return NotAsked.SEVERAL_CHOICES
-    return _spliced(body)
+    return _inserted(body) if look.usage_asked is Asked.ABSENT else _replaced(body)
 
 
-class _Options(msgspec.Struct, frozen=True):
-    stream_options: Any = msgspec.UNSET
+def _inserted(body: bytes) -> bytes:
+    brace = body.index(b"{") + 1
+    return body[:brace] + _KEY + b"," + body[brace:]
 
 
-_OPTIONS = msgspec.json.Decoder(_Options)
-
-
-def _spliced(body: bytes) -> bytes | NotAsked:
-    standing = _OPTIONS.decode(body).stream_options  # the library that made the look has decoded this before
-    if standing is msgspec.UNSET:
-        return _inserted(body)
-    if standing is not None:
-        return NotAsked.ENGINE_DEFAULT
+def _replaced(body: bytes) -> bytes | NotAsked:
+    """The null of `stream_options` gives way; the scan that finds it is bounded."""
     null = None
     at_end = 0
     for member in members(body):
@@ -98,11 +91,6 @@ def _spliced(body: bytes) -> bytes | NotAsked:
     if null is None or body[at_end:].strip(b" \t\n\r") != b"}":
         return NotAsked.UNCLEAR  # too many parts to look through them all
     return body[: null.start] + _VALUE + body[null.end :]
-
-
-def _inserted(body: bytes) -> bytes:
-    brace = body.index(b"{") + 1
-    return body[:brace] + _KEY + b"," + body[brace:]
 
 
 class UsageCut:

@@ -36,12 +36,12 @@ class TestAWholeBody:
             priority=-2,
             service_tier="flex",
             choices=1,
-            usage_asked=Asked.UNSAID,
+            usage_asked=Asked.ABSENT,
             text_bytes=len(json.dumps(CHAT["messages"])),
         )
 
     def test_says_nothing_where_nothing_stands(self) -> None:
-        assert look(b" {} ", whole=True) == Look(whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0)
+        assert look(b" {} ", whole=True) == Look(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
 
     def test_keeps_to_the_last_of_duplicate_keys_as_python_does(self) -> None:
         body = b'{"model":"a","stream":false,"model":"b","str\\u0065am":true}'
@@ -54,7 +54,7 @@ class TestAWholeBody:
     def test_takes_no_odd_type_for_a_value(self, odd: object) -> None:
         found = seen(model=[odd], stream=odd, max_tokens=[odd], user={"a": odd}, priority=str(odd), service_tier=[odd])
 
-        assert found == Look(whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0)
+        assert found == Look(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
 
     def test_takes_no_bool_for_a_number(self) -> None:
         found = seen(max_tokens=True, priority=False, n=True)
@@ -76,7 +76,7 @@ class TestAWholeBody:
 
     def test_does_not_keep_a_name_that_is_none(self) -> None:
         assert seen(model="x" * 2000, user="x" * 2000) == Look(
-            whole=True, choices=1, usage_asked=Asked.UNSAID, text_bytes=0
+            whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0
         )
 
 
@@ -108,9 +108,9 @@ class TestUsageAsked:
     @pytest.mark.parametrize(
         ("options", "expected"),
         [
-            (None, Asked.UNSAID),
-            ({}, Asked.UNSAID),
-            ({"continuous_usage_stats": True}, Asked.UNSAID),
+            (None, Asked.NULL),
+            ({}, Asked.LEFT_OUT),
+            ({"continuous_usage_stats": True}, Asked.LEFT_OUT),
             ({"include_usage": True}, Asked.WANTED),
             ({"include_usage": False}, Asked.DECLINED),
             ({"include_usage": None}, Asked.UNCLEAR),
