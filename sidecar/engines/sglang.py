@@ -66,7 +66,10 @@ class SGLang(EngineKind):
     reads_spans = True
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
-    advice = "start SGLang with --enable-metrics, so that /generate states its times"
+    advice = (
+        "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace "
+        "--otlp-traces-endpoint or --export-metrics-to-file, as docs/engines.md has it"
+    )
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """The times in `meta_info`."""
