@@ -1,0 +1,184 @@
+"""The estimator in the whole walk, in memory: where nobody reports its word stands in the ledger, where the engine does it is judged."""
+
+import json
+
+import pytest
+
+from sidecar.engines.engine import Engine
+from sidecar.engines.prefill_cost import READY_SAMPLES
+from sidecar.engines.state import EngineState, Growth
+from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.estimates import Estimates
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Socket
+from tests.support.walk import Walk
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+TOKEN = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
+COST_SECONDS = 0.3
+"""Of a prompt of 600 tokens, in these stories."""
+
+
+def chunk(event: object) -> bytes:
+    data = event if isinstance(event, bytes) else b"data: " + json.dumps(event).encode() + b"\n\n"
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+class Story:
+    """An engine of a kind, and clients that ask it for streams and for usage."""
+
+    def __init__(self, kind: str) -> None:
+        self.walk = Walk(engine=Engine(kind, ["tiny"]))
+        self.estimates = self.walk.watchers.estimates = Estimates(self.walk.metrics)
+
+    def ask(self) -> Socket:
+        """A new client's request; returns the engine's end of it."""
+        body = {"model": "tiny", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+        data = json.dumps(body).encode()
+        self.walk.client().send(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+        )
+        return self.walk.engine
+
+    def token(self, engine: Socket, *, first: bool = False) -> None:
+        engine.send((HEAD if first else b"") + chunk(TOKEN))
+
+    def end(self, engine: Socket, metrics: dict[str, float] | None = None) -> None:
+        usage = {"choices": [], "usage": {"prompt_tokens": 600, "completion_tokens": 2}}
+        engine.send(chunk(usage if metrics is None else {**usage, "metrics": metrics}))
+        engine.send(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+
+    def alone(self, ttft: float = COST_SECONDS, metrics: dict[str, float] | None = None) -> None:
+        """A request that meets nobody."""
+        self.walk.clock.later(5)
+        engine = self.ask()
+        self.walk.clock.later(ttft)
+        self.token(engine, first=True)
+        self.walk.clock.later(0.1)
+        self.token(engine)
+        self.end(engine, metrics)
+
+    def taught(self) -> "Story":
+        for _ in range(READY_SAMPLES + 5):
+            self.alone()
+        return self
+
+    def queued(self) -> None:
+        """Two come at once: the second is served after the first."""
+        first, second = self.ask(), self.ask()
+        self.walk.clock.later(COST_SECONDS)
+        self.token(first, first=True)
+        self.walk.clock.later(COST_SECONDS)
+        self.token(second, first=True)
+        self.end(first)
+        self.end(second)
+
+
+def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> None:
+    """They add up to the TTFT; first_token is not claimed; decode and stream are what was seen here."""
+    story = Story("none").taught()
+    story.queued()
+
+    ledger = story.walk.accounts[-1].ledger
+    assert ledger is not None
+    assert ledger.reason is Reason.ESTIMATED
+    assert [(share.phase, share.source) for share in ledger.shares] == [
+        (Phase.QUEUE, Source.ESTIMATED),
+        (Phase.PREFILL, Source.ESTIMATED),
+        (Phase.DECODE, Source.WIRE),
+        (Phase.STREAM, Source.WIRE),
+    ]
+    assert [round(share.seconds, 6) for share in ledger.shares[:2]] == [COST_SECONDS, COST_SECONDS]
+    assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+    assert story.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
+    assert story.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
+    assert "llm_estimator_error_seconds_count" not in story.walk.page()  # nobody to be compared with
+
+
+def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> None:
+    story = Story("none")
+    for _ in range(READY_SAMPLES):
+        story.alone()
+
+    walk = story.walk
+    assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == READY_SAMPLES
+    assert walk.value("llm_estimator_answers_total", model="tiny", result="few_samples") == READY_SAMPLES
+    assert walk.value("llm_estimator_answers_total", model="tiny", result="answered") == 0
+    assert walk.value("llm_estimator_ready", model="tiny") == 1  # from the next one on
+    assert walk.value("llm_estimator_samples", model="tiny") == 25
+    assert walk.value("llm_estimator_ready", model="other") == 0
+
+
+def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
+    """Of the first that are answered: estimated 0.3 s, reported 0.25 s, so 0.05 s over; and that nobody queued was right."""
+    story = Story("vllm")
+    reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
+    for _ in range(READY_SAMPLES + 4):
+        story.alone(metrics=reported)
+
+    walk = story.walk
+    assert walk.value("llm_phase_attribution_total", source="engine", reason="in_band") == READY_SAMPLES + 4
+    assert walk.value("llm_phase_attribution_total", source="estimated") == 0
+    assert walk.value("llm_estimator_error_seconds_count", side="over") == 4
+    assert walk.value("llm_estimator_error_seconds_sum", side="over") == pytest.approx(4 * 0.05)
+    assert walk.value("llm_estimator_verdicts_total", result="right") == 4
+    assert walk.value("llm_estimator_verdicts_total", result="wrong") == 0
+
+
+def test_a_wrong_verdict_is_published_as_one() -> None:
+    """The engine says that it queued; the estimator saw nobody wait."""
+    story = Story("vllm")
+    reported = {"queue_time_ms": 200.0, "time_to_first_token_ms": 50.0, "generation_time_ms": 100.0}
+    for _ in range(READY_SAMPLES + 1):
+        story.alone(metrics=reported)
+
+    assert story.walk.value("llm_estimator_verdicts_total", result="wrong") == 1
+
+
+def test_a_restart_that_the_engines_metrics_show_is_forgotten_with() -> None:
+    story = Story("none").taught()
+    recorder = EngineStateRecorder(story.walk.metrics)
+    recorder.on_restart = story.estimates.forget
+
+    recorder.read(EngineState(requests_running=0.0), Growth(restarted=False))
+    before = story.walk.value("llm_estimator_ready", model="tiny")
+    recorder.read(EngineState(requests_running=0.0), Growth(restarted=True))
+
+    assert (before, story.walk.value("llm_estimator_ready", model="tiny")) == (1, 0)
+
+
+def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> None:
+    """It has no process there; one that is slow to answer has, and is not forgotten."""
+    story = Story("none").taught()
+    ready = []
+    for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
+        story.ask()
+        (watch,) = story.estimates.estimator._waiting
+        watch.close(story.walk.clock.now, Outcome.ENGINE_UNREACHABLE, failure, None)  # type: ignore[attr-defined]
+        ready.append(story.walk.value("llm_estimator_ready", model="tiny"))
+
+    assert ready == [1, 0]
+
+
+def test_who_fails_or_leaves_teaches_nothing_and_is_not_waited_for() -> None:
+    """Every way out takes a request off the list, or nobody would ever arrive idle again."""
+    story = Story("none")
+    for _ in range(3):
+        client_gone = story.walk.client()
+        client_gone.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 2\r\n\r\n{}")
+        client_gone.lose()
+        story.ask().lose()
+    story.taught()
+
+    assert story.walk.value("llm_estimator_ready", model="tiny") == 1
+    assert story.walk.value("llm_estimator_samples", model="tiny") == 25
+
+
+def test_a_model_that_is_no_longer_served_is_forgotten() -> None:
+    story = Story("none").taught()
+    story.estimates.serves(["another"])
+
+    assert story.walk.value("llm_estimator_samples", model="tiny") == 0
