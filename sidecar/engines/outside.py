@@ -21,7 +21,7 @@ from sidecar.engines.export_files import ExportDirectory, OwnThread
 from sidecar.engines.hearing import FAILED_SECONDS, Asking, Ears, Trouble, Unanswered
 from sidecar.engines.lmdeploy_counts import PATH as COUNTS_PATH
 from sidecar.engines.lmdeploy_counts import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
-from sidecar.engines.perf_metrics import MAX_BODY_BYTES, words_of
+from sidecar.engines.perf_metrics import MAX_BODY_BYTES, RECORDS_A_STEP, records_of, word_of
 from sidecar.engines.perf_metrics import PATH as RECORDS_PATH
 from sidecar.engines.scrape import MAX_PAGE_BYTES
 from sidecar.engines.sglang_export import ExportLines
@@ -190,12 +190,13 @@ class RecordsPoll:
         except Unanswered as why:
             return self._trouble.failed(str(why))
         self._trouble.over()
-        words, unreadable = words_of(bytes(body))
-        if unreadable:
-            self._ears.dropped("report_unreadable", unreadable)
-        for number, word in enumerate(words, 1):
-            self._ears.word(word)
-            if number % 64 == 0:
+        for number, record in enumerate(records_of(bytes(body)), 1):
+            word = word_of(record)
+            if word is None:
+                self._ears.dropped("report_unreadable", 1)
+            else:
+                self._ears.word(word)
+            if number % RECORDS_A_STEP == 0:
                 await asyncio.sleep(0)  # a step of the loop stays below 2 ms
         if not self._ears.waiting():
             return IDLE_SECONDS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sidecar.engines import hearing
 from sidecar.engines.hearing import FAILED_SECONDS
 from sidecar.engines.outside import IDLE_SECONDS, RecordsPoll
-from sidecar.engines.perf_metrics import MAX_BODY_BYTES, words_of
+from sidecar.engines.perf_metrics import MAX_BODY_BYTES, records_of, word_of
 from tests.support.answers import damaged
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
@@ -86,10 +86,11 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
 
 def test_the_transfer_of_the_cache_is_told_apart() -> None:
     """Of a generation worker: 50 ms, which lie within its queue."""
-    ((word,), unreadable) = words_of(fixture("text-ids"))
+    (only,) = records_of(fixture("text-ids"))
+    word = word_of(only)
 
+    assert word is not None
     assert word.report.kv_transfer_seconds == pytest.approx(0.05)
-    assert unreadable == 0
 
 
 def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
@@ -229,9 +230,10 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
     walk.answer("chatcmpl-2048")
 
-    words, _ = words_of(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}"))
-    for word in words:
-        walk.watchers.word(word)
+    for each in records_of(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
+        word = word_of(each)
+        if word is not None:
+            walk.watchers.word(word)
     walk.watchers.expire(walk.clock.later(11.0))
 
     (found,) = walk.phases()
@@ -242,7 +244,4 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
 @given(st.binary(max_size=300) | st.builds(lambda depth: b"[" * depth, st.integers(0, 5000)))
 def test_no_body_makes_the_reader_raise(body: bytes) -> None:
     """Random bytes, and brackets without end."""
-    words, unreadable = words_of(body)
-
-    assert words == []
-    assert unreadable >= (0 if body.strip() == b"[]" else 1)
+    assert [word_of(each) for each in records_of(body)] == ([] if body.strip() == b"[]" else [None])

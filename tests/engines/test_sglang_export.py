@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.engines import outside
 from sidecar.engines.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
 from sidecar.engines.outside import IDLE_SECONDS, ExportTail
-from sidecar.engines.sglang_export import MAX_LINE_BYTES, ExportLines, word_of_line
+from sidecar.engines.sglang_export import MAX_LINE_BYTES, ExportLines
 from sidecar.engines.span import response_key
+from sidecar.ledger.account import Account
 from tests.support.answers import damaged
 from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, WORDS, Fetching
 
@@ -144,7 +146,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-@given(cuts=st.lists(st.integers(0, len(FIXTURE)), max_size=8))
+@given(cuts=st.lists(st.integers(0, len(FIXTURE)), max_size=30))
 def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
     """SGLang writes a long line in several steps, and we read in between."""
     at = [0, *sorted(cuts), len(FIXTURE)]
@@ -177,12 +179,21 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
     assert lines.unreadable == 1
 
 
-def test_a_prompt_of_a_megabyte_is_passed_over() -> None:
-    """The line begins with it."""
-    word = word_of_line(line(request_parameters=json.dumps({"text": 'a "word" \n' * 100_000})))
+@given(size=st.integers(1, 70_000), text=st.text(alphabet='a"\\\n\u2028{}', min_size=1, max_size=9))
+@settings(max_examples=60, deadline=None)
+def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
+    """The line begins with it, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
+    long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")
+    lines = ExportLines()
 
-    assert word is not None
-    assert word.report.queue_seconds == 0.1
+    words = (
+        [word for start in range(0, len(long), size) for word in lines.feed(long[start : start + size])]
+        if size > 99
+        else lines.feed(long)
+    )
+
+    assert [word.keys for word in words] == [(response_key(OURS),), (response_key("next"),)]
+    assert lines.unreadable == 0
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -344,19 +355,25 @@ def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
     assert asyncio.run(story())
 
 
-def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path) -> None:
-    """Not only with its next idle look; and it ends when told to."""
+def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only with its next idle look, which here never comes; and it ends when told to."""
+    monkeypatch.setattr(outside, "IDLE_SECONDS", 3600.0)
 
     async def story() -> None:
         walk = fetching(tmp_path)
+        settled = asyncio.Event()
+
+        def log(account: Account) -> None:
+            walk.accounts.append(account)
+            settled.set()
+
+        walk.watchers.log = log
         task = asyncio.create_task(walk.outside.run())
         await asyncio.sleep(0.05)
         append(tmp_path / THIS_HOUR, line())
-        begun = asyncio.get_running_loop().time()
         walk.answer(OURS)
-        while not walk.accounts:
-            await asyncio.sleep(0.005)
-        assert asyncio.get_running_loop().time() - begun < IDLE_SECONDS
+        async with asyncio.timeout(60):
+            await settled.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
