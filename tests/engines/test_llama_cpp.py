@@ -1,10 +1,13 @@
 """What llama.cpp states, and the queue that can be told from it and from the wire."""
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar.engines.kind import Wire
 from sidecar.engines.llama_cpp import LlamaCpp
-from sidecar.ledger.account import Source
+from sidecar.ledger.account import Reason, Source
+from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
 
@@ -12,7 +15,14 @@ from sidecar.timeline.marks import Marks
 TIMINGS = {"timings": {"prompt_n": 500, "prompt_ms": 1000.0, "predicted_n": 5, "predicted_ms": 400}}
 
 
-def wire(*, headers: float | None, first_token: float | None = 3.0, streaming: bool = True, choices: int = 1) -> Wire:
+def wire(
+    *,
+    headers: float | None,
+    first_token: float | None = 3.0,
+    flushed: float | None = None,
+    streaming: bool = True,
+    choices: int = 1,
+) -> Wire:
     """Body received at 10, sent 10 ms later; the other instants in seconds after it was received."""
     marks = Marks(
         accepted_at=9.5,
@@ -20,6 +30,7 @@ def wire(*, headers: float | None, first_token: float | None = 3.0, streaming: b
         sent_at=10.01,
         headers_at=None if headers is None else 10 + headers,
         first_token_at=None if first_token is None else 10 + first_token,
+        flushed_at=None if flushed is None else 10 + flushed,
     )
     return Wire(marks, streaming, (), choices)
 
@@ -44,6 +55,25 @@ def queue(seen: Wire) -> float | None:
 def test_the_head_is_the_slots_start_only_where_the_prefill_proves_it(headers: float | None, expected: float) -> None:
     """Prompt evaluation took 1 s of a TTFT of 3 s."""
     assert queue(wire(headers=headers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        pytest.param(1.7, 1.69, id="the head at the slot's start, and 0.3 s later than that the first text"),
+        pytest.param(0.02, 1.7, id="the head at once: the bound leaves room for what was held back"),
+    ],
+)
+def test_a_first_token_that_was_held_back_is_no_longer_queue(headers: float, expected: float) -> None:
+    """Half a character waits for the other half: of 0.4 s of decode only 0.1 s passed here. Seen on a real one; its split was refused."""
+    seen = wire(headers=headers, first_token=3.0, flushed=3.1)
+    report = LlamaCpp().in_band(TIMINGS, seen)
+    ledger = close_ledger(replace(seen.marks, last_token_at=seen.marks.flushed_at), streaming=True, report=report)
+
+    assert queue(seen) == expected
+    assert ledger is not None
+    assert ledger.reason is Reason.IN_BAND
+    assert ledger.held_seconds == pytest.approx(0.3)
 
 
 def test_a_prefill_longer_than_the_ttft_is_left_to_the_ledger_to_judge() -> None:
