@@ -188,6 +188,7 @@ class Recorder:
             (self._failures, FAILURE_REASONS),
             (self._injection, USAGE_RESULTS),
             (self._spans, SPAN_RESULTS),
+            (self._metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL), ("confirmed", "corrected")),
         ):
             for word in words:
                 family.child(word)
