@@ -1,4 +1,4 @@
-"""Every test in this folder needs a real engine: marker, patience, and one vLLM for the whole session.
+"""Every test in this folder needs a real engine: marker, patience, and one engine of each kind for the whole session.
 
 Building and starting are told on the terminal, past pytest's capture: two minutes of silence look like a hang.
 """
@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.real.environment import BuildError, Environment, Say, vllm_environment
+from tests.real.llama_cpp_environment import LlamaCpp, llama_cpp_environment
+from tests.real.llama_cpp_server import running_llama_cpp
 from tests.real.server import RunningEngine, running_vllm
 from tests.support.tools import missing
 
 
 FOLDER = Path(__file__).parent
-PATIENCE_SECONDS = 900
-"""Of the first test, which also waits for the build."""
+PATIENCE_SECONDS = 1_800
+"""Of the first test of an engine, which also waits for its build: ten minutes of two idle cores for llama.cpp."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,6 +53,22 @@ def vllm_built(say: Say) -> Environment:
 def vllm(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     """A warm vLLM with four slots that reports its timings in band."""
     with running_vllm(vllm_built, tmp_path_factory.mktemp("vllm"), say) as engine:
+        _warm_up(engine)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_built(vllm_built: Environment, say: Say) -> LlamaCpp:
+    try:
+        return llama_cpp_environment(vllm_built.model, say)
+    except BuildError as error:
+        missing(f"no llama.cpp can be built here: {error}")
+
+
+@pytest.fixture(scope="session")
+def llama_cpp(llama_cpp_built: LlamaCpp, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    """A llama.cpp server with four slots."""
+    with running_llama_cpp(llama_cpp_built, tmp_path_factory.mktemp("llama-cpp"), say) as engine:
         _warm_up(engine)
         yield engine
 

@@ -1,0 +1,90 @@
+"""A client that leaves frees the real llama.cpp's slot, in queue and in decode. Judged by llama.cpp's own gauges.
+
+It looks only once a second whether a client that waits is still there (`HTTP_POLLING_SECONDS`), so a second is what it takes.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.real.server import SLOTS, RunningEngine
+from tests.support.client import Connection, post
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+
+
+TOKENS = 3_500
+"""Far more than it generates before the test is over: a request that ends by itself would prove nothing."""
+
+
+@pytest.fixture
+def sidecar(llama_cpp: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
+    with running_sidecar(llama_cpp.url, tmp_path_factory.mktemp("sidecar")) as sidecar:
+        yield sidecar
+
+
+def endless(engine: RunningEngine) -> bytes:
+    return post(
+        "/v1/chat/completions",
+        {
+            "model": engine.model,
+            "messages": [{"role": "user", "content": "la to mi"}],
+            "max_tokens": TOKENS,
+            "ignore_eos": True,
+            "stream": True,
+        },
+    )
+
+
+def waiting_and_running(engine: RunningEngine) -> tuple[float, float]:
+    metrics = engine.metrics()
+    return metrics["llamacpp:requests_deferred"], metrics["llamacpp:requests_processing"]
+
+
+async def until(engine: RunningEngine, wanted: tuple[float, float]) -> tuple[float, float]:
+    """(waiting, running) once they are as wanted, or after 10 s, whatever they are then."""
+
+    def poll() -> tuple[float, float]:
+        deadline = time.monotonic() + 10
+        while (found := waiting_and_running(engine)) != wanted and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    return await asyncio.to_thread(poll)
+
+
+@pytest.mark.parametrize("leave", [Connection.abort, Connection.close], ids=["reset", "fin"])
+def test_leaving_in_queue_and_in_decode_frees_the_slots(
+    leave: Callable[[Connection], None], llama_cpp: RunningEngine, sidecar: SidecarProcess
+) -> None:
+    """Four stream, two wait. The two leave: nobody waits, four still stream. The four leave: nobody is there."""
+
+    async def story() -> list[tuple[float, float]]:
+        clients = [await Connection.open(sidecar.port) for _ in range(SLOTS + 2)]
+        streaming, queued = clients[:SLOTS], clients[SLOTS:]
+        states = []
+        for client in streaming:
+            client.write(endless(llama_cpp))
+        states.append(await until(llama_cpp, (0, SLOTS)))
+        for client in queued:
+            client.write(endless(llama_cpp))
+        states.append(await until(llama_cpp, (2, SLOTS)))
+        for client in queued:
+            leave(client)
+        states.append(await until(llama_cpp, (0, SLOTS)))
+        for client in streaming:
+            leave(client)
+        states.append(await until(llama_cpp, (0, 0)))
+        return states
+
+    before = llama_cpp.metrics()["llamacpp:tokens_predicted_total"]
+    states = asyncio.run(story())
+    generated = llama_cpp.metrics()["llamacpp:tokens_predicted_total"] - before
+    lines = sidecar.wait_for_log_lines("request", SLOTS + 2)
+
+    assert states == [(0, SLOTS), (2, SLOTS), (0, SLOTS), (0, 0)]
+    # Had the four been left to run, they would have made so many; one alone might just end while the queue is looked at.
+    assert generated < SLOTS * TOKENS
+    assert [line["outcome"] for line in lines] == ["client_cancelled"] * (SLOTS + 2)
+    assert sorted(str(line["cancelled_in"]) for line in lines) == ["streaming"] * SLOTS + ["waiting"] * 2

@@ -1,0 +1,75 @@
+"""Through the sidecar a client gets what the real llama.cpp sent, to the byte: a tap on the engine's socket is the witness.
+
+Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body with its framing taken off.
+Nothing is asked in the client's name here (`timings` come unasked), so nothing may be missing either.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.llama_cpp_record import PAGES, QUESTIONS
+from tests.real.server import RunningEngine
+from tests.support.client import Answer, Connection, get, parse_answer, post
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tests.support.tap import Tap, tapping
+
+
+HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"proxy-connection"}
+
+
+@pytest.fixture(scope="module")
+def tap(llama_cpp: RunningEngine) -> Iterator[Tap]:
+    with tapping(llama_cpp.port) as tap:
+        yield tap
+
+
+@pytest.fixture(scope="module")
+def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
+    with running_sidecar(f"http://127.0.0.1:{tap.port}", tmp_path_factory.mktemp("sidecar")) as sidecar:
+        yield sidecar
+
+
+def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
+    """What the client got, what the engine was asked, and what it answered."""
+
+    async def story() -> Answer:
+        client = await Connection.open(sidecar.port)
+        answer = await client.request(request)
+        client.close()
+        return answer
+
+    beginning = request.split(b" HTTP/1.1", 1)[0]
+    tap.take(beginning)
+    got = asyncio.run(story())
+    (exchange,) = tap.take(beginning)
+    return got, bytes(exchange.to_engine), parse_answer(bytes(exchange.from_engine))
+
+
+def end_to_end(answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in answer.headers if name.lower() not in HOP_BY_HOP]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_and_its_answer_pass_as_they_are(name: str, sidecar: SidecarProcess, tap: Tap) -> None:
+    """For all its APIs, streamed and not, asked for usage and not: the body that went to the engine is the client's."""
+    request = post(*QUESTIONS[name])
+
+    got, asked, sent = ask(sidecar, tap, request)
+
+    assert asked.partition(b"\r\n\r\n")[2] == request.partition(b"\r\n\r\n")[2]
+    assert (got.status, got.reason) == (sent.status, sent.reason)
+    assert end_to_end(got) == end_to_end(sent)
+    assert got.body == sent.body
+    assert got.complete
+
+
+@pytest.mark.parametrize("path", [*PAGES.values(), "/v1/nowhere"])
+def test_what_is_no_inference_passes_as_it_is(path: str, sidecar: SidecarProcess, tap: Tap) -> None:
+    got, asked, sent = ask(sidecar, tap, get(path + "?from=test"))
+
+    assert asked.startswith(b"GET " + path.encode() + b"?from=test HTTP/1.1\r\n")
+    assert (got.status, got.reason) == (sent.status, sent.reason)
+    assert end_to_end(got) == end_to_end(sent)
+    assert got.body == sent.body

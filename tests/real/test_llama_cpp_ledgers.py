@@ -1,0 +1,287 @@
+"""A hundred and twenty streams from twelve clients through the sidecar to a real llama.cpp with four slots: every ledger holds
+what llama.cpp itself said, and the queue that it does not say.
+
+Witnesses: the client's own clock, the `timings` that llama.cpp put into the streams, the growth of its counters. The queue
+has two accounts that share no instant but the body's end: the response head, which llama.cpp sends when a slot takes the
+request up, and the first token less `prompt_ms`.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.real.environment import Say
+from tests.real.server import RunningEngine
+from tests.real.told import FIVE_PHASES, Line, Page, page_of, total_of, uptime
+from tests.support.client import Answer, Connection, event_json, events, post
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+
+
+REQUESTS = 120
+CLIENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What one client saw of one request."""
+
+    answer: Answer
+
+    def events(self) -> list[tuple[float, dict[str, object]]]:
+        return [(at, said) for at, event in events(self.answer) if (said := event_json(event)) is not None]
+
+    @property
+    def ttft_seconds(self) -> float:
+        return next(at for at, said in self.events() if carries_output(said)) - self.answer.sent_at
+
+    @property
+    def e2e_seconds(self) -> float:
+        return self.answer.ended_at - self.answer.sent_at
+
+    def timing_seconds(self, name: str) -> float:
+        """Of the last `timings` in the stream."""
+        timings = [said["timings"] for _, said in self.events() if "timings" in said][-1]
+        assert isinstance(timings, dict)
+        milliseconds: float = timings[name]
+        return milliseconds / 1_000
+
+
+def carries_output(said: dict[str, object]) -> bool:
+    """Chat: content. Completions: text, unless it finishes. llama.cpp's own: content, unless it stops. Empty text counts: a token."""
+    choices = said.get("choices")
+    if choices is None:
+        return not said["stop"]
+    assert isinstance(choices, list)
+    return any(
+        choice["finish_reason"] is None and ("text" in choice or choice["delta"].get("content") is not None)
+        for choice in choices
+    )
+
+
+def question(engine: RunningEngine, number: int) -> bytes:
+    """The bytes of request `number`: three APIs, with usage and without, prompts and answers of many lengths."""
+    words = "la to mi re nu ka so ti be da vo an " * (1 + number * 7 % 20)
+    # A few at least: where the only token is half a character, the client gets nothing, and there is no first token.
+    tokens = 4 if number % 20 == 0 else 20 + number * 13 % 100
+    body: dict[str, object] = {
+        "model": engine.model,
+        "ignore_eos": True,
+        "stream": True,
+        "temperature": 1,
+        "seed": number,
+        # Half of the prompts begin as others do: what a slot has of them in its cache is not computed again.
+        "cache_prompt": number % 2 == 0,
+    }
+    prompt = f"{words} {number}" if number % 2 == 0 else f"{number} {words}"
+    headers = [("X-Request-Id", f"witness-{number}")]
+    if number % 4 < 2:
+        body["stream_options"] = {"include_usage": True}
+    if number % 3 == 0:
+        messages = [{"role": "user", "content": prompt}]
+        return post("/v1/chat/completions", {**body, "messages": messages, "max_tokens": tokens}, headers)
+    if number % 3 == 1:
+        return post("/v1/completions", {**body, "prompt": prompt, "max_tokens": tokens}, headers)
+    return post("/completion", {**body, "prompt": prompt, "n_predict": tokens}, headers)
+
+
+async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, Witness]:
+    """Twelve clients, each on its own keep-alive connection, take numbers until none is left."""
+    numbers = iter(range(REQUESTS))
+    found: dict[str, Witness] = {}
+
+    async def client() -> None:
+        connection = await Connection.open(sidecar.port)
+        for number in numbers:
+            found[f"witness-{number}"] = Witness(await connection.request(question(engine, number)))
+        connection.close()
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request: what its client saw, and what the sidecar told of it."""
+
+    witness: Witness
+    line: Line
+
+    @property
+    def prefill_seconds(self) -> float:
+        return self.witness.timing_seconds("prompt_ms")
+
+    @property
+    def decode_seconds(self) -> float:
+        return self.witness.timing_seconds("predicted_ms")
+
+    @property
+    def delivery_seconds(self) -> float:
+        return self.line.marks["flushed_at"] - self.line.marks["first_token_at"]
+
+    @property
+    def held_seconds(self) -> float:
+        """How much later than it was made the first token was seen: half a character waits for the other half, for one."""
+        return max(0.0, self.decode_seconds - self.delivery_seconds)
+
+    @property
+    def missed_seconds(self) -> float:
+        """From where the head and the prefill say that the first token was made, to where it was seen, what was held taken off."""
+        marks = self.line.marks
+        return marks["first_token_at"] - self.held_seconds - marks["headers_at"] - self.prefill_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    seen: dict[str, Seen]
+    """By the client's request id."""
+    page: Page
+    growth: dict[str, float]
+    """Of llama.cpp's own counters."""
+
+    def misses(self) -> list[float]:
+        return sorted(abs(seen.missed_seconds) for seen in self.seen.values())
+
+    @property
+    def starved(self) -> bool:
+        """llama.cpp's HTTP threads wait for a processor: a head or a token is sent long after the slot has said so."""
+        return self.misses()[int(0.95 * REQUESTS)] > SAME_INSTANT_SECONDS
+
+
+SAME_INSTANT_SECONDS = 0.02
+"""What the sidecar allows too. Measured with the machine's two cores shared: at a load of 5 half of 120 missed by under 0.5 ms and
+all by under 9 ms; at a load of 12 half by under 1 ms, 5 % by more than 17 ms."""
+RUNS = 3
+"""At most: a run in which others took the processor says less than it could, and is done again."""
+
+
+@pytest.fixture(scope="module")
+def run(llama_cpp: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    for _ in range(RUNS):
+        found = one_run(llama_cpp, tmp_path_factory.mktemp("sidecar"))
+        misses = found.misses()
+        say(
+            f"  head + prompt_ms misses the first token by {median(misses) * 1e3:.2f} ms (median),"
+            f" {misses[int(0.95 * REQUESTS)] * 1e3:.1f} ms (95 %), {misses[-1] * 1e3:.1f} ms (worst); {uptime()}"
+        )
+        if not found.starved:
+            break
+    return found
+
+
+def one_run(llama_cpp: RunningEngine, folder: Path) -> Run:
+    config = folder / "sidecar.yml"
+    # The header is how a line finds its client.
+    config.write_text("engine:\n  kind: llama_cpp\nlog:\n  headers: [x-request-id]\n")
+    with running_sidecar(llama_cpp.url, folder, flags=[f"--config.file={config}"]) as sidecar:
+        before = llama_cpp.metrics()
+        witnesses = asyncio.run(clients(llama_cpp, sidecar))
+        lines = [Line(line) for line in sidecar.wait_for_log_lines("request", REQUESTS)]
+        after = llama_cpp.metrics()
+        growth = {name: value - before[name] for name, value in after.items()}
+        seen = {line.request_id: Seen(witnesses[line.request_id], line) for line in lines}
+        return Run(seen, page_of(sidecar), growth)
+
+
+def total(run: Run, name: str, **labels: str) -> float:
+    return total_of(run.page, name, **labels)
+
+
+def test_every_request_has_five_phases_and_where_each_comes_from(run: Run) -> None:
+    """Prefill and decode are llama.cpp's word; the queue is what the wire and that word leave, and says so."""
+    assert len(run.seen) == REQUESTS
+    lines = [seen.line for seen in run.seen.values()]
+    assert {line.fields["outcome"] for line in lines} == {"ok"}
+    assert {frozenset(line.phases) for line in lines} == {frozenset(FIVE_PHASES)}
+    sources = {tuple(line.sources[phase] for phase in ("queue", "prefill", "decode")) for line in lines}
+    assert sources == {("derived", "engine", "engine")}
+
+
+def test_there_were_real_queues(run: Run) -> None:
+    """Twelve clients on four slots: were nobody to wait, the other promises would hold trivially."""
+    waited = [seen for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
+
+    assert len(waited) > REQUESTS / 2
+
+
+def test_prefill_and_decode_are_what_llama_cpp_put_into_the_stream(run: Run) -> None:
+    """Of every request, on all three APIs, asked for usage or not; the log line has microseconds."""
+    for name, seen in run.seen.items():
+        phases, ttft = seen.line.phases, seen.line.number("ttft_seconds")
+        # What exceeds the wire by a rounding is taken off prefill, and decode is bounded by where it was seen (design section 3).
+        assert phases["prefill"] == pytest.approx(min(seen.prefill_seconds, ttft - phases["queue"]), abs=2e-6), name
+        assert phases["prefill"] == pytest.approx(seen.prefill_seconds, abs=0.002), name
+        assert phases["decode"] == pytest.approx(min(seen.decode_seconds, seen.delivery_seconds), abs=2e-6), name
+
+
+def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) -> None:
+    """Two accounts of the slot's start: when the head came, and `prompt_ms` before the first token was made.
+
+    Half agree within 2 ms, nine of ten within what the sidecar takes for the same instant; and the sidecar's own word is
+    never above either.
+    """
+    misses = run.misses()
+
+    assert median(misses) < 0.002
+    assert misses[int(0.9 * REQUESTS)] < SAME_INSTANT_SECONDS
+    for name, seen in run.seen.items():
+        queue, marks = seen.line.phases["queue"], seen.line.marks
+        from_head = marks["headers_at"] - marks["sent_at"]
+        left_over = max(0.0, seen.line.number("ttft_seconds") - seen.prefill_seconds - seen.held_seconds)
+        by_head = seen.missed_seconds <= max(SAME_INSTANT_SECONDS, 0.02 * seen.prefill_seconds)
+        assert queue == pytest.approx(min(from_head, left_over) if by_head else left_over, abs=5e-6), name
+
+
+def test_who_waits_gets_its_head_when_another_ends(run: Run) -> None:
+    """A third witness of the queue, on the client's clock alone: somebody's stream ended, and its slot was free."""
+    ends = sorted(seen.witness.answer.ended_at for seen in run.seen.values())
+    waited = [seen.witness.answer.headers_at for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
+    gaps = sorted(min(abs(head - end) for end in ends) for head in waited)
+
+    assert median(gaps) < 0.01
+    assert gaps[int(0.8 * len(gaps))] < 0.05
+
+
+def test_the_tokens_are_what_llama_cpp_counted(run: Run) -> None:
+    """Nobody had to be asked for usage: `timings` have the counts."""
+    assert total(run, "llm_output_tokens_sum") == run.growth["llamacpp:tokens_predicted_total"]
+    cached = run.growth["llamacpp:prompt_tokens_cached_total"]
+    assert total(run, "llm_cached_prompt_tokens_total") == cached
+    assert cached > 0
+    assert total(run, "llm_prompt_tokens_sum") == cached + run.growth["llamacpp:prompt_tokens_total"]
+
+
+def test_the_scraped_decode_is_llama_cpps_own(run: Run) -> None:
+    """Within 1 %, with what was held back before the sidecar: the engine had made it, and stream has it."""
+    ours = total(run, "llm_request_phase_seconds_sum", phase="decode", source="engine")
+    held = fsum(min(seen.held_seconds, seen.line.phases["stream"]) for seen in run.seen.values())
+
+    assert ours + held == pytest.approx(run.growth["llamacpp:tokens_predicted_seconds_total"], rel=0.01)
+
+
+def test_the_phases_of_the_page_add_up_to_its_end_to_end_times(run: Run) -> None:
+    phases = total(run, "llm_request_phase_seconds_sum")
+
+    assert phases == pytest.approx(total(run, "llm_request_seconds_sum"), rel=1e-9)
+    assert total(run, "llm_request_seconds_count") == REQUESTS
+    assert total(run, "llm_request_phase_seconds_count") == REQUESTS * len(FIVE_PHASES)
+    assert total(run, "llm_requests_total", outcome="ok") == REQUESTS
+    assert total(run, "llm_requests_total") == REQUESTS
+    assert total(run, "llm_requests_in_flight") == 0
+
+
+def test_the_phases_of_each_line_add_up_to_its_end_to_end_time(run: Run) -> None:
+    for name, seen in run.seen.items():
+        assert fsum(seen.line.phases.values()) == pytest.approx(seen.line.number("e2e_seconds"), abs=5e-6), name
+
+
+def test_the_clients_own_clock_agrees(run: Run) -> None:
+    """TTFT and end-to-end time of the sidecar against the client's: half of the differences are under 5 ms."""
+    ttft = [abs(seen.witness.ttft_seconds - seen.line.number("ttft_seconds")) for seen in run.seen.values()]
+    e2e = [abs(seen.witness.e2e_seconds - seen.line.number("e2e_seconds")) for seen in run.seen.values()]
+
+    assert median(ttft) < 0.005
+    assert median(e2e) < 0.005

@@ -1,0 +1,47 @@
+"""The recordings in tests/streams are what the real llama.cpp says today: a new version that speaks otherwise is noticed here."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.real.llama_cpp_record import QUESTIONS, record
+from tests.real.record import STREAMS
+from tests.real.server import RunningEngine
+from tests.support.client import Answer, event_json, events, parse_answer
+
+
+@pytest.fixture(scope="module")
+def fresh(llama_cpp: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("streams")
+    asyncio.run(record(llama_cpp, folder))
+    return folder
+
+
+def keys(value: object) -> object:
+    """The shape of JSON: names of fields, values left out; of a list, the shapes that occur in it."""
+    if isinstance(value, dict):
+        return frozenset((name, keys(inner)) for name, inner in value.items())
+    if isinstance(value, list):
+        return frozenset(keys(inner) for inner in value)
+    return None
+
+
+def shapes(answer: Answer) -> set[object]:
+    """The events that occur, by type and shape. Not how many: a token that is half a character waits for the other half."""
+    if not (answer.header("content-type") or b"").startswith(b"text/event-stream"):
+        return {keys(answer.json())}
+    return {
+        (event.split(b"\n")[0] if event.startswith(b"event:") else b"", keys(event_json(event)))
+        for _, event in events(answer)
+    }
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_llama_cpp_speaks_as_it_did_when_it_was_recorded(name: str, fresh: Path) -> None:
+    then = parse_answer((STREAMS / f"llama-cpp-{name}.http").read_bytes())
+    now = parse_answer((fresh / f"llama-cpp-{name}.http").read_bytes())
+
+    assert [header for header, _ in now.headers] == [header for header, _ in then.headers]
+    assert now.status == then.status
+    assert shapes(now) == shapes(then)
