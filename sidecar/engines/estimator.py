@@ -7,12 +7,13 @@ For requests on which no engine reports. Two things are used, and both are seen 
   rising function of the uncached length, by medians.
 - The engine's steps. Prompts that are computed together all take as long as their step does, and an engine in a step says
   nothing to anybody. So a prefill began when the engine last spoke before there was less than the prompt's own cost left
-  until its first token. Where nothing was heard since it came, it is the cost; or all of its TTFT, if it waited for nobody.
+  until its first token. Where nothing was heard since it came, it is the cost.
 
-The rest of the TTFT is queue. What it calls prefill holds the front end's time too (tokenise, connect, first byte out): nobody
-here can tell them apart. It refuses to learn while hardly anybody arrives idle (in a saturated window the few that look
-idle are the misjudged ones), to answer before it has seen enough, for lengths that it has not seen, and where it does not
-even explain the idle arrivals themselves: prefix-cache hits that nobody states look like that.
+The rest of the TTFT is queue, and whoever waited for nobody has none. What it calls prefill holds the front end's time too
+(tokenise, connect, first byte out): nobody here can tell them apart. It refuses to learn while hardly anybody arrives idle
+(in a saturated window the few that look idle are the misjudged ones), to answer before it has seen enough, for lengths that it
+has not seen, and where it does not even explain the idle arrivals themselves: prefix-cache hits that nobody states look like
+that.
 """
 
 from bisect import bisect_right
@@ -59,11 +60,12 @@ class Visit:
         """How long its prefill took, by what its prompt costs alone and by when the engine's step began; at most its TTFT."""
         assert self.first_token_at is not None
         ttft = self.first_token_at - self.arrived_at
+        if self.idle:
+            return ttft  # quicker or slower than usual: there was nobody to wait for
         heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
             return self.first_token_at - self.steps[heard - 1]
-        # Nothing heard since: whoever waited for nobody was computed for all of it, quicker or slower than usual.
-        return ttft if self.idle else min(cost_seconds, ttft)
+        return min(cost_seconds, ttft)
 
 
 class Estimator:

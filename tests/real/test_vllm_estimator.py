@@ -26,7 +26,7 @@ from tests.support.tools import missing
 
 SEED = 2026
 WORDS = ("la", "to", "mi", "re", "nu", "ka", "so", "ti", "be", "da", "vo", "an")
-LOADS = (("low", 0.2, 120), ("medium", 0.55, 150), ("saturated", 1.4, 120))
+LOADS = (("low", 0.2, 100), ("medium", 0.45, 150), ("saturated", 1.4, 100))
 """Name, share of the capacity, requests."""
 RUNS = 3
 """At most, of each load: one in which others took the processor says little, and is done again."""
@@ -202,7 +202,11 @@ def study(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactor
 
 
 def _capacity(engine: RunningEngine, asker: Asker, *, cached: bool) -> float:
-    """Requests a second with all at once, asked of vLLM itself: the sidecar's estimator must not learn from it."""
+    """Requests a second with all at once, asked of vLLM itself: the sidecar's estimator must not learn from it. The lesser of two."""
+    return min(_rate_at_once(engine, asker, cached=cached) for _ in range(2))
+
+
+def _rate_at_once(engine: RunningEngine, asker: Asker, *, cached: bool) -> float:
     questions = [asker.question(0.0, cached=cached) for _ in range(30)]
     began = time.monotonic()
     asyncio.run(ask(engine.port, questions))
