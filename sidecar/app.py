@@ -245,9 +245,10 @@ class App:
             observe(max(0.0, self._clock() - due_at))
 
     async def _expire(self) -> None:
+        pause_seconds = 1.0
         while True:
-            await asyncio.sleep(1.0)
-            self.watchers.expire(self._clock())
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = 0.0 if self.watchers.expire(self._clock()) else 1.0
 
     # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
 

@@ -4,6 +4,7 @@ Makes a watch for each request (`watch.py`), holds the requests that wait for th
 spans by which its word finds them, and hands closed accounts to the recorder and the log.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ from sidecar.watch import Passage, RequestWatch
 
 MAX_MINTED = 16_384
 """Spans that are remembered: four times the requests that may wait for their word."""
+SETTLED_AT_ONCE = 16
+"""A ledger, its metrics and its log line are some 70 us: a second's worth of them in one go would be felt by every stream."""
 GIVES_UP_AFTER = 20
 """Requests in a row whose wait for the engine's word was in vain: from then on only one at a time waits, to find out whether
 that has changed. An engine that exports nothing holds no ledger and no log line back for longer than its first few."""
@@ -87,6 +90,8 @@ class Watchers:
         """Trace id to span id, where the client had no trace: such a trace has one request, by construction."""
         self._in_vain = 0
         """Requests in a row whose word did not come."""
+        self._due_words: deque[Word] = deque()
+        """Words that an assembler has let go; not longer than its own bound."""
         self._speaks = engine.speaks
         self._assembler = engine.speaks.assembler(self.minted.__contains__)
 
@@ -146,14 +151,15 @@ class Watchers:
         else:
             self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
 
-    def expire(self, at: float) -> None:
-        """What has waited long enough waits no longer. Once a second."""
+    def expire(self, at: float) -> bool:
+        """What has waited long enough waits no longer. Once a second; True where it is to be told again, after others had their turn."""
         if self._assembler is not None:
-            for word in self._assembler.due(at):
-                self.word(word)
+            self._due_words.extend(self._assembler.due(at))
             self.recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
-        self.joins.expire(at)
+        for _ in range(min(SETTLED_AT_ONCE, len(self._due_words))):
+            self.word(self._due_words.popleft())
+        return self.joins.expire(at, SETTLED_AT_ONCE) or bool(self._due_words)
 
     def _is_minted(self, key: Hashable) -> bool:
         return isinstance(key, tuple) and len(key) == 2 and key[0] == "span" and key[1] in self.minted

@@ -218,14 +218,18 @@ class Joins(Generic[E]):
 
     # --- time ------------------------------------------------------------------------------------------------------------
 
-    def expire(self, at: float) -> None:
-        """Settle requests whose deadline has passed, drop words that nobody claimed. Once a second is enough."""
-        for number in self._requests.due(at):
+    def expire(self, at: float, most: int = MAX_ENTRIES) -> bool:
+        """Settle requests whose deadline has passed, drop words that nobody claimed. Once a second is enough.
+
+        `most`: how many at once; True where there are more, so that the caller can let others have their turn first.
+        """
+        requests, words = self._requests.due(at), self._words.due(at)
+        for number in requests[:most]:
             self._close(number, None, Reason.NO_REPORT)
-        for number in self._words.due(at):
+        for number in words[:most]:
             word = self._words.take(number)
             if any(key in self._expected for key in word.keys):
-                word.due_at = at + self.wait_seconds
+                word.due_at = at + max(self.wait_seconds, 1.0)
                 self._words.add(word)
             else:
                 self._lost(Lost.FOR_NOBODY)
@@ -233,6 +237,7 @@ class Joins(Generic[E]):
             del self._used[key]
         for trace in [trace for trace, (_, until) in self._claims.items() if until <= at]:
             del self._claims[trace]
+        return max(len(requests), len(words)) > most
 
     def close_all(self, reason: Reason) -> None:
         """Settle everything: the process ends."""

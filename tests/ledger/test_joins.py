@@ -171,6 +171,18 @@ def test_the_tables_are_bounded_and_their_losses_counted() -> None:
     assert len(table.joins) == 2
 
 
+def test_many_that_are_due_together_are_settled_a_few_at_a_time() -> None:
+    """Or each stream would stand still while a second's worth of ledgers is written."""
+    table = Table()
+    for number in range(5):
+        table.joins.open([f"id:{number}"], str(number), at=0)
+        table.joins.word([f"for nobody {number}"], said(1), at=0)
+
+    told = [(table.joins.expire(10, most=2), len(table.settled), len(table.lost)) for _ in range(4)]
+
+    assert told == [(True, 2, 2), (True, 4, 4), (False, 5, 5), (False, 5, 5)]
+
+
 def test_at_the_end_everything_is_settled() -> None:
     """Before the last scrape."""
     table = Table()
