@@ -57,7 +57,11 @@ class TestEveryStream:
             assert any(reading.done or reading.finished or reading.error for reading in readings)
 
 
-@pytest.mark.parametrize("body", sorted((*STREAMS.glob("vllm-*-json.http"), *STREAMS.glob("llama-cpp-*-json.http"))), ids=lambda body: body.stem)
+@pytest.mark.parametrize(
+    "body",
+    sorted((*STREAMS.glob("vllm-*-json.http"), *STREAMS.glob("llama-cpp-*-json.http"))),
+    ids=lambda body: body.stem,
+)
 def test_a_whole_answer_states_its_usage_and_its_finish(body: pathlib.Path) -> None:
     reading = dialect_of(body).read_body(body.read_bytes().partition(b"\r\n\r\n")[2])
 
@@ -111,11 +115,11 @@ class TestPaths:
 
     def test_say_whether_an_answer_is_a_stream_where_the_request_does_not(self) -> None:
         """Ollama streams unless told not to; two paths stream whatever they are told."""
-        paths = (b"/api/chat", b"/generate_stream", b"/v2/models/m/generate_stream", b"/v2/models/m/generate")
-        paths += (b"/generate", b"/completion", b"/v1/chat/completions")
+        streaming = [b"/api/chat", b"/generate_stream", b"/v2/models/m/generate_stream"]
+        paths = [*streaming, b"/v2/models/m/generate", b"/generate", b"/completion", b"/v1/chat/completions"]
         dialects = {path: dialect_for(path) for path in paths}
 
-        assert [path for path, dialect in dialects.items() if dialect and dialect.streams_unsaid] == [*paths[:3]]
+        assert [path for path, dialect in dialects.items() if dialect and dialect.streams_unsaid] == streaming
 
     @pytest.mark.parametrize(
         "target",
@@ -197,9 +201,9 @@ def _mutated(raw: bytes, at: int, byte: int) -> bytes:
     return raw[:place] + bytes([byte]) + raw[place + 1 :]
 
 
-FIELDS = ("choices", "usage", "error", "type", "delta", "response", "message", "metrics", "content", "output", "status")
-FIELDS += ("meta_info", "text", "finish_reason", "token", "details", "generated_text", "timings", "stop", "index")
-FIELDS += ("done", "total_duration", "text_output", "arrival_time_ns", "completion_tokens")
+FIELDS = ["choices", "usage", "error", "type", "delta", "response", "message", "metrics", "content", "output", "status"]
+FIELDS += ["meta_info", "text", "finish_reason", "token", "details", "generated_text", "timings", "stop", "index"]
+FIELDS += ["done", "total_duration", "text_output", "arrival_time_ns", "completion_tokens"]
 
 
 @pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
