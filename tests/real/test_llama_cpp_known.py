@@ -28,9 +28,7 @@ def test_it_is_recognised_and_tells_its_model_and_quantisation_and_its_metrics_a
         while not (known := [line for line in sidecar.log_lines("engine") if line["quantization"]]):
             assert time.monotonic() < deadline, sidecar.log.read_text()
             time.sleep(0.05)
-        time.sleep(
-            3 * INTERVAL_SECONDS
-        )  # three more rounds of questions, and longer than readings of metrics are apart
+        time.sleep(STATE_INTERVAL_SECONDS + 1)
         asked = b"".join(bytes(exchange.to_engine) for exchange in tap.take(b""))
         page = page_of(sidecar)
 
