@@ -15,7 +15,7 @@ from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, tracepare
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.engines.prefill_cost import length_of
-from sidecar.engines.span import response_key, span_key
+from sidecar.engines.span import response_key, span_key, traced_key
 from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
 from sidecar.ledger.account import Account
 from sidecar.log_text import clean_path
@@ -280,7 +280,10 @@ class RequestWatch:
         """By which the engine's word finds this request: the id of its answer, and the span that was minted for it."""
         response_id = self._response_id if self._reader is None else self._reader.response_id
         keys: list[Hashable] = [] if response_id is None else [response_key(response_id)]
-        return tuple(keys if self._minted is None else [*keys, span_key(self._minted.span_id)])
+        if self._minted is None:
+            return tuple(keys)
+        traced = [traced_key(key, self._minted.trace_id) for key in keys]
+        return (*keys, span_key(self._minted.span_id), *traced)
 
     def _trace_id(self) -> str | None:
         if self._minted is not None:

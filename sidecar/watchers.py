@@ -13,7 +13,7 @@ from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.ending import Ending
 from sidecar.engines.engine import Engine
-from sidecar.engines.span import Span, Word, span_key
+from sidecar.engines.span import Span, Word, span_key, traced_key
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.joins import Joins
 from sidecar.ledger.ledger import close_ledger
@@ -136,20 +136,25 @@ class Watchers:
         else:
             words = self._assembler.span(span, self.clock())
         for word in words or ():
-            self.word(word)
+            self._hear(word)
         return words is not None
 
     def word(self, word: Word) -> None:
-        """An engine's word came out-of-band."""
+        """An engine's word came out-of-band, by another way than a span."""
+        self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
+
+    def _hear(self, word: Word) -> None:
+        """A word from spans: of the request for which its parent was minted; else of the one that is all alone in its trace."""
         ours = tuple(key for key in word.keys if self._is_minted(key))
         if not ours and word.trace_id in self._own_traces:
             ours = (span_key(self._own_traces[word.trace_id]),)
         if ours:
-            # Its parent is a span that was minted for one request: ids that a client chose, and may choose twice, do not count.
             self._in_vain = 0
             self.joins.word(ours, word.report, self.clock(), part=word.part)
-        else:
-            self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
+            return
+        # Somebody in between has spans of his own, or it is nobody's request. Ids are chosen by clients: they count in their trace.
+        ids = tuple(traced_key(key, word.trace_id or "") for key in word.keys if not self._is_span(key))
+        self.joins.word(ids, word.report, self.clock(), None if ids else word.trace_id, part=word.part)
 
     def expire(self, at: float) -> bool:
         """What has waited long enough waits no longer. Once a second; True where it is to be told again, after others had their turn."""
@@ -158,11 +163,15 @@ class Watchers:
             self.recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
         for _ in range(min(SETTLED_AT_ONCE, len(self._due_words))):
-            self.word(self._due_words.popleft())
+            self._hear(self._due_words.popleft())
         return self.joins.expire(at, SETTLED_AT_ONCE) or bool(self._due_words)
 
     def _is_minted(self, key: Hashable) -> bool:
-        return isinstance(key, tuple) and len(key) == 2 and key[0] == "span" and key[1] in self.minted
+        return self._is_span(key) and isinstance(key, tuple) and key[1] in self.minted
+
+    @staticmethod
+    def _is_span(key: Hashable) -> bool:
+        return isinstance(key, tuple) and len(key) == 2 and key[0] == "span"
 
     def ended(
         self,

@@ -112,7 +112,7 @@ class Slices:
         if len(self._told) > MAX_REQUESTS:
             del self._told[next(iter(self._told))]
         keys: list[Hashable] = [span_key(root.parent_span_id)] if root.parent_span_id else []
-        return Word((*keys, response_key(str(root.attributes["rid"]))), report)
+        return Word((*keys, response_key(str(root.attributes["rid"]))), report, root.trace_id or None)
 
     def _bound(self, table: dict[str, _Thread] | dict[str, EngineReport] | dict[str, Span]) -> None:
         if len(table) > MAX_REQUESTS:

@@ -40,6 +40,7 @@ class Word:
     """`response_key(id)`, `span_key(parent)`: those that only this request has."""
     report: EngineReport
     trace_id: str | None = None
+    """Of a span: within it alone its ids count, and without any of them it counts by itself while one request has it."""
     part: Hashable | None = None
     """What tells this word from others on the same request, of an engine that has one on each choice; None: it is the only one."""
 
@@ -52,6 +53,11 @@ def response_key(response_id: str) -> Hashable:
 def span_key(span_id: str) -> Hashable:
     """The key of a request by the span that the sidecar minted for it, the parent of the engine's own."""
     return ("span", span_id)
+
+
+def traced_key(key: Hashable, trace_id: str) -> Hashable:
+    """A key that counts within one trace: a client may choose its ids, and so may somebody who goes past the sidecar."""
+    return ("traced", key, trace_id)
 
 
 def seconds_in(attributes: Mapping[str, str | int | float | bool], name: str) -> float | None:

@@ -44,9 +44,9 @@ def word_of(span: Span) -> Word | None:
         return None
     keys: list[Hashable] = [span_key(span.parent_span_id)] if span.parent_span_id else []
     number = span.attributes.get("gen_ai.request.id")
-    if isinstance(number, bool) or not isinstance(number, int | str) or number == "":
-        return Word(tuple(keys), report, span.trace_id or None)
-    return Word((*keys, response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")), report)
+    if not isinstance(number, bool) and isinstance(number, int | str) and number != "":
+        keys += [response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")]
+    return Word(tuple(keys), report, span.trace_id or None)
 
 
 def _between(start: float | None, end: float | None) -> float | None:

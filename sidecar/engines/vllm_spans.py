@@ -39,10 +39,9 @@ def word_of(span: Span) -> Word | None:
     if report == NO_REPORT or (isinstance(generation, str) and not _begins_the_answer(generation)):
         return None
     keys: list[Hashable] = [span_key(span.parent_span_id)] if span.parent_span_id else []
-    if not isinstance(generation, str) or not generation:
-        return Word(tuple(keys), report, span.trace_id or None, part=span.span_id)
-    # The id settles whose it is: with it, a trace that others may share could only mislead.
-    return Word((*keys, response_key(_answer_of(generation))), report, part=span.span_id)
+    if isinstance(generation, str) and generation:
+        keys.append(response_key(_answer_of(generation)))
+    return Word(tuple(keys), report, span.trace_id or None, part=span.span_id)
 
 
 def _spoke_at(span: Span) -> float | None:

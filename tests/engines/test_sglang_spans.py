@@ -28,7 +28,7 @@ def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
     """The root says 0.41 s under the name that is vLLM's prefill: queue and prefill together."""
     (word,) = words(SPANS)
 
-    assert word == Word((span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2))
+    assert word == Word((span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2), ROOT.trace_id)
     assert ROOT.attributes["gen_ai.latency.time_in_model_prefill"] == 0.41
 
 

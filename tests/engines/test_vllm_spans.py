@@ -65,13 +65,13 @@ def ledger(walk: Walk, number: int = -1) -> Ledger:
 
 
 def test_a_generations_span_is_a_word_on_its_request() -> None:
-    """Durations are seconds; it is found by its parent, or by the id of the answer; a trace that others may share is not needed."""
+    """Durations are seconds; it is found by its parent, or, within its trace, by the id of the answer."""
     word = word_of(GENERATION.under("00000000000000aa")[0])
 
     assert word is not None
     assert word.report == EngineReport(0.1, 0.3, 0.2)
     assert word.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"))
-    assert word.trace_id is None
+    assert word.trace_id == TRACE
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,25 @@ def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
         Reason.LATE_REPORT,
         Reason.NO_REPORT,
     ]
+
+
+@pytest.mark.parametrize("same_trace", [True, False])
+def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request_within_its_trace(
+    same_trace: bool,
+) -> None:
+    """A mesh that traces puts its own span between. A stranger who chose the same id is in another trace."""
+    walk = walk_without_metrics()
+    walk.client().send(post({"stream": True}, f"traceparent: 00-{TRACE}-b7ad6b7169203331-00"))
+    walk.clock.later(0.45)
+    walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)))
+    walk.clock.later(0.2)
+    walk.engine.send(chunk(DONE) + b"0\r\n\r\n")
+
+    walk.watchers.span(replace(SPAN, parent_span_id="f" * 16, trace_id=TRACE if same_trace else "f" * 32))
+    walk.watchers.expire(walk.clock.later(10))
+
+    assert ledger(walk).reason is (Reason.LATE_REPORT if same_trace else Reason.NO_REPORT)
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == (0 if same_trace else 1)
 
 
 def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() -> None:
