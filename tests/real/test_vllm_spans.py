@@ -76,7 +76,7 @@ def front_sidecar(url: str, spans: Crossroads, folder: Path) -> Iterator[Sidecar
     """Has only the spans to go by: it asks for no usage chunk, and estimates nothing."""
     config = folder / "front.yml"
     config.write_text(
-        "log:\n  headers: [x-request-id]\nproxy:\n  include_usage: never\nengine:\n  kind: vllm\n  estimate: never\n"
+        "log:\n  headers: [x-request-id, x-who]\nproxy:\n  include_usage: never\nengine:\n  kind: vllm\n  estimate: never\n"
     )
     with running_sidecar(url, folder, flags=[f"--config.file={config}"]) as sidecar:
         spans.target = f"http://127.0.0.1:{sidecar.web_port}/v1/traces"
@@ -313,6 +313,39 @@ def test_forty_requests_are_each_joined_with_their_own_span(spans_only: Traced, 
     }
     assert {where: seconds for where, seconds in apart.items() if seconds > 2e-6} == {}
     assert len({round(split["queue"] + split["prefill"], 9) for split in said.values()}) == 40
+
+
+def test_one_id_twice_a_batch_twice_and_a_stranger_with_the_same_id(spans_only: Traced, tmp_path: Path) -> None:
+    """A client's retry has its id, and so has somebody's request past the sidecar: each gets what vLLM said of itself, once."""
+    tokens = {"first": 40, "second": 15, "stranger": 4}
+    body = {"model": spans_only.engine.model, "messages": CHAT, "stream": True, "ignore_eos": True}
+    requests = {
+        who: post("/v1/chat/completions", {**body, "max_tokens": count}, [("X-Request-Id", "the-same"), ("X-Who", who)])
+        for who, count in tokens.items()
+    }
+
+    async def story(port: int) -> None:
+        past = {"stranger": requests.pop("stranger")}
+        await asyncio.gather(answers(port, requests), answers(spans_only.engine.port, past))
+
+    with front_sidecar(spans_only.engine.url, spans_only.spans, tmp_path) as sidecar:
+        spans_only.spans.twice = True
+        asyncio.run(story(sidecar.port))
+        lines = [Line(line) for line in sidecar.wait_for_log_lines("request", 2, patience_seconds=20)]
+        deadline = time.monotonic() + 4 * BATCH_SECONDS
+        while not total_of(page := page_of(sidecar), "llm_sidecar_dropped_total", reason="report_unmatched"):
+            assert time.monotonic() < deadline
+            time.sleep(0.25)
+        spans_only.spans.twice = False
+
+    for line in lines:
+        notes = line.fields["notes"]
+        assert isinstance(notes, dict)
+        said = spans_only.spans.by_tokens["chatcmpl-the-same", tokens[notes["header.x-who"]]]
+        assert split_of(line) == pytest.approx(said, abs=2e-6)
+    assert reasons(page) == {"late_report": 2}
+    assert total_of(page, "llm_sidecar_dropped_total", reason="report_twice") == 3
+    assert total_of(page, "llm_sidecar_dropped_total", reason="report_unmatched") == 1
 
 
 def test_when_the_exporter_dies_the_rest_is_missing_and_traffic_is_not_touched(
