@@ -24,8 +24,8 @@ from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
 from sidecar.engine_side import EngineSide
-from sidecar.engines.hearing import Ears
-from sidecar.engines.outside import Outside, sources_of
+from sidecar.engines.words.hearing import Ears
+from sidecar.engines.words.outside import Outside, sources_of
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.log import Logs

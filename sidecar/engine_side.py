@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine
 import structlog
 
 from sidecar.config import EngineConfig
-from sidecar.engines.advice import Advisor
-from sidecar.engines.agreement import Agreement, Tally
+from sidecar.engines.asking.advice import Advisor
+from sidecar.engines.asking.agreement import Agreement, Tally
+from sidecar.engines.asking.probe import Prober
+from sidecar.engines.asking.scrape import Scraped, StateProber
 from sidecar.engines.engine import AUTO, NONE, Engine
-from sidecar.engines.probe import Prober
-from sidecar.engines.scrape import Scraped, StateProber
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
 from sidecar.metrics import catalogue as c

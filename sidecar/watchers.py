@@ -11,9 +11,9 @@ from dataclasses import replace
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
-from sidecar.engines.ending import Ending
 from sidecar.engines.engine import Engine
 from sidecar.engines.span import Span, Word, span_key, traced_key
+from sidecar.engines.words.ending import Ending
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.joins import Joins
 from sidecar.ledger.ledger import close_ledger

@@ -116,7 +116,7 @@ def test_only_the_hallway_knows_the_app() -> None:
 
 def test_sockets_are_opened_in_few_rooms() -> None:
     """The road by itself; the admin room, the span room, the probe and the demo through aiohttp or gRPC."""
-    asking = [CHECKOUT / "sidecar" / "engines" / name for name in ASKING]
+    asking = [path for path in modules("engines") if path.name in ASKING]
     raw = importers(
         "socket", "socketserver", "http", "urllib.request", "httptools", "requests", among=outside("proxy", "demo")
     )

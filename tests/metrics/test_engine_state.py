@@ -1,8 +1,8 @@
 """The engine's state on our page: what is known stands there, what is not is absent."""
 
-from sidecar.engines.agreement import MIN_REQUESTS, Agreement, Tally
-from sidecar.engines.state import EngineState, Growth
-from sidecar.engines.state_names import Count
+from sidecar.engines.asking.agreement import MIN_REQUESTS, Agreement, Tally
+from sidecar.engines.asking.state import EngineState, Growth
+from sidecar.engines.asking.state_names import Count
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.exposition import slices

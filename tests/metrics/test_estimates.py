@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from sidecar.engines.asking.state import EngineState, Growth
 from sidecar.engines.engine import Engine
 from sidecar.engines.prefill_cost import READY_SAMPLES
-from sidecar.engines.state import EngineState, Growth
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.estimates import Estimates

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config import EngineConfig
 from sidecar.engines.engine import Engine
-from sidecar.engines.hearing import Ears
-from sidecar.engines.outside import Outside, sources_of
+from sidecar.engines.words.hearing import Ears
+from sidecar.engines.words.outside import Outside, sources_of
 from tests.support.memory import Socket
 from tests.support.story import phases
 from tests.support.walk import Walk

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 import structlog
 
-from sidecar.engines.scrape import state_session
+from sidecar.engines.asking.scrape import state_session
 from sidecar.engines.span import Word
 
 

@@ -13,9 +13,9 @@ from typing import Protocol
 import aiohttp
 import structlog
 
+from sidecar.engines.asking.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
+from sidecar.engines.asking.state_names import STATE_NAMES, StateNames
 from sidecar.engines.engine import Engine
-from sidecar.engines.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
-from sidecar.engines.state_names import STATE_NAMES, StateNames
 
 
 STATE_INTERVAL_SECONDS = 5.0

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.lmdeploy_counts import (
+from sidecar.engines.words.lmdeploy_counts import (
     DECODE,
     HISTOGRAMS,
     PREFILL,
@@ -26,7 +26,7 @@ from sidecar.engines.lmdeploy_counts import (
     WHOLE,
     SumsScan,
 )
-from sidecar.engines.outside import IDLE_SECONDS
+from sidecar.engines.words.outside import IDLE_SECONDS
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 

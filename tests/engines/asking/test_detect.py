@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config import EngineConfig
-from sidecar.engines.detect import METRICS, MODELS, ORDER, PROPS, Answer, next_question, recognised
+from sidecar.engines.asking.detect import METRICS, MODELS, ORDER, PROPS, Answer, next_question, recognised
 from sidecar.engines.kinds import KINDS
 from sidecar.metrics import catalogue as c
 

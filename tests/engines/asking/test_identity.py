@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.detect import MODELS, Answer
-from sidecar.engines.identity import QUESTIONS, Identity, identity_of
+from sidecar.engines.asking.detect import MODELS, Answer
+from sidecar.engines.asking.identity import QUESTIONS, Identity, identity_of
 from sidecar.engines.kinds import KINDS
 
 

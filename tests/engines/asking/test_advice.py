@@ -2,9 +2,9 @@
 
 import pytest
 
-from sidecar.engines.advice import ENOUGH, WINDOW, Advisor
+from sidecar.engines.asking.advice import ENOUGH, WINDOW, Advisor
+from sidecar.engines.asking.identity import Identity
 from sidecar.engines.engine import Engine
-from sidecar.engines.identity import Identity
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.physics import Costs, Limits
 from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, Preset
-from sidecar.engines.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
+from sidecar.engines.asking.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
+from sidecar.engines.asking.scrape import StateProber, state_session
+from sidecar.engines.asking.state import Growth
+from sidecar.engines.asking.state_names import Count
 from sidecar.engines.engine import Engine
-from sidecar.engines.scrape import StateProber, state_session
-from sidecar.engines.state import Growth
-from sidecar.engines.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.engine_state import EngineStateRecorder
