@@ -129,11 +129,14 @@ class OriginConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_at(next_at, self._stream, left - 1, gap_seconds, next_at)
 
     def _flood(self) -> None:
-        if self.transport is None:
+        """As much as is taken, a bounded part at a time: a connection that is gone takes everything, and this loop must hear of it."""
+        if self.transport is None or self.transport.is_closing():
             return
-        while self.writing:
+        for _ in range(64):
+            if not self.writing:
+                break
             self.transport.write(chunk(event() * 16))
-        self._timer = asyncio.get_running_loop().call_later(0.05, self._flood)
+        self._timer = asyncio.get_running_loop().call_later(0.001 if self.writing else 0.05, self._flood)
 
 
 class Origin:

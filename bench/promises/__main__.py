@@ -1,9 +1,12 @@
 """`make promises`: what the sidecar promises in milliseconds and bytes, measured on this machine; exit code 1 if one is broken.
 
-The sidecar runs as its users run it, in a process of its own; origin and clients are this process. Under two minutes.
+The sidecar runs as its users run it, in a process of its own; origin and clients are this process. A minute; two where a
+promise looks broken: then all are measured again, and one is broken if it is so both times. What is wrong stays wrong, and
+what was another process of the machine is not there twice.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -43,15 +46,26 @@ async def measured() -> list[Promise]:
 
 
 def main() -> int:
+    # As `sidecar serve` does once it listens: what was imported is not walked through by every full collection.
+    gc.collect()
+    gc.freeze()
+    broken = told()
+    if broken:
+        print(f"\nBroken, or the machine was busy: {'; '.join(sorted(broken))}. All once more.\n")
+        broken &= told()
+    for words in sorted(broken):
+        print(f"BROKEN: {words}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def told() -> set[str]:
+    """Measure every promise, print the table, and return those that were not kept."""
     began = time.perf_counter()
     promises = uvloop.run(measured())
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     print(table(promises))
     print(f"\n{os.cpu_count()} CPUs, load average {load}, {time.perf_counter() - began:.0f} s")
-    broken = [promise.words for promise in promises if not promise.kept]
-    for words in broken:
-        print(f"BROKEN: {words}", file=sys.stderr)
-    return 1 if broken else 0
+    return {promise.words for promise in promises if not promise.kept}
 
 
 if __name__ == "__main__":
