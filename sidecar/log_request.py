@@ -52,6 +52,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields |= _ledger_fields(account.ledger)
     if account.estimated_prefill_seconds is not None:
         fields["estimated_prefill_seconds"] = round(account.estimated_prefill_seconds, _DIGITS)
+    if account.kv_transfer_seconds is not None:
+        fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     fields |= _wire_fields(account.marks)
     if account.marks.usage is not None:
         fields |= _usage_fields(account.marks.usage)

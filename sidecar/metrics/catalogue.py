@@ -103,6 +103,15 @@ ENGINE_CONNECT_SECONDS = Histogram(
     buckets=LATENCY_SECONDS,
     typical=0.6,
 )
+KV_TRANSFER_SECONDS = Histogram(
+    "llm_kv_transfer_seconds",
+    "Seconds that a disaggregated engine took to move the KV cache of one request between its workers, of inference"
+    " requests with outcome ok whose engine reported it in a report that was believed. A part of the phase that the"
+    " engine's row in docs/engines.md names, not one beside it.",
+    _WHO,
+    buckets=LATENCY_SECONDS,
+    typical=0.1,
+)
 PROMPT_TOKENS = Histogram(
     "llm_prompt_tokens",
     "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. Its sum"

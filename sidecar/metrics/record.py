@@ -30,6 +30,7 @@ class Recorder:
         self._whole = metrics.histogram(c.REQUEST_SECONDS)
         self._upload = metrics.histogram(c.REQUEST_UPLOAD_SECONDS)
         self._connect = metrics.histogram(c.ENGINE_CONNECT_SECONDS)
+        self._kv_transfer = metrics.histogram(c.KV_TRANSFER_SECONDS)
         self._prompt = metrics.histogram(c.PROMPT_TOKENS)
         self._output = metrics.histogram(c.OUTPUT_TOKENS)
         self._cached = metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
@@ -156,6 +157,8 @@ class Recorder:
             seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
             self._phases.child(*labels, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
         self._attribution.child(account.lane, ledger.source, ledger.reason).inc()
+        if account.kv_transfer_seconds is not None and ledger.source != "none":
+            self._kv_transfer.child(account.model, account.lane).observe(account.kv_transfer_seconds)
 
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 

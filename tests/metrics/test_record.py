@@ -191,6 +191,17 @@ def test_a_late_report_settles_later() -> None:
     assert len(house.seen(c.REQUEST_PHASE_SECONDS)) == 5
 
 
+def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
+    """Where the engine reported it in a report that was believed; it is a part of a phase, not one beside it."""
+    house = House()
+
+    house.recorder.close(replace(account(), kv_transfer_seconds=0.25))
+    house.recorder.close(account())
+    house.recorder.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
+
+    assert list(house.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
+
+
 def test_a_sampled_trace_becomes_an_exemplar() -> None:
     house = House()
 
