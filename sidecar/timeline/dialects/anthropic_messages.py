@@ -15,15 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import (
-    DONE,
-    DONE_DATA,
-    ERROR,
-    OUTPUT,
-    Extras,
-    count,
-    decode,
-)
+from sidecar.timeline.dialects.fields import DONE, ERROR, OUTPUT, Extras, count, decode, without_decoding
 from sidecar.timeline.reading import NOTHING, Reading, Usage
 
 
@@ -69,12 +61,9 @@ class AnthropicMessages:
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
-        if data == DONE_DATA:
-            return DONE
-        if event == b"error":
-            return ERROR
-        if not data:
-            return NOTHING
+        plain = without_decoding(event, data)
+        if plain is not None:
+            return plain
         said = decode(_EVENT, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind == "content_block_delta":

@@ -56,6 +56,15 @@ class Extras(msgspec.Struct, frozen=True):
         return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
+def without_decoding(event: bytes, data: bytes) -> Reading | None:
+    """What an event says that is no JSON or need not be read: the end mark, a named error, nothing; None for all others."""
+    if data == DONE_DATA:
+        return DONE
+    if event == b"error":
+        return ERROR
+    return None if data else NOTHING
+
+
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
     """Decode, or raise UnreadableEvent whatever is wrong: no JSON, odd shape, nesting bomb, number or character out of range."""
     try:

@@ -10,18 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import (
-    DONE,
-    DONE_DATA,
-    ERROR,
-    Extras,
-    decode,
-    index_of,
-    reading_of,
-)
-from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
-from sidecar.timeline.reading import NOTHING, Reading
+from sidecar.timeline.dialects.fields import decode, index_of, without_decoding
+from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, reading_of_chunk
+from sidecar.timeline.reading import Reading
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -52,10 +43,8 @@ class _Choice(msgspec.Struct, frozen=True):
     finish_reason: Any = None
 
 
-class _Chunk(Extras, frozen=True):
+class _Chunk(OpenAIChunk, frozen=True):
     choices: list[_Choice | None] | None = None
-    usage: OpenAIUsage | msgspec.UnsetType | None = msgspec.UNSET
-    error: Any = None
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -70,12 +59,9 @@ class OpenAIChat:
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""
-        if data == DONE_DATA:
-            return DONE
-        if event == b"error":
-            return ERROR
-        if not data:
-            return NOTHING
+        plain = without_decoding(event, data)
+        if plain is not None:
+            return plain
         return _reading(decode(_CHUNK, data))
 
     def read_body(self, body: bytes) -> Reading:
@@ -94,17 +80,4 @@ def _reading(chunk: _Chunk) -> Reading:
             output.append(index_of(choice.index))
         if choice.finish_reason:
             finished.append(index_of(choice.index))
-    extras = chunk.found()
-    usage = chunk.usage
-    if usage is msgspec.UNSET and extras is None and not chunk.error:
-        return reading_of(output, finished)
-    failed = bool(chunk.error)
-    return Reading(
-        output=tuple(output),
-        finished=tuple(finished),
-        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
-        bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not failed,
-        null_usage=usage is None,
-        extras=extras,
-        error=failed,
-    )
+    return reading_of_chunk(chunk, has_choices=bool(chunk.choices), output=output, finished=finished)

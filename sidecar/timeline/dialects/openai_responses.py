@@ -10,15 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import (
-    DONE,
-    DONE_DATA,
-    ERROR,
-    OUTPUT,
-    Extras,
-    count,
-    decode,
-)
+from sidecar.timeline.dialects.fields import ERROR, OUTPUT, Extras, count, decode, without_decoding
 from sidecar.timeline.dialects.openai_usage import detail
 from sidecar.timeline.reading import NOTHING, Reading, Usage
 
@@ -59,12 +51,9 @@ class OpenAIResponses:
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
-        if data == DONE_DATA:
-            return DONE
-        if event == b"error":
-            return ERROR
-        if not data:
-            return NOTHING
+        plain = without_decoding(event, data)
+        if plain is not None:
+            return plain
         said = decode(_EVENT, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):

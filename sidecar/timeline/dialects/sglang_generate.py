@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, count, decode, index_of, reading_of
+from sidecar.timeline.dialects.fields import ERROR, count, decode, index_of, reading_of, without_decoding
 from sidecar.timeline.reading import NOTHING, Reading, Usage
 
 
@@ -57,12 +57,9 @@ class SGLangGenerate:
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One event. Raises UnreadableEvent."""
-        if data == DONE_DATA:
-            return DONE
-        if event == b"error":
-            return ERROR
-        if not data:
-            return NOTHING
+        plain = without_decoding(event, data)
+        if plain is not None:
+            return plain
         return _reading(decode(_EVENT, data))
 
     def read_body(self, body: bytes) -> Reading:

@@ -1,0 +1,38 @@
+"""What chat and completions share: a chunk with choices, usage, an error, and what engines add to it.
+
+It knows what follows from usage and extras; which choice carries output is each API's own business.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.fields import Extras, reading_of
+from sidecar.timeline.dialects.llama_timings import usage_of_timings
+from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
+from sidecar.timeline.reading import Reading
+
+
+class OpenAIChunk(Extras, frozen=True):
+    """A chunk of a stream, or a whole answer; each API adds its `choices`."""
+
+    usage: OpenAIUsage | msgspec.UnsetType | None = msgspec.UNSET
+    error: Any = None
+
+
+def reading_of_chunk(chunk: OpenAIChunk, *, has_choices: bool, output: list[int], finished: list[int]) -> Reading:
+    """The reading, given which choices have output and which are finished."""
+    extras = chunk.found()
+    usage = chunk.usage
+    if usage is msgspec.UNSET and extras is None and not chunk.error:
+        return reading_of(output, finished)
+    failed = bool(chunk.error)
+    return Reading(
+        output=tuple(output),
+        finished=tuple(finished),
+        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
+        bare_usage=isinstance(usage, OpenAIUsage) and not has_choices and not failed,
+        null_usage=usage is None,
+        extras=extras,
+        error=failed,
+    )
