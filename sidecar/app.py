@@ -31,7 +31,7 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.log import Logs
 from sidecar.log_text import allowed_headers
-from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
@@ -243,7 +243,7 @@ class App:
         self.logs.close()
 
     async def _measure_lag(self) -> None:
-        observe = self.metrics.histogram(c.EVENT_LOOP_LAG_SECONDS).child().observe
+        observe = self.metrics.histogram(own.EVENT_LOOP_LAG_SECONDS).child().observe
         while True:
             due_at = self._clock() + LAG_SECONDS
             await asyncio.sleep(LAG_SECONDS)
@@ -320,9 +320,9 @@ class App:
     # --- metrics of the process itself ---------------------------------------------------------------------------------------
 
     def _reload_gauges(self, *, succeeded: bool) -> None:
-        self.metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
+        self.metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
         if succeeded:
-            self.metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
+            self.metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
 
     def _engine_known(self) -> None:
         engine = self.engine
@@ -340,16 +340,16 @@ class App:
 
     def _state_at_scrape(self) -> None:
         metrics = self.metrics
-        metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version())
-        connections = metrics.gauge(c.OPEN_CONNECTIONS)
-        estimates = metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL)
-        limited = metrics.counter(c.DROPPED_TOTAL).child("log_limited")
+        metrics.info(own.SIDECAR_BUILD_INFO, __version__, platform.python_version())
+        connections = metrics.gauge(own.OPEN_CONNECTIONS)
+        estimates = metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL)
+        limited = metrics.counter(own.DROPPED_TOTAL).child("log_limited")
         confirmed, corrected = estimates.child("confirmed"), estimates.child("corrected")
 
         def look(_at: float) -> None:
-            metrics.gauge(c.READY).child().set(int(self.ready()[0]))
-            metrics.gauge(c.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
-            metrics.gauge(c.OPEN_LEDGERS).child().set(len(self.watchers.joins))
+            metrics.gauge(own.READY).child().set(int(self.ready()[0]))
+            metrics.gauge(own.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
+            metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.watchers.joins))
             lengths = self.watchers.lengths
             limited.inc(self.logs.limited_lines - limited.value)
             corrected.inc(lengths.corrections - corrected.value)

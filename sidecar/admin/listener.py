@@ -23,10 +23,10 @@ from aiohttp import hdrs, web
 
 from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
 from sidecar.admin.pages import HEADERS, Facts, landing
-from sidecar.metrics.catalogue import SCRAPES_TOTAL
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.in_flight import LaneInFlight
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
+from sidecar.metrics.own import SCRAPES_TOTAL
 from sidecar.metrics.registry import Metrics
 
 

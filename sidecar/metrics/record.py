@@ -10,6 +10,7 @@ from itertools import product
 
 from sidecar.ledger.account import Account
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, SPAN_RESULTS, USAGE_RESULTS
 from sidecar.timeline.outcome import Outcome, Stage
@@ -40,11 +41,11 @@ class Recorder:
         self._per_read = metrics.histogram(c.STREAM_EVENTS_PER_READ)
         self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
-        self._dropped = metrics.counter(c.DROPPED_TOTAL)
-        self._failures = metrics.counter(c.FAILURES_TOTAL)
-        self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
-        self._spans = metrics.counter(c.SPANS_TOTAL)
-        self.overhead = metrics.histogram(c.OVERHEAD_SECONDS).child().observe
+        self._dropped = metrics.counter(own.DROPPED_TOTAL)
+        self._failures = metrics.counter(own.FAILURES_TOTAL)
+        self._injection = metrics.counter(own.USAGE_INJECTION_TOTAL)
+        self._spans = metrics.counter(own.SPANS_TOTAL)
+        self.overhead = metrics.histogram(own.OVERHEAD_SECONDS).child().observe
         """Seconds between reading and having written the same bytes."""
         self._by_bucket = len(metrics.histogram(c.INTER_TOKEN_SECONDS).metric.labels) == 3
         self._begin_at_zero()
@@ -191,7 +192,7 @@ class Recorder:
             (self._failures, FAILURE_REASONS),
             (self._injection, USAGE_RESULTS),
             (self._spans, SPAN_RESULTS),
-            (self._metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL), ("confirmed", "corrected")),
+            (self._metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL), ("confirmed", "corrected")),
         ):
             for word in words:
                 family.child(word)

@@ -9,18 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from sidecar.metrics.catalogue import (
-    DROPPED_TOTAL,
-    ENGINE_LABEL_MISMATCH,
-    LABEL_OVERFLOW_TOTAL,
-    REQUESTS_TOTAL,
-    SERIES,
-    catalogue,
-)
+from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.constants import Constants
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.labels import ClosedSet
+from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES
 from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 

@@ -11,6 +11,7 @@ from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener, _is_loopback
 from sidecar.admin.pages import Facts
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.in_flight import LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
@@ -255,7 +256,7 @@ def test_scrapers_that_hang_hold_up_nobody_else() -> None:
         assert (status, headers["Retry-After"]) == (503, "5")
         assert (await visit.ask("/-/ready"))[0] == 200
 
-        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
+        scrapes = visit.metrics.counter(own.SCRAPES_TOTAL)
         assert tuple(scrapes.child(result).value for result in ("ok", "refused", "abandoned")) == (1, 1, 0)
 
         for writer in hanging:
@@ -273,7 +274,7 @@ def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -
     async def story(visit: Visit) -> None:
         writer = await hang(visit.port)
 
-        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
+        scrapes = visit.metrics.counter(own.SCRAPES_TOTAL)
         await until(lambda: scrapes.child("abandoned").value == 1)
 
         assert scrapes.child("ok").value == 0

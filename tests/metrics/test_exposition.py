@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.exposition import SLICE_BYTES, ProcessPage, slices, write_page
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
@@ -32,7 +33,7 @@ def busy() -> Metrics:
             for bucket in BUCKETS:
                 for streaming, phase, source in phases.metric.together:
                     phases.child(model, lane, bucket, streaming, phase, source).observe(0.2, "c" * 32, 1.7e9)
-    metrics.info(c.SIDECAR_BUILD_INFO, "1.0", "3.11")
+    metrics.info(own.SIDECAR_BUILD_INFO, "1.0", "3.11")
     metrics.gauge(c.ENGINE_UP).child().set(1)
     return metrics
 

@@ -9,6 +9,7 @@ from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
@@ -175,7 +176,7 @@ def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
     house.recorder.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
 
     assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
-    assert house.count(c.DROPPED_TOTAL, "not_a_duration") == 0
+    assert house.count(own.DROPPED_TOTAL, "not_a_duration") == 0
 
 
 def test_a_late_report_settles_later() -> None:
@@ -234,12 +235,12 @@ def test_the_rest_of_the_road_is_counted() -> None:
     house.recorder.overhead(0.00002)
 
     assert house.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
-    assert house.count(c.FAILURES_TOTAL, "engine_connect_failed") == 1
-    assert house.count(c.DROPPED_TOTAL, "event_too_long") == 3
-    assert house.count(c.USAGE_INJECTION_TOTAL, "spliced") == 1
+    assert house.count(own.FAILURES_TOTAL, "engine_connect_failed") == 1
+    assert house.count(own.DROPPED_TOTAL, "event_too_long") == 3
+    assert house.count(own.USAGE_INJECTION_TOTAL, "spliced") == 1
     assert house.seen(c.ENGINE_CONNECT_SECONDS) == {("chat",): (1, 0.001)}
     assert house.seen(c.STREAM_EVENTS_PER_READ) == {("chat",): (1, 2.0)}
-    assert house.seen(c.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
+    assert house.seen(own.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
 
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
@@ -263,7 +264,7 @@ def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
     house.recorder.admit_lanes(["batch"])
 
     assert ("mixtral", "batch", "512-4k", "rejected") in house.metrics.counter(c.REQUESTS_TOTAL).children
-    assert house.count(c.LABEL_OVERFLOW_TOTAL, "model") == 0
+    assert house.count(own.LABEL_OVERFLOW_TOTAL, "model") == 0
 
 
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
@@ -276,4 +277,4 @@ def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
 
     house.recorder.close(replace(account(), marks=broken, ledger=spoiled))
 
-    assert house.count(c.DROPPED_TOTAL, "observer_error") == 2
+    assert house.count(own.DROPPED_TOTAL, "observer_error") == 2

@@ -3,6 +3,7 @@
 import pytest
 
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import own
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.outcome import Outcome
 
@@ -21,7 +22,7 @@ def metrics(series_limit: int = 25_000, **more: str) -> Metrics:
 
 
 def overflow(registry: Metrics, label: str) -> float:
-    return registry.counter(c.LABEL_OVERFLOW_TOTAL).child(label).value
+    return registry.counter(own.LABEL_OVERFLOW_TOTAL).child(label).value
 
 
 def test_the_same_labels_are_the_same_child() -> None:
@@ -49,7 +50,7 @@ def test_ten_thousand_hostile_values_leave_the_series_as_they_were() -> None:
     registry = metrics()
     family = registry.counter(c.REQUESTS_TOTAL)
     family.child("x", "x", "x", "ok").inc()
-    registry.counter(c.LABEL_OVERFLOW_TOTAL).child("outcome")
+    registry.counter(own.LABEL_OVERFLOW_TOTAL).child("outcome")
     family.child("x", "x", "x", "other").inc()
     before = registry.series
 
@@ -98,11 +99,11 @@ def test_no_combination_of_labels_passes_the_limit_of_series() -> None:
 def test_an_info_lets_its_own_values_in_but_only_so_many() -> None:
     registry = metrics()
 
-    registry.info(c.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9")
+    registry.info(own.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9")
     for n in range(20):
         registry.info(c.ENGINE_INFO, "vllm", f"0.{n}")
 
-    build = registry._gauges[c.SIDECAR_BUILD_INFO.name].children
+    build = registry._gauges[own.SIDECAR_BUILD_INFO.name].children
     engine = registry._gauges[c.ENGINE_INFO.name].children
     assert list(build) == [("1.2.3", "3.11.9")]
     assert len(engine) == 9
@@ -117,4 +118,4 @@ def test_gauges_that_are_computed_at_a_scrape_are_told_its_instant() -> None:
     registry.refresh(12.5)
 
     assert seen == [12.5]
-    assert registry.series == registry.gauge(c.SERIES).child().value
+    assert registry.series == registry.gauge(own.SERIES).child().value
