@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from sidecar.classify.body import Look
 from sidecar.engines.span import Span, Word
-from sidecar.engines.usage_chunk import NotAsked
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
 
@@ -89,10 +87,6 @@ class EngineKind:
     def takes_include_usage(self, dialect: str) -> bool:  # noqa: ARG002  the interface
         """Whether it is proven so on the API of this dialect (`sidecar/timeline/dialects/`): an engine's APIs may differ."""
         return self.accepts_include_usage
-
-    def ask(self, path: bytes, body: bytes, look: Look) -> bytes | NotAsked:  # noqa: ARG002  the interface
-        """The body with what this engine has to be asked for, other than `include_usage`, spliced in; or why not."""
-        return NotAsked.NOTHING_TO_ASK
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The report in the response itself; None where there is none. Must not raise, whatever the values."""

@@ -41,8 +41,6 @@ class NotAsked(StrEnum):
     """vLLM gives no per-request metrics then, and the split is not worth the intrusion."""
     NOT_WHOLE = "not_whole"
     """The body is longer than the look-in bound, or no JSON object."""
-    NOTHING_TO_ASK = "nothing_to_ask"
-    """This engine tells unasked, or not at all."""
     ENGINE_DEFAULT = "engine_default"
     """`stream_options` is there and leaves include_usage out. vLLM then includes it (its default is true), OpenAI does
     not: with the key added nobody could tell whether this client would have got the chunk."""

@@ -58,7 +58,6 @@ class ClientConnection(asyncio.Protocol):
         self._at = 0.0
         self._upload_paused = False
         self._flushing = False
-        self._write_paused = False
         self._closing = False
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
@@ -108,12 +107,10 @@ class ClientConnection(asyncio.Protocol):
             self._read(data, at)
 
     def pause_writing(self) -> None:
-        self._write_paused = True
         if self.exchange is not None:
             self.exchange.client_blocked()
 
     def resume_writing(self) -> None:
-        self._write_paused = False
         exchange = self.exchange
         if exchange is None:
             if self._closing:
