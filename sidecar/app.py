@@ -36,6 +36,8 @@ from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Objectives
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
 from sidecar.proxy.errors import Failure
@@ -81,6 +83,7 @@ class App:
         )
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
+        self.slo = Slo(self.metrics, Objectives())
         self.readiness = Readiness()
         self.engine_side = EngineSide(
             config.engine,
@@ -98,6 +101,7 @@ class App:
             buckets=PromptBuckets(config.prompt_buckets.edges),
             recorder=self.recorder,
             in_flight=self.inside,
+            slo=self.slo,
             engine=self.engine,
             log=self._closed,
             headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
@@ -109,8 +113,7 @@ class App:
             estimates=Estimates(self.metrics) if config.engine.estimate == "auto" else None,
             mints=config.spans.receive,
         )
-        if self.watchers.estimates is not None:
-            self.engine_side.state.on_restart = self.watchers.estimates.forget
+        self.engine_side.state.on_restart = self._engine_restarted
         self.outside = Outside(
             sources_of(
                 config.engine,
@@ -296,6 +299,7 @@ class App:
             )
         self.config = config
         self.recorder.admit_lanes(config.lanes.declared)
+        self.slo.replace(Objectives())
         self.watchers.rules = LaneRules(config.lanes)
         self.watchers.include_usage = config.proxy.include_usage == "auto"
         self.watchers.max_event_bytes = config.proxy.max_event_bytes
@@ -330,6 +334,12 @@ class App:
         self.watchers.listens = self.outside.listens
         if self.watchers.estimates is not None and engine.models:
             self.watchers.estimates.serves(engine.models)
+
+    def _engine_restarted(self) -> None:
+        """Whoever has learned something about the engine's process forgets it."""
+        self.slo.engine_restarted()
+        if self.watchers.estimates is not None:
+            self.watchers.estimates.forget()
 
     def _closed(self, account: Account) -> None:
         self.engine_side.closed(account)

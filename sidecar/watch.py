@@ -78,6 +78,9 @@ class RequestWatch:
         self._response_fields: Fields = ()
         self._trace = trace_context(head.fields)
         self._minted: Minted | None = None
+        self._key = object()
+        """What the promises know this request by."""
+        self._promised = False
         if self._trace is not None:
             shared.joins.claim(self._trace.trace_id, head.accepted_at)
 
@@ -93,6 +96,7 @@ class RequestWatch:
             self._look = replace(self._look, stream=True)
         self._name()
         self._shared.in_flight.enter(self, self._model, self._lane, self._head.accepted_at)
+        self._promise()
         asked = self._ask(body, encoded=encoded)
         if isinstance(asked, bytes):
             self._shared.recorder.injection("asked")
@@ -144,8 +148,29 @@ class RequestWatch:
 
     def received(self, at: float) -> None:
         self._timeline.received(at)
+        self._promise()
         if self._shared.estimates is not None:
             self._shared.estimates.arrived(self, at)
+
+    def _promise(self) -> None:
+        """Once it is whole and has its lane, its deadlines run."""
+        received_at = self._timeline.received_at
+        if self._promised or received_at is None or not self._lane:
+            return
+        self._promised = True
+        shared, seen = self._shared, self._look
+        tokens: float | None = seen.prompt_tokens
+        if tokens is None:
+            tokens = shared.lengths.tokens(self._model, seen.text_bytes)
+        shared.slo.received(
+            self._key,
+            received_at,
+            model=self._model,
+            lane=self._lane,
+            prompt_bucket=self._estimated_bucket(),
+            streaming=seen.stream,
+            prompt_tokens=tokens,
+        )
 
     def sent(self, at: float) -> None:
         self._timeline.sent(at)
@@ -210,6 +235,7 @@ class RequestWatch:
         outputs = timeline.output_events - before
         if outputs and self._on_read is not None:
             self._on_read(outputs)
+            self._shared.slo.output(self._key, outputs, at)
             if self._shared.estimates is not None:
                 self._shared.estimates.spoke(self, at)
             if not began:
@@ -225,9 +251,11 @@ class RequestWatch:
 
     def paused(self, at: float) -> None:
         self._timeline.paused(at)
+        self._shared.slo.paused(self._key, at)
 
     def resumed(self, at: float) -> None:
         self._timeline.resumed(at)
+        self._shared.slo.resumed(self._key, at)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -268,6 +296,7 @@ class RequestWatch:
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
             estimated_prefill_seconds=self._estimated_prefill_seconds(outcome, failure),
+            key=self._key,
             notes=self._notes(failure, status),
         )
         # A choice may finish without a token, and a whole answer has only finishes.

@@ -21,6 +21,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.metrics.estimates import Estimates
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
+from sidecar.metrics.slo import Slo
 from sidecar.proxy.headers import Fields, RequestHead
 from sidecar.proxy.watching import Watch
 from sidecar.timeline.dialects import dialect_for
@@ -47,6 +48,7 @@ class Watchers:
         buckets: PromptBuckets,
         recorder: Recorder,
         in_flight: InFlight,
+        slo: Slo,
         engine: Engine,
         log: Callable[[Account], None],
         headers_for_log: Callable[[Fields], dict[str, str]],
@@ -64,6 +66,7 @@ class Watchers:
         self.lengths = PromptLengthEstimator(buckets)
         self.recorder = recorder
         self.in_flight = in_flight
+        self.slo = slo
         self.engine = engine
         self.log = log
         self.headers_for_log = headers_for_log
@@ -158,6 +161,7 @@ class Watchers:
 
     def expire(self, at: float) -> bool:
         """What has waited long enough waits no longer. Once a second; True where it is to be told again, after others had their turn."""
+        self.slo.tick(at)
         if self._assembler is not None:
             self._due_words.extend(self._assembler.due(at))
             self.recorder.dropped("report_not_assembled", self._assembler.lost)
@@ -185,6 +189,7 @@ class Watchers:
     ) -> None:
         """One request has ended; its phases are settled now, or when the engine's word has come."""
         self.recorder.ended(account, self.unix())
+        self.slo.ended(account.key, account, at)
         self.joins.ended(keys)
         words = self.engine.speaks.words_on(choices)
         waits = False
@@ -225,6 +230,7 @@ class Watchers:
         transfer = None if report is None else report.kv_transfer_seconds
         settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
         self.recorder.settled(settled, self.unix())
+        self.slo.settled(settled.key, settled, self.clock())
         if self.estimates is not None:
             self.estimates.compare(settled)
         self.log(settled)

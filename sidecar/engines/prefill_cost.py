@@ -65,7 +65,9 @@ def length_of(prompt_tokens: int | None, cached_tokens: int | None, text_bytes: 
 class Curve:
     """Seconds as a rising function of length, by medians of the samples of one model."""
 
-    def __init__(self) -> None:
+    def __init__(self, ring: int = RING) -> None:
+        """`ring`: samples remembered per class of length."""
+        self._ring = ring
         self._rings: dict[int, deque[tuple[float, float]]] = {}
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
@@ -87,9 +89,9 @@ class Curve:
         expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))
-        ring = self._rings.setdefault(int(CLASSES_PER_OCTAVE * log2(max(length, 1.0))), deque(maxlen=RING))
+        ring = self._rings.setdefault(int(CLASSES_PER_OCTAVE * log2(max(length, 1.0))), deque(maxlen=self._ring))
         self._learned += 1
-        self.samples += len(ring) < RING
+        self.samples += len(ring) < self._ring
         ring.append((length, seconds))
         self._stale = True
 

@@ -1,5 +1,6 @@
 """The closed account of one request: everything that metrics and the log line are written from, and nothing a client invented."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -95,5 +96,7 @@ class Account:
     """Moving the KV cache between workers, where the engine reports it."""
     estimated_prefill_seconds: float | None = None
     """What the estimator says of its prefill; used only where nobody reports, else compared with the report."""
+    key: Hashable = None
+    """Tells requests apart between their end and the close of their ledger; nothing else."""
     notes: dict[str, str] = field(default_factory=dict)
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

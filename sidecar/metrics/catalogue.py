@@ -11,6 +11,7 @@ from sidecar.engines.prefill_cost import Refusal
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.own import OWN
+from sidecar.metrics.promises import PROMISES
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     EVENTS_PER_READ,
@@ -275,13 +276,14 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
     (MODEL, Label("result", ("right", "wrong"))),
 )
 
-# --- the sidecar itself, declared in own.py ------------------------------------------------------------------------------
+# --- objectives and evidence, declared in promises.py, and the sidecar itself, in own.py ------------------------------------------------------------------------------
 
 CATALOGUE: tuple[Metric, ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Metric)),
+    *PROMISES,
     *OWN,
 )
-"""In the order of the page: this file, then own.py."""
+"""In the order of the page: this file, then promises.py and own.py."""
 
 
 def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ...]:

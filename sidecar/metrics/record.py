@@ -11,6 +11,7 @@ from itertools import product
 from sidecar.ledger.account import Account
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import own
+from sidecar.metrics.promises import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, SPAN_RESULTS, USAGE_RESULTS
 from sidecar.timeline.outcome import Outcome, Stage
@@ -35,6 +36,7 @@ class Recorder:
         self._prompt = metrics.histogram(c.PROMPT_TOKENS)
         self._output = metrics.histogram(c.OUTPUT_TOKENS)
         self._cached = metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
+        self._uncached = metrics.counter(UNCACHED_PROMPT_TOKENS_TOTAL)
         self._requests = metrics.counter(c.REQUESTS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
@@ -138,6 +140,8 @@ class Recorder:
             self._prompt.child(*who).observe(usage.prompt_tokens)
         if usage.cached_tokens is not None:
             self._cached.child(*who).inc(usage.cached_tokens)
+            if usage.prompt_tokens is not None:
+                self._uncached.child(*who).inc(max(0, usage.prompt_tokens - usage.cached_tokens))
         tokens = usage.completion_tokens
         if tokens is None:
             return
@@ -177,6 +181,7 @@ class Recorder:
         models, lanes = self._metrics.models.shown(), self._metrics.lanes.shown()
         for who in product(models, lanes):
             self._cached.child(*who)
+            self._uncached.child(*who)
             for stage in Stage:
                 self._cancels.child(*who, stage)
             for bucket, outcome in product(self._metrics.prompt_buckets.shown(), Outcome):

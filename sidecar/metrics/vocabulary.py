@@ -8,6 +8,8 @@ from sidecar.engines.usage_chunk import NotAsked
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.joins import Lost
 from sidecar.metrics.declaration import Label
+from sidecar.objectives.blame import VOTES, Blame
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -35,6 +37,9 @@ SOURCE = Label("source", tuple(Source))
 OUTCOME = Label("outcome", tuple(Outcome))
 STAGE = Label("stage", tuple(Stage))
 STATE = Label("state", ("waiting", "streaming"))
+OBJECTIVE = Label("objective", tuple(Objective))
+BLAMED_PHASE = Label("phase", tuple(Blame))
+BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)
 
 PHASES_TOGETHER = (
     *(("true", phase, "engine") for phase in ("queue", "prefill", "decode")),
@@ -109,6 +114,6 @@ SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
-    *("reason", "result", "side", "engine", "version", "python_version", "label", "series"),
+    *("reason", "result", "side", "engine", "version", "python_version", "label", "objective", "series"),
 )
 """Every label of the catalogue, and `series`: the limit of series was reached."""

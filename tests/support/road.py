@@ -19,6 +19,8 @@ from sidecar.metrics.exposition import slices
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Objectives
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.traffic import Traffic
 from sidecar.watchers import Watchers
@@ -41,6 +43,7 @@ class Road:
             buckets=buckets,
             recorder=recorder,
             in_flight=InFlight(self.metrics),
+            slo=Slo(self.metrics, Objectives()),
             engine=Engine("vllm", models),
             log=self.accounts.append,
             headers_for_log=lambda _fields: {},

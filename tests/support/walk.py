@@ -16,6 +16,8 @@ from sidecar.metrics.exposition import slices
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Objectives
 from sidecar.watchers import Watchers
 from tests.support.memory import LIMITS, Road
 
@@ -23,18 +25,27 @@ from tests.support.memory import LIMITS, Road
 class Walk(Road):
     """A road whose watches are the product's own."""
 
-    def __init__(self, *, engine: Engine | None = None, include_usage: bool = True, mints: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine | None = None,
+        include_usage: bool = True,
+        mints: bool = False,
+        objectives: Objectives | None = None,
+    ) -> None:
         super().__init__(LIMITS, lambda head: self.watchers.watch(head))  # noqa: PLW0108  the watchers are made below
         self.minted = 0
         lanes = LanesConfig(default="interactive", header="x-lane", names=("batch",))
         buckets = PromptBuckets((512, 4096))
         self.metrics = Metrics(lanes=lanes.declared, prompt_buckets=buckets.labels, models=["tiny"])
+        self.slo = Slo(self.metrics, objectives or Objectives())
         self.accounts: list[Account] = []
         self.watchers = Watchers(
             rules=LaneRules(lanes),
             buckets=buckets,
             recorder=Recorder(self.metrics),
             in_flight=InFlight(self.metrics),
+            slo=self.slo,
             engine=engine or Engine("vllm", ["tiny"]),
             log=self.accounts.append,
             headers_for_log=lambda fields: allowed_headers(fields, {"x-team"}),

@@ -1,0 +1,111 @@
+"""The evidence on the page: what prefills cost against what was expected of them, and the engine's silences.
+
+Stands between what passes (told by `slo.py`) and the pure room `sidecar/evidence/`. Knows which number goes where, and when a
+sample may teach: never while objectives are being missed.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from sidecar.engines.prefill_cost import Length
+from sidecar.evidence.prefill_work import PrefillWork, Seen
+from sidecar.evidence.silence import Silence
+from sidecar.ledger.account import Account, Phase, Source
+from sidecar.metrics import promises as p
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.outcome import Outcome
+
+
+_REPORTED, _IDLE = "tokens", "tokens, idle"
+"""Measures of length: what one source teaches is never expected of the other."""
+
+
+class Evidence:
+    """One process's."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._work = PrefillWork()
+        self._silence = Silence()
+        self._seen: dict[Hashable, Seen] = {}
+        self._models = metrics.models
+        self._own = metrics.counter(p.PREFILL_OWN_SECONDS_TOTAL)
+        self._expected = metrics.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
+        self._silent = metrics.gauge(p.ENGINE_SILENCE_SECONDS).child()
+        self._silent_expected = metrics.gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS).child()
+        self._stalled = metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child()
+        metrics.before_scrape(self.look)
+
+    def received(self, key: Hashable, model: str, prompt_tokens: float | None, at: float, *, streaming: bool) -> None:
+        """A request is on its way to the engine; `prompt_tokens` as far as they can be told before anybody counted."""
+        cost = None
+        if prompt_tokens is not None:
+            lengths = (Length(max(1.0, prompt_tokens), measure) for measure in (_REPORTED, _IDLE))
+            cost = next(filter(None, (self._work.cost_seconds(model, length) for length in lengths)), None)
+        self._silence.received(key, at, streaming=streaming, cost_seconds=cost)
+        self._work.received(key, at)
+
+    def output(self, key: Hashable, at: float) -> None:
+        """Output of it was read."""
+        if key not in self._seen:
+            seen = self._work.first_token(key, at)
+            if seen is not None:
+                self._seen[key] = seen
+        self._silence.output(key, at)
+
+    def paused(self, key: Hashable, at: float) -> None:
+        """Its client keeps us from reading."""
+        self._silence.paused(key, at)
+
+    def resumed(self, key: Hashable, at: float) -> None:
+        """We read again."""
+        self._silence.resumed(key, at)
+
+    def ended(self, account: Account, at: float) -> None:
+        """It is over; one that ended well is kept until its ledger is closed."""
+        self._silence.left(account.key, at)
+        self._work.left(account.key)
+        if account.outcome is not Outcome.OK:
+            self._seen.pop(account.key, None)
+
+    def settled(self, account: Account, *, learn: bool) -> None:
+        """Its ledger is closed. `learn`: no objective is being missed now."""
+        seen = self._seen.pop(account.key, None)
+        told = None if seen is None else _prefill(account, seen)
+        if seen is None or told is None:
+            return
+        work = self._work.prefilled(account.model, told.length, seen, told.seconds, learn=learn)
+        if work is not None:
+            self._own.child(account.model).inc(work.own_seconds)
+            self._expected.child(account.model).inc(work.expected_seconds)
+
+    def forget(self) -> None:
+        """The engine is another."""
+        self._work.forget()
+
+    def look(self, at: float) -> None:
+        """Set what is computed at scrape time."""
+        silent = self._silence.look(at)
+        self._silent.set(silent.seconds)
+        self._silent_expected.set(silent.expected_seconds)
+        self._stalled.inc(self._silence.stalled_seconds - self._stalled.value)
+        for model in self._models.shown():
+            self._own.child(model)
+            self._expected.child(model)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    length: Length | None
+    seconds: float
+
+
+def _prefill(account: Account, seen: Seen) -> _Told | None:
+    """Length and seconds of a prefill: by the engine's report; of an unreported request, its TTFT, if it waited for nobody."""
+    ledger, usage = account.ledger, account.marks.usage
+    if ledger is None or ledger.ttft_seconds is None or usage is None or usage.prompt_tokens is None:
+        return None
+    tokens = max(1, usage.prompt_tokens - (usage.cached_tokens or 0))
+    prefill = next((share for share in ledger.shares if share.phase is Phase.PREFILL), None)
+    if prefill is not None and prefill.source is not Source.ESTIMATED:
+        return _Told(Length(tokens, _REPORTED), prefill.seconds)
+    return _Told(Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None

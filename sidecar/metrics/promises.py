@@ -1,0 +1,148 @@
+"""The part of the catalogue that alerts are made of: objectives, their misses and votes, and the evidence of what broke.
+
+Declared apart from what is measured of each request (`catalogue.py`), because these numbers are verdicts: each request is
+counted once per objective, at its deadline, and rules only add and divide. Knows no values.
+"""
+
+from sidecar.metrics.declaration import Counter, Gauge
+from sidecar.metrics.vocabulary import BLAMED_PHASE, BLAMED_TOGETHER, LANE, MODEL, OBJECTIVE, PROMPT_BUCKET
+
+
+_WHO = (MODEL, LANE)
+_WHO_AND_LENGTH = (*_WHO, PROMPT_BUCKET)
+
+SLO_REQUESTS_TOTAL = Counter(
+    "llm_slo_requests_total",
+    "Inference requests that count for an objective, at the instant at which it was decided whether they meet it: at the first"
+    " token or the deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error never counts, a"
+    " cancel only after the deadline. The bucket is the one known at that instant.",
+    (*_WHO_AND_LENGTH, OBJECTIVE),
+    typical=0.4,
+)
+SLO_MISSES_TOTAL = Counter(
+    "llm_slo_misses_total",
+    "Those of llm_slo_requests_total that missed their objective. Counted when the deadline passes, whether or not the request"
+    " ever ends; also requests that the engine failed or that were rejected.",
+    (*_WHO_AND_LENGTH, OBJECTIVE),
+    typical=0.4,
+)
+SLO_ALLOWED_MISSES_TOTAL = Counter(
+    "llm_slo_allowed_misses_total",
+    "The error budget that the same requests brought: 1 - target for each. Misses over this is the burn rate, whatever the"
+    " targets of the prompt buckets are.",
+    (*_WHO_AND_LENGTH, OBJECTIVE),
+    typical=0.4,
+)
+SLO_BLAMED_MISSES_TOTAL = Counter(
+    "llm_slo_blamed_misses_total",
+    "Misses by the phase that they are blamed on, counted when the request's ledger is closed, which may be long after the miss:"
+    " where the missed requests waited, and not yet what broke. A request that was given up or that nobody reports on is"
+    " unattributed; one that the engine failed is engine's, a rejected one queue's.",
+    (*_WHO, OBJECTIVE, BLAMED_PHASE),
+    together=BLAMED_TOGETHER,
+    typical=0.6,
+)
+SLO_THRESHOLD_SECONDS = Gauge(
+    "llm_slo_threshold_seconds",
+    "The threshold of an objective, by the config in force.",
+    (LANE, PROMPT_BUCKET, OBJECTIVE),
+    typical=0.5,
+)
+SLO_TARGET_RATIO = Gauge(
+    "llm_slo_target_ratio",
+    "The share of requests that is to meet the threshold, 0 to 1, by the config in force.",
+    (LANE, PROMPT_BUCKET, OBJECTIVE),
+    typical=0.5,
+)
+REQUESTS_OVERDUE = Gauge(
+    "llm_requests_overdue",
+    "Streamed inference requests that are past their TTFT threshold now and have no token yet.",
+    _WHO,
+    typical=0.5,
+)
+GOOD_REQUESTS_TOTAL = Counter(
+    "llm_good_requests_total",
+    "Inference requests with outcome ok that met every objective of their lane and length (goodput). Lanes without objectives"
+    " have none.",
+    _WHO_AND_LENGTH,
+    typical=0.4,
+)
+GOOD_OUTPUT_TOKENS_TOTAL = Counter(
+    "llm_good_output_tokens_total",
+    "Generated tokens of the requests in llm_good_requests_total, by the engine's usage where it states one.",
+    _WHO_AND_LENGTH,
+    typical=0.4,
+)
+TOKEN_DEADLINES_TOTAL = Counter(
+    "llm_token_deadlines_total",
+    "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends: each had a deadline. An"
+    " event may carry several tokens.",
+    _WHO,
+    typical=0.5,
+)
+TOKEN_DEADLINE_MISSES_TOTAL = Counter(
+    "llm_token_deadline_misses_total",
+    "Those of llm_token_deadlines_total that came late: the first is due at the TTFT threshold, each later one a TPOT threshold"
+    " after the one before; early ones bank slack, a late one resets it.",
+    _WHO,
+    typical=0.5,
+)
+
+# --- evidence ------------------------------------------------------------------------------------------------------------
+
+REQUESTS_RECEIVED_TOTAL = Counter(
+    "llm_requests_received_total",
+    "Inference requests whose body arrived whole, at their arrival: the load, which the ended ones follow late.",
+    _WHO,
+    typical=0.5,
+)
+RECEIVED_MEASURED_REQUESTS_TOTAL = Counter(
+    "llm_received_measured_requests_total",
+    "Those of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
+    _WHO,
+    typical=0.5,
+)
+RECEIVED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_received_prompt_tokens_total",
+    "Prompt tokens of llm_received_measured_requests_total: counted where the request states token ids, else an estimate from"
+    " its text, calibrated on past usage.",
+    _WHO,
+    typical=0.5,
+)
+UNCACHED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_uncached_prompt_tokens_total",
+    "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many were"
+    " cached (those are in llm_cached_prompt_tokens_total).",
+    _WHO,
+    typical=0.5,
+)
+PREFILL_OWN_SECONDS_TOTAL = Counter(
+    "llm_prefill_own_seconds_total",
+    "Seconds in which at least one prompt was in prefill, as far as they were not counted for another: co-scheduled prompts share"
+    " their seconds. Of streamed requests with outcome ok, by the engine's report; where none reports, of those that waited for"
+    " nobody, by their TTFT. Only prompts of which a cost can be expected.",
+    (MODEL,),
+)
+PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
+    "llm_prefill_expected_seconds_total",
+    "What the same prompts are expected to take alone, by a function of their uncached length that is learned while objectives"
+    " are met: an estimate. Own over expected, against its own past, is how much dearer prefill has become.",
+    (MODEL,),
+)
+ENGINE_SILENCE_SECONDS = Gauge(
+    "llm_engine_silence_seconds",
+    "Seconds since the engine last sent output, while a streamed request is in flight that is being read and none that is not"
+    " streamed; else 0.",
+)
+ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
+    "llm_engine_silence_expected_seconds",
+    "Prefill work, in seconds, that was pending when the present silence began: an estimate; 0 while there is no silence. A prompt"
+    " of unknown cost is taken as 20.",
+)
+ENGINE_STALLED_SECONDS_TOTAL = Counter(
+    "llm_engine_stalled_seconds_total",
+    "Seconds of silence beyond 8 s and beyond three times the prefill work that was pending when it began.",
+)
+
+PROMISES = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))
+"""In the order of the page."""

@@ -1,0 +1,210 @@
+"""Promises on the page: who counts, who missed, who is blamed, who still waits; told what passes, request by request.
+
+Stands between the watches and the pure rooms `objectives/` and `evidence/`, and writes what they say. Knows no rule and no alert:
+burn rates and verdicts are made of these counters by `alert_rules/`. Nothing here may reach traffic: a mistake is counted as
+`observer_error`.
+"""
+
+from collections.abc import Callable, Hashable
+from itertools import product
+
+from sidecar.ledger.account import Account
+from sidecar.metrics import promises as p
+from sidecar.metrics.evidence import Evidence
+from sidecar.metrics.own import DROPPED_TOTAL
+from sidecar.metrics.registry import Metrics
+from sidecar.objectives.blame import VOTES, blame_of_ledger, blame_of_outcome
+from sidecar.objectives.judge import Case, Judge
+from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
+from sidecar.objectives.recent import Burning
+from sidecar.timeline.outcome import Outcome
+
+
+class Slo:
+    """One process's. All instants are seconds of one monotonic clock. `objectives` is replaced as a whole on reload."""
+
+    def __init__(self, metrics: Metrics, objectives: Objectives) -> None:
+        self._metrics = metrics
+        self._judge = Judge(self._decided)
+        self._evidence = Evidence(metrics)
+        self._closing: dict[Hashable, Case] = {}
+        self._burning = Burning()
+        self._now = 0.0
+        self._requests = metrics.counter(p.SLO_REQUESTS_TOTAL)
+        self._misses = metrics.counter(p.SLO_MISSES_TOTAL)
+        self._allowed = metrics.counter(p.SLO_ALLOWED_MISSES_TOTAL)
+        self._blamed = metrics.counter(p.SLO_BLAMED_MISSES_TOTAL)
+        self._threshold = metrics.gauge(p.SLO_THRESHOLD_SECONDS)
+        self._target = metrics.gauge(p.SLO_TARGET_RATIO)
+        self._overdue = metrics.gauge(p.REQUESTS_OVERDUE)
+        self._good = metrics.counter(p.GOOD_REQUESTS_TOTAL)
+        self._good_tokens = metrics.counter(p.GOOD_OUTPUT_TOKENS_TOTAL)
+        self._deadlines = metrics.counter(p.TOKEN_DEADLINES_TOTAL)
+        self._deadline_misses = metrics.counter(p.TOKEN_DEADLINE_MISSES_TOTAL)
+        self._received = metrics.counter(p.REQUESTS_RECEIVED_TOTAL)
+        self._measured = metrics.counter(p.RECEIVED_MEASURED_REQUESTS_TOTAL)
+        self._prompt_tokens = metrics.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL)
+        self._shown: tuple[int, int] | None = None
+        self.replace(objectives)
+        metrics.before_scrape(self._look)
+
+    def replace(self, objectives: Objectives) -> None:
+        """A config is in force. Requests in flight keep what they were promised."""
+        self.objectives = objectives
+        for family in (self._threshold, self._target):
+            for child in family.children.values():
+                child.set(None)
+        for lane, buckets in objectives.by_lane.items():
+            for (bucket, aims), objective in product(buckets.items(), Objective):
+                aim = aims.aim(objective)
+                if aim is not None:
+                    self._threshold.child(lane, bucket, objective).set(aim.threshold_seconds)
+                    self._target.child(lane, bucket, objective).set(aim.target)
+        self._shown = None
+        self._begin_at_zero()
+
+    # --- while a request runs --------------------------------------------------------------------------------------------
+
+    def received(
+        self,
+        key: Hashable,
+        at: float,
+        *,
+        model: str,
+        lane: str,
+        prompt_bucket: str,
+        streaming: bool | None,
+        prompt_tokens: float | None,
+    ) -> None:
+        """A request is whole and on its way. `prompt_tokens`: counted or estimated; None where nobody can say."""
+        self._received.child(model, lane).inc()
+        if prompt_tokens is not None:
+            self._measured.child(model, lane).inc()
+            self._prompt_tokens.child(model, lane).inc(prompt_tokens)
+        aims = self.objectives.aims(lane, prompt_bucket)
+        self._judge.received(key, Case(model, lane, prompt_bucket, aims, at, streaming))
+        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is not False)
+
+    def output(self, key: Hashable, events: int, at: float) -> None:
+        """So many output events of a stream were read together."""
+        self._now = at
+        self._judge.output(key, at, events)
+        self._evidence.output(key, at)
+
+    def paused(self, key: Hashable, at: float) -> None:
+        """Its client keeps us from reading."""
+        self._evidence.paused(key, at)
+
+    def resumed(self, key: Hashable, at: float) -> None:
+        """We read again."""
+        self._evidence.resumed(key, at)
+
+    def tick(self, at: float) -> None:
+        """Count what is overdue; at least once a second. Never raises."""
+        self._now = at
+        self._contained(self._judge.tick, at)
+
+    # --- the end ---------------------------------------------------------------------------------------------------------
+
+    def ended(self, key: Hashable, account: Account, at: float) -> None:
+        """It is over. What missed and has no ledger to come votes now. Never raises."""
+        self._now = at
+        self._contained(self._ended, key, account, at)
+
+    def settled(self, key: Hashable, account: Account, at: float) -> None:
+        """The ledger of a request that ended well is closed. Never raises."""
+        self._now = at
+        self._contained(self._settled, key, account, at)
+
+    def _contained(self, step: Callable[..., None], *told: object) -> None:
+        try:
+            step(*told)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+
+    def _ended(self, key: Hashable, account: Account, at: float) -> None:
+        self._evidence.ended(account, at)
+        case = self._judge.ended(key, account, at)
+        if case is None:
+            return
+        if case.tokens is not None:
+            self._deadlines.child(case.model, case.lane).inc(case.tokens.deadlines)
+            self._deadline_misses.child(case.model, case.lane).inc(case.tokens.misses)
+        if account.outcome is not Outcome.OK:
+            blame = blame_of_outcome(account.outcome)
+            for objective in case.missed:
+                self._blamed.child(case.model, case.lane, objective, blame).inc()
+        elif case.missed:
+            self._closing[key] = case
+        else:
+            who = (case.model, case.lane, case.prompt_bucket)
+            self._good.child(*who).inc()
+            usage = account.marks.usage
+            if usage is not None and usage.completion_tokens is not None:
+                self._good_tokens.child(*who).inc(usage.completion_tokens)
+
+    def _settled(self, key: Hashable, account: Account, at: float) -> None:
+        case = self._closing.pop(key, None)
+        if case is not None:
+            for objective in case.missed:
+                blame = blame_of_ledger(objective, account.ledger, account.marks, case.aims)
+                self._blamed.child(case.model, case.lane, objective, blame).inc()
+        self._evidence.settled(account, learn=not self._burning.at(at))
+
+    def engine_restarted(self) -> None:
+        """What was learned of the engine's process says nothing about the next."""
+        self._evidence.forget()
+
+    # --- what is written -------------------------------------------------------------------------------------------------
+
+    def _decided(self, case: Case, objective: Objective, aim: Aim, missed: bool) -> None:
+        labels = (case.model, case.lane, case.prompt_bucket, objective)
+        self._requests.child(*labels).inc()
+        self._allowed.child(*labels).inc(aim.allowed_misses)
+        if missed:
+            self._misses.child(*labels).inc()
+        self._burning.decided(self._now, missed=missed, allowed=aim.allowed_misses)
+
+    def _look(self, at: float) -> None:
+        self.tick(at)
+        self._begin_at_zero()
+        overdue: dict[tuple[str, str], int] = {}
+        for case in self._judge.overdue:
+            who = (case.model, case.lane)
+            overdue[who] = overdue.get(who, 0) + 1
+        for child in self._overdue.children.values():
+            child.set(0)
+        for who, count in overdue.items():
+            self._overdue.child(*who).set(count)
+
+    def _begin_at_zero(self) -> None:
+        """Every series that a rule reads, for the models and lanes that are known by now."""
+        metrics = self._metrics
+        known = (len(metrics.models.shown()), len(metrics.lanes.shown()))
+        if known == self._shown:
+            return
+        self._shown = known
+        for who in product(metrics.models.shown(), metrics.lanes.shown()):
+            for counter in (self._received, self._measured, self._prompt_tokens):
+                counter.child(*who)
+        for model, (lane, buckets) in product(metrics.models.shown(), self.objectives.by_lane.items()):
+            self._begin_lane(model, lane, buckets)
+
+    def _begin_lane(self, model: str, lane: str, buckets: dict[str, Aims]) -> None:
+        if not any(buckets.values()):
+            return
+        self._overdue.child(model, lane)
+        self._deadlines.child(model, lane)
+        self._deadline_misses.child(model, lane)
+        for objective, phases in VOTES.items():
+            if any(aims.aim(objective) is not None for aims in buckets.values()):
+                for phase in phases:
+                    self._blamed.child(model, lane, objective, phase)
+        for bucket, aims in buckets.items():
+            if aims:
+                self._good.child(model, lane, bucket)
+                self._good_tokens.child(model, lane, bucket)
+            for objective in Objective:
+                if aims.aim(objective) is not None:
+                    for family in (self._requests, self._misses, self._allowed):
+                        family.child(model, lane, bucket, objective)

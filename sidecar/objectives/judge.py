@@ -1,0 +1,167 @@
+"""Whether each request kept its promises: decided once per objective, at its deadline, and not when the answer is over.
+
+A request that is still waiting when its threshold passes has missed it, whatever becomes of it: so a stall is seen while it
+lasts. Knows requests by a key and instants by being told; refuses to know metrics (`metrics/slo.py` is told each decision)
+and the reason of a miss (`blame.py`).
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from sidecar.ledger.account import Account
+from sidecar.objectives.objective import Aim, Aims, Objective
+from sidecar.objectives.token_deadlines import TokenDeadlines
+from sidecar.timeline.outcome import Outcome
+
+
+_UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
+"""Such an end decides nothing by itself: the client erred, or left before its threshold had passed."""
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """One request, and what has been decided about it. Its bucket is frozen here: at the latest when the first deadline passes."""
+
+    model: str
+    lane: str
+    prompt_bucket: str
+    aims: Aims
+    received_at: float
+    streaming: bool | None
+    """None: the request did not say, or was too long to be read; then the answer shows it."""
+    first_token_at: float | None = None
+    decided: dict[Objective, bool] = field(default_factory=dict)
+    """Objective to whether it was missed."""
+    tokens: TokenDeadlines | None = None
+
+    @property
+    def missed(self) -> tuple[Objective, ...]:
+        """The objectives that it missed, as far as decided."""
+        return tuple(objective for objective, missed in self.decided.items() if missed)
+
+    def due_at(self, objective: Objective) -> float | None:
+        """When this objective is missed, if it has not been met by then; None where nothing is promised."""
+        aim = self.aims.aim(objective)
+        return None if aim is None else self.received_at + aim.threshold_seconds
+
+
+Decided = Callable[[Case, Objective, Aim, bool], None]
+"""Told once per request and objective: the case, what was promised, whether it was missed."""
+
+
+class Judge:
+    """All requests of one process that have objectives. Every call is quick; `tick` at least once a second."""
+
+    def __init__(self, decided: Decided) -> None:
+        self._decided = decided
+        self._cases: dict[Hashable, Case] = {}
+        self._due: list[tuple[float, int, Objective, Case]] = []
+        self._order = 0
+        self.overdue: dict[Case, None] = {}
+        """Streamed requests past their TTFT threshold with no token yet."""
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def received(self, key: Hashable, case: Case) -> None:
+        """A request is whole. One whose lane has no objectives is not remembered."""
+        if not case.aims:
+            return
+        self._cases[key] = case
+        if case.streaming is not None:
+            self._expect(case, Objective.TTFT if case.streaming else Objective.E2E)
+
+    def output(self, key: Hashable, at: float, events: int) -> None:
+        """Output events of a stream were read together."""
+        case = self._cases.get(key)
+        if case is None:
+            return
+        if case.first_token_at is None:
+            self._first_token(case, at)
+        if case.tokens is not None:
+            case.tokens.output(at, events)
+
+    def tick(self, at: float) -> None:
+        """Decide what is due: whoever still waits past a deadline has missed it."""
+        due = self._due
+        while due and due[0][0] < at:
+            _, _, objective, case = heappop(due)
+            if objective not in case.decided:
+                self._decide(case, objective, missed=True)
+                if objective is Objective.TTFT:
+                    self.overdue[case] = None
+
+    def ended(self, key: Hashable, account: Account, at: float) -> Case | None:
+        """The request is over: everything that is left is decided. None where it has no objectives."""
+        self.tick(at)
+        case = self._cases.pop(key, None)
+        if case is None:
+            return None
+        self.overdue.pop(case, None)
+        case.streaming = account.streaming
+        # Its heap entry may outlive it, but never decides again.
+        outcome = account.outcome
+        if outcome is Outcome.OK:
+            self._ended_well(case, account, at)
+        elif outcome not in _UNDECIDED:
+            self._spoiled(case)
+        for objective in (Objective.TTFT, Objective.E2E):
+            case.decided.setdefault(objective, False)
+        return case
+
+    # --- one case --------------------------------------------------------------------------------------------------------
+
+    def _expect(self, case: Case, objective: Objective) -> None:
+        due_at = case.due_at(objective)
+        if due_at is not None:
+            self._order += 1
+            heappush(self._due, (due_at, self._order, objective, case))
+
+    def _first_token(self, case: Case, at: float) -> None:
+        case.first_token_at, case.streaming = at, True
+        case.decided.setdefault(Objective.E2E, False)  # it streams, whatever it said: that promise is not about it
+        self.overdue.pop(case, None)
+        due_at = case.due_at(Objective.TTFT)
+        if due_at is not None and Objective.TTFT not in case.decided:
+            self._decide(case, Objective.TTFT, missed=at > due_at)
+        if due_at is not None and case.aims.tpot is not None:
+            case.tokens = TokenDeadlines(due_at, case.aims.tpot.threshold_seconds)
+
+    def _ended_well(self, case: Case, account: Account, at: float) -> None:
+        marks = account.marks
+        if not account.streaming:
+            flushed_at = at if marks.flushed_at is None else marks.flushed_at
+            due_at = case.due_at(Objective.E2E)
+            if due_at is not None and Objective.E2E not in case.decided:
+                self._decide(case, Objective.E2E, missed=flushed_at > due_at)
+            return
+        pace = pace_seconds(account)
+        if case.aims.tpot is not None and pace is not None:
+            self._decide(case, Objective.TPOT, missed=pace > case.aims.tpot.threshold_seconds)
+
+    def _spoiled(self, case: Case) -> None:
+        """The engine failed it, or turned it away: a miss of the first promise that was not kept yet."""
+        if case.streaming is False:
+            objective = Objective.E2E
+        else:
+            objective = Objective.TTFT if case.first_token_at is None else Objective.TPOT
+        if objective not in case.decided and case.aims.aim(objective) is not None:
+            self._decide(case, objective, missed=True)
+
+    def _decide(self, case: Case, objective: Objective, *, missed: bool) -> None:
+        aim = case.aims.aim(objective)
+        assert aim is not None
+        case.decided[objective] = missed
+        self._decided(case, objective, aim, missed)
+
+
+def pace_seconds(account: Account) -> float | None:
+    """Seconds per output token after the first; None where it is undefined: one token, several choices, no usage."""
+    marks = account.marks
+    tokens = None if marks.usage is None else marks.usage.completion_tokens
+    if not account.streaming or marks.choices != 1 or tokens is None or tokens < 2:
+        return None
+    if marks.first_token_at is None or marks.last_token_at is None:
+        return None
+    return (marks.last_token_at - marks.first_token_at) / (tokens - 1)
