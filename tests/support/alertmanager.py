@@ -43,6 +43,10 @@ class Told:
     path: str
     body: dict[str, Any]
 
+    @property
+    def text(self) -> str:
+        return json.dumps(self.body)
+
 
 @dataclass(slots=True)
 class Sink:
@@ -51,13 +55,17 @@ class Sink:
     url: str
     told: list[Told] = field(default_factory=list)
 
-    def at(self, path: str) -> list[Told]:
-        return [told for told in list(self.told) if told.path == path]
+    def at(self, path: str, *, about: str | Sequence[str] = ()) -> list[Told]:
+        """What arrived at `path` so far; with `about` only that in whose JSON all these words stand."""
+        words = [about] if isinstance(about, str) else about
+        return [told for told in list(self.told) if told.path == path and all(word in told.text for word in words)]
 
-    def wait_for(self, path: str, *, patience_seconds: float = 20.0) -> list[Told]:
-        """What has arrived at `path`, once anything has; an empty list when patience ends."""
+    def wait_for(
+        self, path: str, *, about: str | Sequence[str] = (), at_least: int = 1, patience_seconds: float = 20.0
+    ) -> list[Told]:
+        """As `at`, once there are `at_least` so many; what there is when patience ends."""
         deadline = time.monotonic() + patience_seconds
-        while not (arrived := self.at(path)) and time.monotonic() < deadline:
+        while len(arrived := self.at(path, about=about)) < at_least and time.monotonic() < deadline:
             time.sleep(0.05)
         return arrived
 
@@ -145,11 +153,21 @@ class Alertmanager:
         with urllib.request.urlopen(request, timeout=10) as answer:
             answer.read()
 
-    def muted(self, **labels: str) -> bool:
-        """Whether the one alert with these labels is held back by another. Raises ValueError unless it is exactly one."""
-        found = [alert for alert in self._alerts() if labels.items() <= alert["labels"].items()]
-        (alert,) = found
-        return bool(alert["status"]["inhibitedBy"])
+    def muted(self, labels: Mapping[str, str]) -> bool:
+        """Whether the alert with exactly these labels is held back by another. Raises ValueError if there is none.
+
+        Alertmanager notes what mutes a moment after it has taken it: wait for one that is muted before asking for others.
+        """
+        wanted = {name: value for name, value in labels.items() if value}
+        (found,) = [alert for alert in self._alerts() if alert["labels"] == wanted]
+        return bool(found["status"]["inhibitedBy"])
+
+    def wait_until_muted(self, labels: Mapping[str, str], *, patience_seconds: float = 20.0) -> bool:
+        """As `muted`, once it is, or when patience ends."""
+        deadline = time.monotonic() + patience_seconds
+        while not (is_muted := self.muted(labels)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return is_muted
 
     def _alerts(self) -> list[dict[str, Any]]:
         with urllib.request.urlopen(f"{self.url}/api/v2/alerts", timeout=10) as answer:

@@ -1,0 +1,91 @@
+"""Every alert with its severities, its phase and the labels that it carries: the contract between rules, routes and runbooks.
+
+test_routing.py holds it against alert_rules/llm-alerts.yml, so that it cannot say anything else than the rules do.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sidecar.ledger.account import Phase
+
+
+PHASES = sorted({*Phase, "engine", "sidecar"})
+"""What an alert's `phase` may say: the ledger's phases, the engine's own faults, and the sidecar's."""
+
+_LANE = ("namespace", "model", "lane")
+_POD = ("namespace", "pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert of one severity. `labels` are those beyond alertname, severity and phase."""
+
+    name: str
+    severity: str
+    phase: str
+    labels: tuple[str, ...]
+
+    def example(self, **values: str) -> dict[str, str]:
+        """A full set of labels; those that are not given have some value of their own."""
+        filled = {label: values.get(label, f"some-{label}") for label in self.labels}
+        return {"alertname": self.name, "severity": self.severity, "phase": self.phase, **filled}
+
+
+def _burn(name: str, phase: str) -> Iterable[Alert]:
+    return [Alert(name, severity, phase, (*_LANE, "objective")) for severity in ("page", "ticket")]
+
+
+ALERTS = (
+    *_burn("LLMQueueBurn", "queue"),
+    *_burn("LLMPrefillBurn", "prefill"),
+    *_burn("LLMFirstTokenBurn", "first_token"),
+    *_burn("LLMUnattributedBurn", "unattributed"),
+    *_burn("LLMDecodeBurn", "decode"),
+    *_burn("LLMStreamBurn", "stream"),
+    *_burn("LLMEngineBurn", "engine"),
+    Alert("LLMNothingComesBack", "page", "engine", _POD),
+    Alert("LLMEngineDown", "page", "engine", _POD),
+    Alert("LLMEngineRestarted", "ticket", "engine", _POD),
+    Alert("LLMEnginePreempting", "ticket", "engine", _POD),
+    Alert("LLMEngineKvCacheFull", "ticket", "engine", _POD),
+    Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", _POD),
+    Alert("LLMPromptsGrowing", "ticket", "prefill", _LANE),
+    Alert("LLMClientsGiveUp", "ticket", "queue", _LANE),
+    Alert("LLMEventsInBursts", "ticket", "stream", (*_POD, "lane")),
+    Alert("LLMOutlierReplica", "ticket", "engine", (*_POD, "model")),
+    Alert("LLMRequestsRejected", "ticket", "queue", _LANE),
+    Alert("LLMSidecarDown", "page", "sidecar", _POD),
+    Alert("LLMSidecarBypassed", "ticket", "sidecar", _POD),
+    Alert("LLMSidecarDisagrees", "ticket", "sidecar", _POD),
+    Alert("LLMSidecarSlow", "ticket", "sidecar", _POD),
+    Alert("LLMSidecarDropsObservations", "ticket", "sidecar", _POD),
+    Alert("LLMAttributionLow", "ticket", "sidecar", ("namespace", "lane")),
+    Alert("LLMLabelOverflow", "ticket", "sidecar", _POD),
+    Alert("LLMConfigReloadFailed", "ticket", "sidecar", _POD),
+    Alert("Watchdog", "none", "sidecar", ()),
+)
+
+
+def alert(name: str, severity: str | None = None) -> Alert:
+    """The one alert of this name, and severity where it has two. Raises ValueError unless it is exactly one."""
+    (found,) = [one for one in ALERTS if one.name == name and severity in (None, one.severity)]
+    return found
+
+
+def matching(matchers: Iterable[Mapping[str, str]]) -> list[Alert]:
+    """The alerts that all `matchers` (name, matchType, value) let through, judged by which labels an alert carries."""
+    tests = list(matchers)
+    return [one for one in ALERTS if all(_lets_through(matcher, one.example()) for matcher in tests)]
+
+
+def _lets_through(matcher: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    has, wanted = labels.get(matcher["name"], ""), matcher["value"]
+    match matcher["matchType"]:
+        case "=":
+            return has == wanted
+        case "!=":
+            return has != wanted
+        case "=~":
+            return has in wanted.split("|")
+        case other:
+            raise ValueError(f"{other} is not used by the shipped rules")

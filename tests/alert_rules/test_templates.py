@@ -1,0 +1,231 @@
+"""What a person reads, rendered by amtool as Alertmanager 0.25 would: each message template with groups of alerts."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.alertmanager import CONFIG, shipped
+from tests.support.tools import need_tool
+
+
+TEMPLATES = CONFIG.parent / "templates" / "llm.tmpl"
+NEWER_FUNCTIONS = (
+    "date",
+    "tz",
+    "since",
+    "humanizeDuration",
+    "toJson",
+    "now",
+    "list",
+    "append",
+    "dict",
+    "trimSpace",
+    "safeUrl",
+)
+"""What Alertmanager learned after 0.25."""
+
+SUMMARY = "interactive: TTFT budget burns 14x, 83 % of misses waited in queue, worst pod llama-0 (61 %)"
+QUEUE = {
+    "alertname": "LLMQueueBurn",
+    "phase": "queue",
+    "severity": "page",
+    "namespace": "prod",
+    "model": "llama",
+    "lane": "interactive",
+    "objective": "ttft",
+}
+DOWN = {"alertname": "LLMEngineDown", "phase": "engine", "severity": "page", "namespace": "prod", "pod": "llama-0"}
+
+
+def alert(labels: dict[str, str], status: str = "firing", summary: str = SUMMARY) -> dict[str, Any]:
+    return {
+        "status": status,
+        "labels": labels,
+        "annotations": {
+            "summary": summary,
+            "description": "The requests that missed their objective waited for the scheduler.",
+            "runbook_url": f"http://sidecar:9901/runbooks/{labels['alertname']}",
+            "dashboard_url": "http://grafana/d/llm?var-lane=interactive&var-model=llama",
+        },
+    }
+
+
+def rendered(template: str, *alerts: dict[str, Any], folder: Path) -> str:
+    """The text of `template` for one group of alerts, with what Alertmanager derives from them."""
+    sets = [set(one["labels"].items()) for one in alerts]
+    data = folder / "group.json"
+    group = {
+        "receiver": "any",
+        "status": "firing" if any(one["status"] == "firing" for one in alerts) else "resolved",
+        "alerts": list(alerts),
+        "groupLabels": {"alertname": alerts[0]["labels"]["alertname"]},
+        "commonLabels": dict(sets[0].intersection(*sets[1:])),
+        "commonAnnotations": {},
+        "externalURL": "http://alertmanager",
+    }
+    data.write_text(json.dumps(group))
+    command = [
+        str(need_tool("amtool")),
+        "template",
+        "render",
+        f"--template.glob={TEMPLATES}",
+        f"--template.data={data}",
+    ]
+    text = f'--template.text={{{{ template "{template}" . }}}}'
+    done = subprocess.run([*command, text], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- the title -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alerts", "title"),
+    [
+        pytest.param([alert(QUEUE)], "[FIRING:1] LLMQueueBurn queue interactive", id="a lane"),
+        pytest.param(
+            [alert(QUEUE, "resolved")], "[RESOLVED] LLMQueueBurn queue interactive", id="a lane that is well again"
+        ),
+        pytest.param(
+            [alert(QUEUE), alert(QUEUE | {"objective": "e2e"}), alert(QUEUE | {"objective": "tpot"}, "resolved")],
+            "[FIRING:2] LLMQueueBurn queue interactive",
+            id="two objectives, a third one over",
+        ),
+        pytest.param([alert(DOWN)], "[FIRING:1] LLMEngineDown engine llama-0", id="a pod"),
+        pytest.param(
+            [alert(DOWN), alert(DOWN | {"pod": "llama-1"})], "[FIRING:2] LLMEngineDown engine", id="two pods, so none"
+        ),
+        pytest.param([alert({"alertname": "NodeDown"})], "[FIRING:1] NodeDown", id="somebody else's alert"),
+    ],
+)
+def test_the_title_says_how_many_which_alert_which_phase_and_where(
+    alerts: list[dict[str, Any]], title: str, tmp_path: Path
+) -> None:
+    assert rendered("llm.title", *alerts, folder=tmp_path) == title
+
+
+def test_the_headline_has_the_numbers_too(tmp_path: Path) -> None:
+    headline = rendered("llm.headline", alert(QUEUE), folder=tmp_path)
+
+    assert headline == f"[FIRING:1] LLMQueueBurn queue interactive: {SUMMARY}"
+
+
+# --- the chat ------------------------------------------------------------------------------------------------------------
+
+
+def test_slack_says_what_where_and_what_to_do(tmp_path: Path) -> None:
+    assert rendered("llm.slack.text", alert(QUEUE), folder=tmp_path) == (
+        f"*{SUMMARY}*\n"
+        "The requests that missed their objective waited for the scheduler.\n"
+        "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
+        "<http://sidecar:9901/runbooks/LLMQueueBurn|Runbook> | "
+        "<http://grafana/d/llm?var-lane=interactive&var-model=llama|Dashboard>\n"
+    )
+
+
+def test_slack_tells_every_alert_of_the_group_and_what_is_over(tmp_path: Path) -> None:
+    alerts = [
+        alert(DOWN, summary="llama-0 is down"),
+        alert(DOWN | {"pod": "llama-1"}, "resolved", summary="llama-1 is down"),
+    ]
+    text = rendered("llm.slack.text", *alerts, folder=tmp_path)
+
+    assert text.startswith("*llama-0 is down*\n")
+    assert text.endswith(
+        "|Dashboard>\nOver: llama-1 is down (phase engine, namespace prod, pod llama-1, severity page)\n"
+    )
+
+
+def test_what_means_something_to_slack_is_only_text(tmp_path: Path) -> None:
+    """A summary cannot make a link or call a channel."""
+    text = rendered("llm.slack.text", alert(QUEUE, summary="p99 > 2 s & <!channel>"), folder=tmp_path)
+
+    assert text.splitlines()[0] == "*p99 &gt; 2 s &amp; &lt;!channel&gt;*"
+
+
+@pytest.mark.parametrize(
+    ("alerts", "color"),
+    [
+        pytest.param([alert(QUEUE)], "danger", id="a page"),
+        pytest.param([alert(QUEUE | {"severity": "ticket"})], "warning", id="a ticket"),
+        pytest.param([alert(QUEUE, "resolved")], "good", id="well again"),
+    ],
+)
+def test_the_color_says_how_urgent_it_is(alerts: list[dict[str, Any]], color: str, tmp_path: Path) -> None:
+    assert rendered("llm.slack.color", *alerts, folder=tmp_path) == color
+
+
+# --- the pager, and plain text -------------------------------------------------------------------------------------------
+
+
+def test_plain_text_needs_no_markup(tmp_path: Path) -> None:
+    assert rendered("llm.plain", alert(QUEUE), alert(QUEUE | {"objective": "e2e"}, "resolved"), folder=tmp_path) == (
+        "[FIRING:1] LLMQueueBurn queue interactive\n"
+        f"{SUMMARY}\n"
+        "The requests that missed their objective waited for the scheduler.\n"
+        "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
+        "Runbook: http://sidecar:9901/runbooks/LLMQueueBurn\n"
+        "Dashboard: http://grafana/d/llm?var-lane=interactive&var-model=llama\n"
+        f"Over: {SUMMARY} (phase queue, lane interactive, model llama, objective e2e, namespace prod, severity page)\n"
+    )
+
+
+def test_the_pager_gets_what_fires_and_what_is_over_apart(tmp_path: Path) -> None:
+    alerts = [alert(QUEUE, summary="still slow"), alert(QUEUE | {"objective": "e2e"}, "resolved", summary="fast again")]
+    firing, resolved = (
+        rendered(f"llm.pagerduty.{which}", *alerts, folder=tmp_path) for which in ("firing", "resolved")
+    )
+
+    assert firing.startswith("still slow\n")
+    assert "fast again" not in firing
+    assert resolved.startswith("Over: fast again (")
+    assert "still slow" not in resolved
+
+
+@pytest.mark.parametrize("link", ["runbook", "dashboard"])
+def test_a_link_is_never_empty_even_where_the_alerts_of_a_group_differ(link: str, tmp_path: Path) -> None:
+    """Common annotations would be: PagerDuty refuses an event with an empty link."""
+    alerts = [alert(DOWN), alert(DOWN | {"pod": "llama-1"})]
+    alerts[1]["annotations"][f"{link}_url"] = "http://elsewhere"
+
+    assert rendered(f"llm.{link}", *alerts, folder=tmp_path) == alerts[0]["annotations"][f"{link}_url"]
+
+
+@pytest.mark.parametrize("status", ["firing", "resolved"])
+@pytest.mark.parametrize("template", ["llm.slack.text", "llm.plain"])
+def test_of_a_hundred_alerts_ten_are_told_and_the_rest_is_a_number(template: str, status: str, tmp_path: Path) -> None:
+    alerts = [alert(DOWN | {"pod": f"llama-{n}"}, status, summary=f"number {n} is down") for n in range(100)]
+    text = rendered(template, *alerts, folder=tmp_path)
+
+    assert re.findall(r"number (\d+) is down", text) == [str(n) for n in range(10)]
+    assert f"The first 10 of 100 that {'fire' if status == 'firing' else 'are over'}.\n" in text
+
+
+# --- the file ------------------------------------------------------------------------------------------------------------
+
+
+def test_only_functions_that_alertmanager_0_25_has() -> None:
+    """The amtool at hand may be newer than the one that somebody runs."""
+    actions = " ".join(re.findall(r"{{.*?}}", TEMPLATES.read_text()))
+
+    assert [name for name in NEWER_FUNCTIONS if re.search(rf"(?<![.\w$]){name}\b(?!\.)", actions)] == []
+
+
+def test_a_newer_function_would_be_seen() -> None:
+    """Or the promise above would be empty."""
+    assert re.search(r"(?<![.\w$])since\b(?!\.)", "{{ since .StartsAt }}")
+
+
+def test_every_template_that_a_receiver_names_is_defined() -> None:
+    """Alertmanager finds out at the first page, which is late."""
+    defined = set(re.findall(r'{{ define "([\w.]+)"', TEMPLATES.read_text()))
+    named = set(re.findall(r'template "([\w.]+)"', json.dumps(shipped()).replace('\\"', '"')))
+    inside = set(re.findall(r'{{ template "([\w.]+)"', TEMPLATES.read_text()))
+
+    assert len(named) > 5
+    assert (named | inside) - defined == set()
