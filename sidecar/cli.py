@@ -10,10 +10,13 @@ import sys
 from collections.abc import Sequence
 
 from sidecar import __version__
-from sidecar.config import Config
+from sidecar.classify.length import bucket_labels
+from sidecar.config import Config, LaneObjectivesConfig
 from sidecar.config_checks import counted_models
 from sidecar.config_file import ConfigErrors, load
-from sidecar.config_values import UNKNOWN
+from sidecar.config_objectives import Promise, bucket_promises, lane_promise, preset_name
+from sidecar.config_values import OTHER, UNKNOWN
+from sidecar.objectives.objective import Objective
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -40,7 +43,7 @@ SIGHUP, or POST /-/reload from loopback, reads the config again; a bad one is re
 """
 _CHECK = """\
 Read the config as `serve` would, start nothing, and print every error with its file, line and column; or, if there is
-none, the lanes, the rules in the order they are asked, the prompt buckets, the listeners and the number of series.
+none, the lanes, the rules in the order they are asked, what each lane promises, the listeners and the number of series.
 """
 _FLAGS = (
     ("engine.url", "URL", "the engine, http://host:port"),
@@ -119,8 +122,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def describe(config: Config) -> str:
     """What a config means, for a person: where it listens, how it sorts, and how many series that can make."""
-    from sidecar.classify.length import bucket_labels  # noqa: PLC0415  as in main: only what the command needs
-
     lanes = config.lanes
     lines = [
         "The config is good.",
@@ -137,7 +138,7 @@ def describe(config: Config) -> str:
     if lanes.header is not None:
         lines.append(f"  the header {lanes.header}, if it names a lane; any other value of it: other")
     lines += [f"  {rule.lane:<10} if {_conditions(rule.model_dump(exclude_none=True))}" for rule in lanes.rules]
-    lines += [f"  {lanes.default:<10} otherwise", "", *_series(config), ""]
+    lines += [f"  {lanes.default:<10} otherwise", "", *_promises(config), "", *_series(config), ""]
     return "\n".join(lines)
 
 
@@ -151,6 +152,38 @@ def _conditions(rule: dict[str, object]) -> str:
         elif key != "lane":
             said.append(f"{key} {str(value).lower()}")
     return " and ".join(said) or "anything"
+
+
+def _promises(config: Config) -> list[str]:
+    """The objectives as a table; a bucket whose target is not its lane's says so in its own cell."""
+    rows, silent = [], []
+    for lane in config.lanes.declared:
+        said = config.objectives.get(lane, LaneObjectivesConfig())
+        first = (lane, preset_name(lane, said))
+        for objective in Objective:
+            promises = bucket_promises(objective, lane, said, config.prompt_buckets.edges)
+            targets = [promise.aim.target for promise in promises.values() if promise.aim is not None]
+            if lane == OTHER or not targets:
+                continue
+            target = lane_promise(objective, lane, said).target or targets[0]
+            cells = [_cell(promise, target) for promise in promises.values()]
+            rows.append((*first, str(objective), f"{target:.6g}", *cells))
+            first = ("", "")
+        if first[0]:
+            silent.append(lane)
+    head = ("lane", "preset", "objective", "target", *bucket_labels(config.prompt_buckets.edges), UNKNOWN)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
+    said_of = [f"  {lane:<10} nothing, so it never pages" for lane in silent]
+    title = "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):"
+    return [title, *(table if rows else ()), *said_of]
+
+
+def _cell(promise: Promise, target: float) -> str:
+    if promise.aim is None:
+        return "-"
+    seconds = f"{promise.aim.threshold_seconds:.6g}"
+    return seconds if promise.aim.target == target else f"{seconds} ({promise.aim.target:.6g})"
 
 
 def _series(config: Config) -> list[str]:

@@ -12,10 +12,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sidecar.config_values import (
+    OR_NONE,
     OTHER,
     UNKNOWN,
     Address,
+    BucketLabel,
     CollectorUrl,
+    DeclaredLane,
     EngineUrl,
     Exact,
     ExactTexts,
@@ -32,7 +35,13 @@ from sidecar.config_values import (
     Priority,
     Seconds,
     Sha256,
+    Share,
+    Target,
+    Threshold,
     Tokens,
+    TokenThreshold,
+    empty_is_unsaid,
+    none_is_off,
     parse_address,
     parse_engine_url,
     rising,
@@ -208,6 +217,62 @@ class PromptBucketsConfig(_Section):
     """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
 
 
+class AimConfig(_Section):
+    """One promise, or what of it differs: a bucket takes what it leaves unsaid from its lane, the lane from its preset."""
+
+    threshold_seconds: Threshold | None = None
+    """A request that takes longer is a miss. A lane's is for prompts of up to 4096 tokens; the preset gives longer ones more."""
+    target: Target | None = None
+    """The ratio of requests to be within the threshold: 0.95 allows one miss in twenty. At 1 the first miss would burn for ever."""
+
+
+class TokenAimConfig(_Section):
+    """As AimConfig, for the time per output token: no length stretches it."""
+
+    threshold_seconds: TokenThreshold | None = None
+    """A request whose tokens after the first take longer on average is a miss. Seconds: 0.05 is 50 ms, 20 tokens a second."""
+    target: Target | None = None
+    """As for ttft and e2e."""
+
+
+class BucketObjectivesConfig(_Section):
+    """What requests are held to. `none` switches an objective off; unsaid, it is the lane's, or the preset's."""
+
+    ttft: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    """Streamed requests: from the request's last byte to the first token."""
+    tpot: Annotated[TokenAimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    """Streamed requests: time per output token after the first. Apart from ttft, because other things break it."""
+    e2e: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    """Requests that are not streamed: from the request's last byte to the answer's. They have no first token to wait for."""
+
+
+class BlameSharesConfig(_Section):
+    """How a TTFT threshold is meant to be spent; they add up to 1."""
+
+    queue: Share
+    """Waiting for the engine's scheduler."""
+    prefill: Share
+    """The passes over the prompt."""
+    first_token: Share
+    """All else before the first token: tokenising, network, delivery."""
+
+
+class LaneObjectivesConfig(BucketObjectivesConfig):
+    """One lane's objectives."""
+
+    preset: Literal["interactive", "batch", "code", "none"] | None = None
+    """What holds where nothing is said; unset, the lane's name decides: interactive, chat, default; batch; code, completion; else none."""
+    prompt_buckets: Annotated[
+        Mapping[BucketLabel, Annotated[BucketObjectivesConfig, BeforeValidator(empty_is_unsaid)]], Field(max_length=17)
+    ] = Field(default_factory=dict)
+    """ttft, tpot and e2e where a prompt bucket differs: long prompts cannot be as fast as short ones, and need not be."""
+    blame_shares: BlameSharesConfig | None = None
+    """A miss is blamed on the phase that is furthest above its share of the threshold; unset: queue 0.28, prefill 0.69, first_token 0.03."""
+
+
+LaneObjectives = Annotated[LaneObjectivesConfig, BeforeValidator(empty_is_unsaid)]
+
+
 class LabelsConfig(_Section):
     """Labels that are the same on every series of this process."""
 
@@ -272,6 +337,7 @@ class Config(_Section):
     web: WebConfig = WebConfig()
     lanes: LanesConfig = LanesConfig()
     prompt_buckets: PromptBucketsConfig = PromptBucketsConfig()
+    objectives: Annotated[Mapping[DeclaredLane, LaneObjectives], Field(max_length=133)] = Field(default_factory=dict)
     labels: LabelsConfig = LabelsConfig()
     metrics: MetricsConfig = MetricsConfig()
     spans: SpansConfig = SpansConfig()

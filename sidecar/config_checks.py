@@ -4,11 +4,16 @@ Works on the values as written, and only on those that are right in themselves, 
 wrong with the others. Pure: the number of series comes as a function.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeGuard
 
-from sidecar.config_values import OTHER, Address, parse_address, parse_engine_url
-from sidecar.config_words import Path
+from sidecar.classify.length import bucket_labels
+from sidecar.config import LaneObjectivesConfig
+from sidecar.config_objectives import bucket_promises, lane_promise, preset_name
+from sidecar.config_values import OTHER, UNKNOWN, Address, parse_address, parse_engine_url
+from sidecar.config_words import KEY_MARK, Path
+from sidecar.objectives.objective import Objective
 from sidecar.suggest import did_you_mean
 
 
@@ -32,6 +37,7 @@ def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Find
     yield from _rules(known)
     yield from _keys(known)
     yield from _models(known)
+    yield from _objectives(known)
     yield from _series(known, series_typical)
 
 
@@ -153,6 +159,104 @@ def _models(known: Known) -> Iterator[Finding]:
         if name in seen:
             yield ("engine", "models", index), "stands twice"
         seen.add(name)
+
+
+def _objectives(known: Known) -> Iterator[Finding]:
+    said = known(("objectives",))
+    declared = _declared_lanes(known)
+    edges = [edge for edge in _several(known(("prompt_buckets", "edges"))) if isinstance(edge, int)]
+    for lane, keys in said.items() if isinstance(said, Mapping) else ():
+        here: Path = ("objectives", lane)
+        value = keys if isinstance(keys, Mapping) else {}
+        if lane == OTHER:
+            yield (*here, KEY_MARK), "has no objectives: it is the lane of what clients invent, and never pages"
+            continue
+        yield from _shares(known, (*here, "blame_shares"))
+        if edges:
+            yield from _bucket_names(here, value, edges)
+        if declared is not None and lane not in declared:
+            allowed = ", ".join(declared)
+            yield (*here, KEY_MARK), f"is no declared lane{did_you_mean(lane, declared)}; declared: {allowed}"
+            if value.get("preset") is None:
+                continue  # which preset a lane has by its name is not known before its name is mended
+        for objective in Objective if edges else ():
+            if _readable(known, here, objective, edges):
+                yield from _promises(here, objective, value, edges)
+
+
+def _bucket_names(here: Path, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
+    buckets, labels = value.get("prompt_buckets"), (*bucket_labels(edges), UNKNOWN)
+    for label in buckets if isinstance(buckets, Mapping) else ():
+        if label not in labels:
+            made = ", ".join(labels)
+            text = f"is no bucket that prompt_buckets.edges make{did_you_mean(label, labels)}; they make: {made}"
+            yield (*here, "prompt_buckets", label, KEY_MARK), text
+
+
+def _readable(known: Known, here: Path, objective: Objective, edges: Sequence[int]) -> bool:
+    """Whether all that decides an objective's thresholds is right in itself."""
+    read: list[Path] = [(*here, key) for key in _keys_of(objective)]
+    read += [(*here, "prompt_buckets", label, objective.value) for label in (*bucket_labels(edges), UNKNOWN)]
+    return all(known(path) is not WRONG for path in read)
+
+
+def _keys_of(objective: Objective) -> tuple[str, ...]:
+    """The lane's keys that decide an objective's thresholds: e2e is stretched by as much as TTFT is."""
+    return ("preset", "ttft", "e2e") if objective is Objective.E2E else ("preset", objective.value)
+
+
+def _declared_lanes(known: Known) -> list[str] | None:
+    """Every lane that objectives may name, or None while one of the lanes is not known for sure."""
+    rules = _several(known(("lanes", "rules")))
+    named = [rule.get("lane") if isinstance(rule, Mapping) else None for rule in rules]
+    named += [*_several(known(("lanes", "names"))), known(("lanes", "default"))]
+    if WRONG in (known(("lanes", "rules")), known(("lanes", "names"))):
+        return None
+    lanes = [name for name in named if isinstance(name, str)]
+    return list(dict.fromkeys(lanes)) if len(lanes) == len(named) else None
+
+
+def _shares(known: Known, here: Path) -> Iterator[Finding]:
+    shares = known(here)
+    if isinstance(shares, Mapping):
+        total = math.fsum(share for share in shares.values() if _number(share))
+        if not math.isclose(total, 1.0, abs_tol=1e-6):
+            yield here, f"add up to {total:.6g}, and must add up to 1"
+
+
+def _promises(here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
+    """What is wrong with one objective of one lane, of which every value is right in itself."""
+    lane, key = str(here[1]), objective.value
+    said = _alone(value, objective, (*bucket_labels(edges), UNKNOWN))
+    whole = lane_promise(objective, lane, said)
+    if (whole.threshold_seconds is None) != (whole.target is None):
+        missing = "target" if whole.target is None else "threshold_seconds"
+        yield (*here, key), f"has no {missing}, and the lane's preset ({preset_name(lane, said)}) has none to give"
+        return
+    shorter, least_seconds = "", 0.0
+    for label, promise in bucket_promises(objective, lane, said, edges).items():
+        path: Path = (*here, "prompt_buckets", label, key)
+        if (promise.threshold_seconds is None) != (promise.target is None):
+            missing = "target" if promise.target is None else "threshold_seconds"
+            yield path, f"has no {missing}, and neither the lane nor its preset has one to give"
+        elif promise.threshold_seconds is not None and label != UNKNOWN:
+            if promise.threshold_seconds < least_seconds:
+                text = f"is below the {least_seconds:g} of {shorter}: longer prompts cannot have less time"
+                yield (*path, "threshold_seconds"), text
+            else:
+                shorter, least_seconds = label, promise.threshold_seconds
+
+
+def _alone(value: Mapping[str, object], objective: Objective, labels: Sequence[str]) -> LaneObjectivesConfig:
+    """What a lane says on one objective, so that what is wrong with another does not matter."""
+    kept: dict[str, object] = {key: value[key] for key in _keys_of(objective) if key in value}
+    buckets = value.get("prompt_buckets")
+    kept["prompt_buckets"] = {
+        label: {key: part for key, part in bucket.items() if key == objective.value}
+        for label, bucket in (buckets.items() if isinstance(buckets, Mapping) else ())
+        if label in labels and isinstance(bucket, Mapping)
+    }
+    return LaneObjectivesConfig.model_validate(kept)
 
 
 def _series(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:

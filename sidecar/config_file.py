@@ -110,7 +110,8 @@ class _Draft:
                     place = self._place(path, at_key=each["type"] == "extra_forbidden" or KEY_MARK in path)
                     found.append((place, path, _say(path, each["type"], each["msg"], each["input"])))
             known = _Values(self._tree, wrong)
-            found += [(self._place(path), path, text) for path, text in contradictions(known, series_typical)]
+            for path, text in contradictions(known, series_typical):
+                found.append((self._place(path, at_key=KEY_MARK in path), path, text))
         lines = [self._line(*each) for each in sorted(found, key=lambda each: _order(each[0]))]
         return (None if lines else config), lines
 
@@ -147,13 +148,17 @@ class _Values:
 
     def __call__(self, path: Path) -> object:
         # Rules are handed out although one of them is wrong, without its wrong keys, and names of API keys although a
-        # hash is wrong: all the others are still judged.
+        # hash is wrong, and objectives although one of them is: all the others are still judged.
         if path == ("lanes", "rules"):
             return self._rules()
         if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
             return names
+        if path == ("objectives",):
+            return self._objectives()
         if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
+        if path[0] == "objectives":
+            return self._deep(path)
         if path[:2] == ("lanes", "rules"):
             return None
         section, key = path
@@ -168,6 +173,16 @@ class _Values:
     def _raw(self, section: str, key: str) -> object:
         said = self._tree.get(section, {})
         return said.get(key) if isinstance(said, dict) else None
+
+    def _deep(self, path: Path) -> object:
+        value: object = self._tree
+        for step in path:
+            value = value.get(str(step)) if isinstance(value, dict) else None
+        return value
+
+    def _objectives(self) -> object:
+        said = self._tree.get("objectives", {})
+        return said if isinstance(said, dict) else WRONG
 
     def _rules(self) -> object:
         here: Path = ("lanes", "rules")

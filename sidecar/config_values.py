@@ -174,6 +174,31 @@ def _folder(text: str) -> str:
     return text
 
 
+def _target(value: object) -> object:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 2 <= value <= 100
+    if number or (isinstance(value, str) and re.fullmatch(r"\s*[0-9]+(?:\.[0-9]+)?\s*%\s*", value)):
+        raise ValueError("is a percentage, and a target is a ratio (99 % is 0.99)")
+    return value
+
+
+def _token_seconds(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > _SLOWEST_TOKEN_SECONDS:
+        raise ValueError("is in milliseconds, it seems, and a threshold is in seconds (50 ms are 0.05)")
+    return value
+
+
+def none_is_off(value: object) -> object:
+    """The word `none` becomes None; an empty value is an error, as it could mean that as well as its opposite."""
+    if value is None:
+        raise ValueError("is empty: write none to promise nothing, or leave the key out for what the preset has")
+    return None if value == "none" else value
+
+
+def empty_is_unsaid(value: object) -> object:
+    """A mapping whose keys are all commented out reads as null, and means that none of them is said."""
+    return {} if value is None else value
+
+
 def several(value: object) -> object:
     """One scalar stands for a list of one; a YAML list becomes an immutable tuple."""
     if isinstance(value, list):
@@ -187,6 +212,7 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
     return edges
 
 
+_SLOWEST_TOKEN_SECONDS = 10
 OTHER = "other"
 """The lane, and the model label, of everything outside the closed sets."""
 UNKNOWN = "unknown"
@@ -214,4 +240,11 @@ Exact = Annotated[str, Field(min_length=1, max_length=256), Words("text of 1 to 
 ExactTexts = Annotated[tuple[Exact, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Tokens = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Threshold = Annotated[float, Field(gt=0, le=3600)]
+TokenThreshold = Annotated[float, BeforeValidator(_token_seconds), Field(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
+Target = Annotated[float, BeforeValidator(_target), Field(ge=0.5, le=0.9999)]
+Share = Annotated[float, Field(ge=0, le=1)]
+DeclaredLane = Annotated[str, Words("a declared lane")]
+BucketLabel = Annotated[str, Words("a prompt bucket")]
+OR_NONE = Words("none, or a mapping with keys out of: threshold_seconds, target")
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]

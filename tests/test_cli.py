@@ -24,6 +24,11 @@ lanes:
   rules:
     - {lane: batch, api_keys: nightly, streaming: false}
     - {lane: code, headers: {x-team: [dev, tools*]}, max_tokens_at_least: 3}
+objectives:
+  batch:
+    ttft: none
+    prompt_buckets: {4k-16k: {e2e: {threshold_seconds: 400, target: 0.95}}, 64k+: {e2e: none}}
+  code: {preset: none}
 """
 
 
@@ -34,7 +39,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: object) -
 
 
 def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A good config is explained: listeners, lanes, the rules in order, buckets and the number of series; the code is 0."""
+    """A good config is explained: listeners, lanes, the rules in order, buckets, promises and the number of series; the code is 0."""
     file = tmp_path / "sidecar.yml"
     file.write_text(GOOD)
 
@@ -55,6 +60,16 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "  batch      if streaming false and api_keys is nightly",
         "  code       if header x-team is dev or tools* and max_tokens_at_least 3",
         "  default    otherwise",
+        "",
+        "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):",
+        "  lane     preset       objective  target  0-512  512-4k  4k-16k      16k-64k  64k+  unknown",
+        "  batch    batch        tpot       0.9     0.2    0.2     0.2         0.2      0.2   0.2",
+        "                        e2e        0.9     300    300     400 (0.95)  400      -     300",
+        "  default  interactive  ttft       0.95    1.5    1.5     6           24       48    1.5",
+        "                        tpot       0.95    0.08   0.08    0.08        0.08     0.08  0.08",
+        "                        e2e        0.95    30     30      35          53       77    30",
+        "  code       nothing, so it never pages",
+        "  other      nothing, so it never pages",
     ]
     assert lines[-2].startswith("series     typically about ")
     assert lines[-2].endswith("; it stops at metrics.series_limit, 25000")

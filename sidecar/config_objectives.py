@@ -1,0 +1,119 @@
+"""From the config's words to the table of promises: every declared lane, every prompt bucket, every objective.
+
+Knows who speaks before whom: the bucket, then the lane, then the lane's preset; and that a longer prompt never has less time
+than a shorter one unless the config says so, which `config_checks.py` refuses. Refuses to know what the promises are for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sidecar.classify.length import bucket_labels
+from sidecar.config import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
+from sidecar.config_values import OTHER, UNKNOWN
+from sidecar.ledger.account import Phase
+from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
+from sidecar.objectives.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
+
+
+class Promise(NamedTuple):
+    """One objective of one bucket as far as it is said; what neither the config nor a preset says is None."""
+
+    threshold_seconds: float | None
+    target: float | None
+
+    @property
+    def aim(self) -> Aim | None:
+        """The promise, if it is whole. `config_checks.py` refuses one that is not."""
+        if self.threshold_seconds is None or self.target is None:
+            return None
+        return Aim(self.threshold_seconds, self.target)
+
+
+NO_PROMISE = Promise(None, None)
+
+
+def objectives_of(config: Config) -> Objectives:
+    """What every request of every declared lane is held to; `other`, the lane of what clients invent, to nothing."""
+    said = {lane: each for lane, each in config.objectives.items() if lane != OTHER}
+    edges, unsaid = config.prompt_buckets.edges, LaneObjectivesConfig()
+    return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges) for lane in config.lanes.declared})
+
+
+def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
+    """The preset that fills in what a lane leaves unsaid."""
+    return "none" if lane == OTHER else said.preset or preset_for(lane)
+
+
+def lane_promise(objective: Objective, lane: str, said: LaneObjectivesConfig) -> Promise:
+    """What a lane promises for prompts of ordinary and of unknown length."""
+    preset = PRESETS[preset_name(lane, said)]
+    if _is_off(said, objective):
+        return NO_PROMISE
+    own = _own(said, objective)
+    threshold_seconds = _first(own.threshold_seconds if own else None, preset.threshold_seconds(objective))
+    if own is None and threshold_seconds is None:
+        return NO_PROMISE
+    return Promise(threshold_seconds, _first(own.target if own else None, preset.target))
+
+
+def bucket_promises(
+    objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int]
+) -> Mapping[str, Promise]:
+    """What a lane promises for each prompt bucket, from short to long, then for `unknown`."""
+    preset = PRESETS[preset_name(lane, said)]
+    base = lane_promise(objective, lane, said)
+    ttft_seconds = lane_promise(Objective.TTFT, lane, said).threshold_seconds
+    found: dict[str, Promise] = {}
+    least_seconds = 0.0
+    for label, tokens in zip(bucket_labels(edges), longest_tokens(edges), strict=True):
+        inherited = base
+        if base.threshold_seconds is not None:
+            stretched = _stretched(objective, base.threshold_seconds, ttft_seconds, preset, tokens)
+            inherited = base._replace(threshold_seconds=max(stretched, least_seconds))
+        found[label] = _bucket_promise(objective, said.prompt_buckets.get(label), inherited, preset)
+        least_seconds = max(least_seconds, found[label].threshold_seconds or 0.0)
+    found[UNKNOWN] = _bucket_promise(objective, said.prompt_buckets.get(UNKNOWN), base, preset)
+    return found
+
+
+def _bucket_promise(
+    objective: Objective, said: BucketObjectivesConfig | None, inherited: Promise, preset: Preset
+) -> Promise:
+    if said is not None and _is_off(said, objective):
+        return NO_PROMISE
+    own = None if said is None else _own(said, objective)
+    if own is None:
+        return inherited
+    target = _first(own.target, inherited.target)
+    return Promise(_first(own.threshold_seconds, inherited.threshold_seconds), _first(target, preset.target))
+
+
+def _stretched(
+    objective: Objective, threshold_seconds: float, ttft_seconds: float | None, preset: Preset, tokens: int
+) -> float:
+    if objective is Objective.TPOT or ttft_seconds is None:
+        return threshold_seconds
+    extra = preset.extra_seconds(ttft_seconds, tokens)
+    return rounded(threshold_seconds + extra) if extra else threshold_seconds
+
+
+def _is_off(said: BucketObjectivesConfig, objective: Objective) -> bool:
+    # `none` in the file is None here too (`config_values.none_is_off`), but it was said.
+    return objective.value in said.model_fields_set and _own(said, objective) is None
+
+
+def _own(said: BucketObjectivesConfig, objective: Objective) -> AimConfig | TokenAimConfig | None:
+    return {Objective.TTFT: said.ttft, Objective.TPOT: said.tpot, Objective.E2E: said.e2e}[objective]
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _aims(lane: str, said: LaneObjectivesConfig, edges: Sequence[int]) -> dict[str, Aims]:
+    ttft, tpot, e2e = (bucket_promises(each, lane, said, edges) for each in Objective)
+    shares = TTFT_SHARES
+    if said.blame_shares is not None:
+        own = said.blame_shares
+        shares = {Phase.QUEUE: own.queue, Phase.PREFILL: own.prefill, Phase.FIRST_TOKEN: own.first_token}
+    return {label: Aims(ttft[label].aim, tpot[label].aim, e2e[label].aim, shares) for label in ttft}

@@ -1,0 +1,211 @@
+"""What a lane promises for a prompt of some length: the bucket's own word, else the lane's, else its preset's."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.classify.length import PromptBuckets
+from sidecar.config import Config, restart_needed
+from sidecar.config_file import ConfigErrors, load
+from sidecar.config_objectives import objectives_of
+from sidecar.ledger.account import Phase
+from sidecar.objectives.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective
+
+
+LANES = ["interactive", "batch", "code", "docs"]
+BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
+
+
+def few(*_sizes: int) -> int:
+    """The number of series is not what these stories are about."""
+    return 1
+
+
+def read(tmp_path: Path, objectives: str = "", edges: str = "") -> Config:
+    """A good config whose file ends with these objectives."""
+    text = f'engine: {{url: "http://127.0.0.1:8000"}}\nlanes: {{header: x-lane, names: [{", ".join(LANES)}]}}\n'
+    file = tmp_path / "sidecar.yml"
+    file.write_text(f"{text}{edges}\nobjectives:\n{objectives}")
+    return load(str(file), series_typical=few)
+
+
+def complaints(tmp_path: Path, objectives: str, edges: str = "") -> list[str]:
+    """What is wrong with a config whose file ends with these objectives: keys and words, without places."""
+    with pytest.raises(ConfigErrors) as caught:
+        read(tmp_path, objectives, edges)
+    return [line.split(": ", 1)[1] for line in caught.value.lines]
+
+
+def thresholds(config: Config, lane: str, objective: Objective) -> list[float | None]:
+    """In the order of the buckets, `unknown` last."""
+    aims = [objectives_of(config).aims(lane, bucket).aim(objective) for bucket in BUCKETS]
+    return [None if aim is None else aim.threshold_seconds for aim in aims]
+
+
+def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -> None:
+    """Interactive, batch and code lanes have objectives from the start; a lane with another name has none, nor has `other`."""
+    config = read(tmp_path)
+    objectives = objectives_of(config)
+
+    assert thresholds(config, "interactive", Objective.TTFT) == [1.5, 1.5, 6.0, 24.0, 48.0, 1.5]
+    assert thresholds(config, "default", Objective.TTFT) == thresholds(config, "interactive", Objective.TTFT)
+    assert thresholds(config, "interactive", Objective.TPOT) == [0.08] * 6
+    assert thresholds(config, "interactive", Objective.E2E) == [30.0, 30.0, 35.0, 53.0, 77.0, 30.0]
+    assert thresholds(config, "batch", Objective.TTFT) == [30.0, 30.0, 36.0, 59.0, 89.0, 30.0]
+    assert thresholds(config, "code", Objective.TTFT) == [0.5, 0.5, 2.0, 8.0, 16.0, 0.5]
+    assert objectives.aims("code", "unknown") == Aims(Aim(0.5, 0.9), Aim(0.04, 0.9), Aim(5.0, 0.9), TTFT_SHARES)
+    assert objectives.aims("docs", "0-512") == NOTHING
+    assert objectives.aims("other", "0-512") == NOTHING
+
+
+def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
+    """The table is whole, so that what is exported from it exists from the start."""
+    config = read(tmp_path, edges="prompt_buckets: {edges: [100, 20000]}")
+    table = objectives_of(config).by_lane
+
+    assert tuple(table) == config.lanes.declared
+    assert {tuple(buckets) for buckets in table.values()} == {PromptBuckets((100, 20_000)).labels}
+
+
+def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_path: Path) -> None:
+    """Each says only what differs; what it leaves out comes from the next."""
+    said = "  interactive:\n    ttft: {threshold_seconds: 2}\n    prompt_buckets: {4k-16k: {ttft: {target: 0.9}}, 64k+: {ttft: none}}\n"
+    objectives = objectives_of(read(tmp_path, said))
+
+    assert objectives.aims("interactive", "512-4k").ttft == Aim(2.0, 0.95)
+    assert objectives.aims("interactive", "4k-16k").ttft == Aim(8.0, 0.9)
+    assert objectives.aims("interactive", "64k+").ttft is None
+    assert objectives.aims("interactive", "64k+").tpot == Aim(0.08, 0.95)
+    assert objectives.aims("interactive", "unknown").ttft == Aim(2.0, 0.95)
+
+
+def test_longer_buckets_have_at_least_what_a_shorter_one_was_given(tmp_path: Path) -> None:
+    """Nobody has to say the long buckets only because he relaxed a middle one."""
+    said = "  interactive: {prompt_buckets: {512-4k: {ttft: {threshold_seconds: 10}}}}\n"
+
+    assert thresholds(read(tmp_path, said), "interactive", Objective.TTFT) == [1.5, 10.0, 10.0, 24.0, 48.0, 1.5]
+
+
+def test_a_lane_without_a_preset_gets_exactly_what_it_says(tmp_path: Path) -> None:
+    """No length stretches it, and nothing comes with it."""
+    config = read(tmp_path, "  docs: {ttft: {threshold_seconds: 3, target: 0.99}}\n")
+
+    assert thresholds(config, "docs", Objective.TTFT) == [3.0] * 6
+    assert objectives_of(config).aims("docs", "64k+") == Aims(ttft=Aim(3.0, 0.99))
+
+
+def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) -> None:
+    """The name of a lane only decides where the config does not."""
+    config = read(tmp_path, "  docs: {preset: batch}\n  interactive: {preset: none}\n")
+
+    assert thresholds(config, "docs", Objective.TTFT)[0] == 30.0
+    assert objectives_of(config).aims("interactive", "0-512") == NOTHING
+
+
+def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> None:
+    """The end-to-end threshold is then no longer stretched, as no first token is waited for."""
+    config = read(tmp_path, "  interactive: {ttft: none}\n")
+
+    assert thresholds(config, "interactive", Objective.TTFT) == [None] * 6
+    assert thresholds(config, "interactive", Objective.TPOT) == [0.08] * 6
+    assert thresholds(config, "interactive", Objective.E2E) == [30.0] * 6
+
+
+def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
+    """Said in full, it stands alone."""
+    config = read(tmp_path, "  docs: {prompt_buckets: {0-512: {e2e: {threshold_seconds: 9, target: 0.9}}}}\n")
+
+    assert objectives_of(config).aims("docs", "0-512") == Aims(e2e=Aim(9.0, 0.9))
+    assert objectives_of(config).aims("docs", "512-4k") == NOTHING
+
+
+def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:
+    """One lane's shares leave the other lanes' alone."""
+    objectives = objectives_of(read(tmp_path, "  batch: {blame_shares: {queue: 0.9, prefill: 0.1, first_token: 0}}\n"))
+
+    assert objectives.aims("batch", "0-512").shares == {Phase.QUEUE: 0.9, Phase.PREFILL: 0.1, Phase.FIRST_TOKEN: 0.0}
+    assert objectives.aims("code", "0-512").shares == TTFT_SHARES
+
+
+def test_a_lane_or_bucket_with_all_keys_commented_out_says_nothing(tmp_path: Path) -> None:
+    """As a section does: a template can stand in the file."""
+    config = read(tmp_path, "  interactive:\n  code:\n    prompt_buckets:\n      0-512:\n")
+
+    assert objectives_of(config).by_lane == objectives_of(read(tmp_path)).by_lane
+
+
+def test_objectives_change_without_a_restart(tmp_path: Path) -> None:
+    """They are read for each request, and nothing is baked from them."""
+    old, new = read(tmp_path), read(tmp_path, "  interactive: {ttft: {threshold_seconds: 9}}\n")
+
+    assert old.objectives != new.objectives
+    assert restart_needed(old, new) == []
+
+
+def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:
+    """What is right in itself is judged, whatever stands beside it."""
+    said = "  interactive:\n    ttft: {threshold_seconds: 0}\n    prompt_buckets: {512-4k: {tpot: {threshold_seconds: 0.01}}}\n"
+
+    assert complaints(tmp_path, said) == [
+        "objectives.interactive.ttft.threshold_seconds: must be a number above 0 and at most 3600; it is 0",
+        "objectives.interactive.prompt_buckets.512-4k.tpot.threshold_seconds: is below the 0.08 of 0-512: longer prompts cannot have less time",
+    ]
+
+
+def test_edges_that_are_wrong_blame_no_bucket(tmp_path: Path) -> None:
+    """Which buckets there are is not known before the edges are mended."""
+    said = "  interactive: {prompt_buckets: {0-7: {ttft: {threshold_seconds: 1}}}}\n"
+    (only,) = complaints(tmp_path, said, "prompt_buckets: {edges: [7, 5]}")
+
+    assert only.startswith("prompt_buckets.edges: ")
+
+
+def test_rules_that_are_wrong_blame_no_lane(tmp_path: Path) -> None:
+    """A lane that only a broken rule would declare may be meant by it."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text('engine: {url: "http://a:1"}\nlanes: {rules: [{lane: a b}]}\nobjectives: {ab: {preset: batch}}\n')
+    with pytest.raises(ConfigErrors) as caught:
+        load(str(file), series_typical=few)
+
+    assert [re.split(": ", line)[1] for line in caught.value.lines] == ["lanes.rules[0].lane"]
+
+
+NUMBERS = st.sampled_from([0, 0.001, 0.5, 0.9, 0.95, 1, 5, 9, 50, 99, 3600, 4000, -1, True, None, "none", "99%", "x"])
+AIMS = st.one_of(NUMBERS, st.dictionaries(st.sampled_from(["threshold_seconds", "target", "x"]), NUMBERS))
+BUCKET = st.dictionaries(st.sampled_from(["ttft", "tpot", "e2e", "x"]), AIMS)
+LANE = st.fixed_dictionaries(
+    {},
+    optional={
+        "preset": st.sampled_from(["interactive", "batch", "code", "none", "chat", None]),
+        "ttft": AIMS,
+        "tpot": AIMS,
+        "e2e": AIMS,
+        "prompt_buckets": st.one_of(
+            NUMBERS, st.dictionaries(st.sampled_from([*BUCKETS, "", "7"]), st.one_of(BUCKET, NUMBERS))
+        ),
+        "blame_shares": st.one_of(
+            NUMBERS, st.dictionaries(st.sampled_from(["queue", "prefill", "first_token"]), NUMBERS)
+        ),
+    },
+)
+
+
+@given(st.dictionaries(st.sampled_from([*LANES, "other", "", "nobody"]), st.one_of(LANE, NUMBERS)))
+def test_objectives_are_whole_or_refused(tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]) -> None:
+    """Whatever is written, it is refused in words, or every longer bucket has at least the time of a shorter one."""
+    file = tmp_path_factory.getbasetemp() / "objectives.yml"
+    lanes = {"header": "x-lane", "names": LANES}
+    file.write_text(json.dumps({"engine": {"url": "http://127.0.0.1:8000"}, "lanes": lanes, "objectives": said}))
+    try:
+        config = load(str(file), series_typical=few)
+    except ConfigErrors as refused:
+        assert all(": objectives" in line for line in refused.lines)  # noqa: PT017  either is right
+        return
+    for lane, objective in itertools.product(config.lanes.declared, Objective):
+        known = [seconds for seconds in thresholds(config, lane, objective)[:-1] if seconds is not None]
+        assert known == sorted(known)
