@@ -175,37 +175,58 @@ def test_rules_that_are_wrong_blame_no_lane(tmp_path: Path) -> None:
     assert [re.split(": ", line)[1] for line in caught.value.lines] == ["lanes.rules[0].lane"]
 
 
-NUMBERS = st.sampled_from([0, 0.001, 0.5, 0.9, 0.95, 1, 5, 9, 50, 99, 3600, 4000, -1, True, None, "none", "99%", "x"])
-AIMS = st.one_of(NUMBERS, st.dictionaries(st.sampled_from(["threshold_seconds", "target", "x"]), NUMBERS))
-BUCKET = st.dictionaries(st.sampled_from(["ttft", "tpot", "e2e", "x"]), AIMS)
-LANE = st.fixed_dictionaries(
-    {},
-    optional={
-        "preset": st.sampled_from(["interactive", "batch", "code", "none", "chat", None]),
-        "ttft": AIMS,
-        "tpot": AIMS,
-        "e2e": AIMS,
-        "prompt_buckets": st.one_of(
-            NUMBERS, st.dictionaries(st.sampled_from([*BUCKETS, "", "7"]), st.one_of(BUCKET, NUMBERS))
-        ),
-        "blame_shares": st.one_of(
-            NUMBERS, st.dictionaries(st.sampled_from(["queue", "prefill", "first_token"]), NUMBERS)
-        ),
-    },
-)
+def lanes_of(
+    aim: st.SearchStrategy[object], odd: st.SearchStrategy[object] | None = None
+) -> st.SearchStrategy[dict[str, object]]:
+    """Lanes with such aims; where `odd` is given, with that too where something else belongs."""
+    strange = st.nothing() if odd is None else odd
+    aims = {"ttft": aim, "tpot": aim, "e2e": aim}
+    buckets = st.dictionaries(st.sampled_from(BUCKETS), st.fixed_dictionaries({}, optional=aims) | strange, max_size=3)
+    preset = st.sampled_from(["interactive", "batch", "code"])
+    keys = {**aims, "preset": preset | strange, "prompt_buckets": buckets | strange}
+    if odd is not None:
+        keys["blame_shares"] = odd
+    return st.dictionaries(st.sampled_from(LANES), st.fixed_dictionaries({}, optional=keys), max_size=2)
 
 
-@given(st.dictionaries(st.sampled_from([*LANES, "other", "", "nobody"]), st.one_of(LANE, NUMBERS)))
-def test_objectives_are_whole_or_refused(tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]) -> None:
-    """Whatever is written, it is refused in words, or every longer bucket has at least the time of a shorter one."""
-    file = tmp_path_factory.getbasetemp() / "objectives.yml"
+def outcome(said: dict[str, object], file: Path) -> Config | tuple[str, ...]:
+    """The config, or why it is refused."""
     lanes = {"header": "x-lane", "names": LANES}
     file.write_text(json.dumps({"engine": {"url": "http://127.0.0.1:8000"}, "lanes": lanes, "objectives": said}))
     try:
-        config = load(str(file), series_typical=few)
+        return load(str(file), series_typical=few)
     except ConfigErrors as refused:
-        assert all(": objectives" in line for line in refused.lines)  # noqa: PT017  either is right
-        return
-    for lane, objective in itertools.product(config.lanes.declared, Objective):
-        known = [seconds for seconds in thresholds(config, lane, objective)[:-1] if seconds is not None]
-        assert known == sorted(known)
+        return refused.lines
+
+
+RIGHT = st.one_of(
+    st.just("none"),
+    st.fixed_dictionaries({}, optional={"threshold_seconds": st.floats(0.01, 10), "target": st.floats(0.5, 0.9999)}),
+)
+ODD: st.SearchStrategy[object] = st.sampled_from(
+    [0, 0.5, 99, -1, True, None, "none", "99%", "x", [], {}, {"target": 99}, {"queue": 1}]
+)
+
+
+@given(lanes_of(RIGHT))
+def test_right_values_are_taken_or_contradict_each_other(
+    tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]
+) -> None:
+    """Taken, a longer bucket has at least the time of a shorter one; refused, it would not, or something is not said at all."""
+    config = outcome(said, tmp_path_factory.getbasetemp() / "right.yml")
+
+    if isinstance(config, Config):
+        for lane, objective in itertools.product(config.lanes.declared, Objective):
+            known = [seconds for seconds in thresholds(config, lane, objective)[:-1] if seconds is not None]
+            assert known == sorted(known)
+    else:
+        reasons = ("longer prompts cannot have less time", "none to give", "one to give")
+        assert [line for line in config if not any(reason in line for reason in reasons)] == []
+
+
+@given(lanes_of(RIGHT | ODD, ODD))
+def test_odd_values_are_refused_in_words(tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]) -> None:
+    """Whatever stands where an objective should, nothing else than the objectives is blamed, and nothing is raised."""
+    config = outcome(said, tmp_path_factory.getbasetemp() / "odd.yml")
+
+    assert isinstance(config, Config) or [line for line in config if ": objectives." not in line] == []

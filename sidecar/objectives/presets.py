@@ -51,7 +51,7 @@ INTERACTIVE = Preset(target=0.95, ttft_seconds=1.5, tpot_seconds=0.08, e2e_secon
 
 - ttft: between MLPerf's interactive limits for 8B and 70B models (0.5 and 0.45 s) and its plain ones (2 s); the same as
   for DeepSeek-R1, interactive. In proportion to the length beyond 4096 tokens: a pass over a prompt costs at least that.
-  Prompts of 4k to 16k then have 6 s, which is MLPerf's limit for Llama 3.1 405B, whose prompts are of that length.
+  Prompts of 4k to 16k then have 6 s, as all prompts of MLPerf's Llama 3.1 405B have.
 - tpot: 12 tokens a second, more than twice what people read. MLPerf: 0.04 s (70B, interactive) to 0.2 s (70B, plain);
   0.08 s for Llama 3.1 405B, interactive.
 - e2e: 350 tokens at that pace after that first token. MLPerf gives a whole answer of GPT-J 20 s.
