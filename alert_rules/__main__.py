@@ -1,0 +1,86 @@
+"""`python -m alert_rules`: write the rule files and the Kubernetes objects that stand beside this file.
+
+Knows which group goes into which file. A test runs it and finds the committed files unchanged.
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from alert_rules.burn import BURN
+from alert_rules.evidence import EVIDENCE
+from alert_rules.operator import alertmanager_config, prometheus_rule
+from alert_rules.pages import burn_alerts
+from alert_rules.rule import Group, written
+from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
+from alert_rules.verdict import VERDICTS
+from alert_rules.wording import DASHBOARDS, RUNBOOKS
+
+
+HERE = Path(__file__).parent
+_HEADER = "Written by `python -m alert_rules`; change the code beside it, not this file. Works alike on Prometheus 2.42 and 3.x."
+
+
+def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
+    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
+    recording = (
+        Group(
+            "llm-phase-verdict",
+            (*BURN, *EVIDENCE, *VERDICTS),
+            why="One chain, in one group: each rule sees what the one before has just recorded.",
+        ),
+    )
+    alerts = (
+        Group("llm-phase-pages", burn_alerts(bases)),
+        Group("llm-phase-engine", engine_alerts(bases), interval="30s"),
+        Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
+        Group("llm-phase-sidecar", sidecar_alerts(bases), interval="30s"),
+    )
+    texts = {
+        "llm-recording.yml": written(
+            recording, f"{_HEADER}\nRecording rules: burn rates, evidence, and one verdict per lane and objective."
+        ),
+        "llm-alerts.yml": written(
+            alerts, f"{_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself."
+        ),
+    }
+    rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
+    routes = alertmanager_config(yaml.safe_load((HERE / "alertmanager.yml").read_text()))
+    for name, manifest in (("prometheus-rule", rules), ("alertmanager-config", routes)):
+        text = yaml.safe_dump(manifest, sort_keys=False, width=10_000, allow_unicode=True)
+        texts[f"kubernetes/{name}.yaml"] = f"# {_HEADER}\n{text}"
+    return texts
+
+
+def main() -> None:
+    """Write them all."""
+    parser = argparse.ArgumentParser(
+        prog="python -m alert_rules", description="Write the rule files and Kubernetes objects in alert_rules/."
+    )
+    parser.add_argument(
+        "--runbook-base",
+        default=RUNBOOKS,
+        metavar="URL",
+        help="what links to runbooks begin with (default %(default)s)",
+    )
+    parser.add_argument(
+        "--dashboard-base",
+        default=DASHBOARDS,
+        metavar="URL",
+        help="what links to dashboards begin with (default %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE, metavar="DIR", help="where to write (default: beside the code)"
+    )
+    given = parser.parse_args()
+    for name, text in files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/"))).items():
+        path = given.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(path)  # noqa: T201  a command's output
+
+
+if __name__ == "__main__":
+    main()

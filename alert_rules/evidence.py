@@ -1,0 +1,87 @@
+"""What the whole engine shows, against what it showed when all was well. Recording rules.
+
+A vote says where the missed requests waited. On a shared engine a slower prefill turns up as other requests' queue, so what broke
+is read from five numbers per model (reference: blame.md), each over its own median of the last hour without misses.
+"""
+
+from alert_rules.rule import Record
+
+
+MODEL = "namespace, model"
+WORTH_NAMING = 1.25
+"""By how much a number must have grown to be called a cause (blame.md 4: 1.1 to 1.3 is flat, 1.5 costs two points)."""
+
+_POD_MODEL = 'group by (namespace, pod, model) (llm_requests_received_total{model!="other"})'
+
+
+def _now(evidence: str, expr: str, why: str) -> Record:
+    return Record("model:llm_evidence:now", expr, why, {"evidence": evidence})
+
+
+NOW = (
+    _now(
+        "prefill",
+        f"""
+        sum by ({MODEL}) (rate(llm_prefill_own_seconds_total[2m]))
+          / (sum by ({MODEL}) (rate(llm_prefill_expected_seconds_total[2m])) > 0)
+        """,
+        "What prefill costs over what the same prompts are expected to cost alone.",
+    ),
+    _now(
+        "uncached",
+        f"""
+          sum by ({MODEL}) (rate(llm_uncached_prompt_tokens_total[2m]))
+            / (sum by ({MODEL}) (rate(llm_uncached_prompt_tokens_total[2m]) + rate(llm_cached_prompt_tokens_total[2m])) > 0)
+        or
+          1 - sum by ({MODEL}) (rate(llm_engine_prefix_cache_hits_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL})
+            / (sum by ({MODEL}) (rate(llm_engine_prefix_cache_queries_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL}) > 0)
+        """,
+        "Share of the prompts that is not cached: by the requests' usage, else by the engine's own counters.",
+    ),
+    _now("load", f"sum by ({MODEL}) (rate(llm_requests_received_total[2m])) > 0", "Arrivals a second."),
+    _now(
+        "prompts",
+        f"""
+        sum by ({MODEL}) (rate(llm_received_prompt_tokens_total[2m]))
+          / (sum by ({MODEL}) (rate(llm_received_measured_requests_total[2m])) > 0)
+        """,
+        "Prompt tokens per arriving request.",
+    ),
+    _now(
+        "decode",
+        f"histogram_quantile(0.1, sum by ({MODEL}, le) (rate(llm_inter_token_seconds_bucket[2m]))) > 0",
+        "The quiet gap between tokens: its tenth percentile, which no prefill in between stretches.",
+    ),
+)
+
+DISTURBED = Record(
+    "model:llm_slo:disturbed",
+    f"max by ({MODEL}) (lane:llm_slo_burn:ratio_rate2m >= 2 and on (namespace, model, lane, objective) lane:llm_slo_misses:increase2m >= 3) * 0 + 1",
+    "Some lane of the model burns: what is seen now is no baseline.",
+)
+CALM = Record(
+    "model:llm_evidence:calm",
+    f"model:llm_evidence:now unless on ({MODEL}) model:llm_slo:disturbed",
+    "The same numbers while nothing burns.",
+)
+BASELINE = Record(
+    "model:llm_evidence:baseline",
+    """
+      quantile_over_time(0.5, model:llm_evidence:calm[1h]) and count_over_time(model:llm_evidence:calm[1h]) >= 12
+    or
+      last_over_time(model:llm_evidence:baseline[1h])
+    """,
+    "Their median over the last hour's calm; frozen while it burns, for as long as that lasts.",
+)
+RATIO = Record(
+    "model:llm_evidence:ratio",
+    "model:llm_evidence:now / (model:llm_evidence:baseline > 0)",
+    "How many times its usual self each has become.",
+)
+TOP = Record(
+    "model:llm_evidence:top",
+    f"topk by ({MODEL}) (1, model:llm_evidence:ratio >= {WORTH_NAMING})",
+    "The one that has grown most, if any is worth naming.",
+)
+
+EVIDENCE = (*NOW, DISTURBED, CALM, BASELINE, RATIO, TOP)

@@ -1,0 +1,345 @@
+"""Alerts about what stands still, fills up or drifts: the engine pod by pod, the traffic lane by lane, and the sidecar itself.
+
+Pod alerts carry `namespace` and `pod`, so that Alertmanager can mute by them; lane alerts carry no pod. Gauges are read through
+`min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
+"""
+
+from alert_rules.rule import Alert
+from alert_rules.wording import links
+from sidecar.objectives.blame import SIDECAR
+
+
+Bases = tuple[str, str]
+_POD = "namespace, pod"
+_BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
+_BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
+
+
+def _alert(
+    name: str,
+    phase: str,
+    expr: str,
+    summary: str,
+    description: str,
+    *,
+    bases: Bases,
+    hold: str = "",
+    severity: str = "ticket",
+    variables: str = _BY_POD,
+    dashboard: str = "llm-fleet",
+) -> Alert:
+    annotations = {"summary": summary, "description": description, **links(name, bases, variables, dashboard)}
+    return Alert(
+        name,
+        expr,
+        description.split(". ", maxsplit=1)[0] + ".",
+        {"severity": severity, "phase": phase},
+        annotations,
+        hold,
+    )
+
+
+def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
+    """The engine's state, pod by pod."""
+    return (
+        _alert(
+            "LLMNothingComesBack",
+            "engine",
+            f"""
+              sum by ({_POD}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
+            or
+              min by ({_POD}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
+              and on ({_POD}) sum by ({_POD}) (min_over_time(llm_requests_overdue[2m])) > 0
+              unless on ({_POD}) sum by ({_POD}) (increase(llm_inter_token_seconds_count[2m])) > 0
+              unless on ({_POD}) sum by ({_POD}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
+            """,
+            "{{ $labels.pod }}: requests wait and nothing comes back, for {{ $value | humanizeDuration }}",
+            "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
+            " It hangs, or what stands between it and the sidecar does.",
+            bases=bases,
+            severity="page",
+        ),
+        _alert(
+            "LLMEngineDown",
+            "engine",
+            f"max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0",
+            "{{ $labels.pod }}: the engine does not answer",
+            "The sidecar is up and its engine refuses connections, or says itself that it cannot work.",
+            bases=bases,
+            severity="page",
+        ),
+        _alert(
+            "LLMEngineRestarted",
+            "engine",
+            f"sum by ({_POD}) (increase(llm_engine_restarts_total[10m])) > 0",
+            '{{ $labels.pod }}: the engine restarted {{ $value | printf "%.0f" }} time(s) in ten minutes',
+            "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
+            bases=bases,
+        ),
+        _alert(
+            "LLMEnginePreempting",
+            "engine",
+            f"""
+            sum by ({_POD}) (rate(llm_engine_preemptions_total[5m])) / sum by ({_POD}) (rate(llm_requests_received_total[5m])) >= 0.05
+            and on ({_POD}) sum by ({_POD}) (increase(llm_engine_preemptions_total[5m])) >= 3
+            """,
+            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are preempted",
+            "The engine admits more than its KV cache holds, throws running requests out and computes them again."
+            " Their second wait hides in prefill or decode.",
+            bases=bases,
+            hold="1m",
+        ),
+        _alert(
+            "LLMEngineKvCacheFull",
+            "engine",
+            f"""
+            min by ({_POD}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
+            and on ({_POD}) min by ({_POD}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
+            """,
+            "{{ $labels.pod }}: KV cache {{ $value | humanizePercentage }} full while requests wait",
+            "Requests wait for KV blocks and not for compute. Admitting more of them would preempt.",
+            bases=bases,
+            hold="1m",
+        ),
+        _alert(
+            "LLMPrefixCacheCollapsed",
+            "prefill",
+            f"""
+            (
+              sum by ({_POD}) (rate(llm_engine_prefix_cache_hits_total[15m])) / (sum by ({_POD}) (rate(llm_engine_prefix_cache_queries_total[15m])) > 0)
+            ) < 0.5 * (
+              sum by ({_POD}) (rate(llm_engine_prefix_cache_hits_total[6h] offset 30m))
+                / (sum by ({_POD}) (rate(llm_engine_prefix_cache_queries_total[6h] offset 30m)) > 0) >= 0.2
+            )
+            """,
+            "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the prompt tokens are cached, less than half of before",
+            "The prefix cache hits less than half as often as in the six hours before. Every prompt costs more prefill,"
+            " and that turns up as everybody's queue.",
+            bases=bases,
+            hold="5m",
+        ),
+        _alert(
+            "LLMEventsInBursts",
+            "stream",
+            f"""
+            1 - sum by ({_POD}, lane) (rate(llm_stream_events_per_read_bucket{{le="5.0"}}[10m]))
+              / (sum by ({_POD}, lane) (rate(llm_stream_events_per_read_count[10m])) > 0.1) > 0.1
+            """,
+            "{{ $labels.pod }}, {{ $labels.lane }}: {{ $value | humanizePercentage }} of the reads bring more than five events at once",
+            "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
+            " smoothness suffer, the engine does not.",
+            bases=bases,
+            hold="5m",
+            variables=_BY_POD + "&var-lane={{ $labels.lane }}",
+            dashboard="llm-stream",
+        ),
+        _alert(
+            "LLMOutlierReplica",
+            "engine",
+            """
+            (
+              sum by (namespace, model, pod) (rate(llm_slo_misses_total[15m])) / sum by (namespace, model, pod) (rate(llm_slo_requests_total[15m])) >= 0.05
+            ) > on (namespace, model) group_left () (
+              3 * quantile by (namespace, model) (
+                0.5, sum by (namespace, model, pod) (rate(llm_slo_misses_total[15m])) / sum by (namespace, model, pod) (rate(llm_slo_requests_total[15m]))
+              )
+            )
+            and on (namespace, model, pod) sum by (namespace, model, pod) (increase(llm_slo_misses_total[15m])) >= 10
+            and on (namespace, model) count by (namespace, model) (group by (namespace, model, pod) (llm_slo_requests_total)) >= 3
+            """,
+            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of its requests miss, three times as many as on its siblings",
+            "One replica of several misses far more often than the middle one of them. Traffic, prompts and model are the same:"
+            " look at the machine.",
+            bases=bases,
+            hold="5m",
+        ),
+    )
+
+
+def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
+    """What clients do, lane by lane."""
+    who = "namespace, model, lane"
+    return (
+        _alert(
+            "LLMPromptsGrowing",
+            "prefill",
+            f"""
+            (
+              sum by ({who}) (increase(llm_prompt_tokens_sum[6h])) / (sum by ({who}) (increase(llm_prompt_tokens_count[6h])) >= 100)
+            ) > 1.3 * (
+              sum by ({who}) (increase(llm_prompt_tokens_sum[6h] offset 1w)) / (sum by ({who}) (increase(llm_prompt_tokens_count[6h] offset 1w)) >= 100)
+            )
+            """,
+            '{{ $labels.lane }}: prompts are {{ $value | printf "%.0f" }} tokens long, 30 % or more above a week ago',
+            "The mean prompt has grown by 30 % or more against the same hours a week ago. It is the silent cause of most queues:"
+            " the limits of the engine were set for shorter prompts.",
+            bases=bases,
+            hold="1h",
+            variables=_BY_LANE,
+            dashboard="llm-lanes",
+        ),
+        _alert(
+            "LLMClientsGiveUp",
+            "queue",
+            f"""
+            (
+              sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m])) / (sum by ({who}) (rate(llm_requests_received_total[15m])) > 0) >= 0.05
+            )
+            and on ({who}) sum by ({who}) (increase(llm_client_cancels_total{{stage="waiting"}}[15m])) >= 10
+            unless on ({who}) (
+              sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m]))
+                < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[6h] offset 30m))
+            )
+            """,
+            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token",
+            "Clients give up while they wait, three times as often as before. They are no misses where they leave before the"
+            " threshold, so the objective may look better than the users' day.",
+            bases=bases,
+            hold="5m",
+            variables=_BY_LANE,
+            dashboard="llm-queue",
+        ),
+        _alert(
+            "LLMRequestsRejected",
+            "queue",
+            f"""
+            (
+              sum by ({who}) (rate(llm_requests_total{{outcome="rejected"}}[5m])) / (sum by ({who}) (rate(llm_requests_total[5m])) > 0) >= 0.05
+            )
+            and on ({who}) sum by ({who}) (increase(llm_requests_total{{outcome="rejected"}}[5m])) >= 10
+            """,
+            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503)",
+            "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
+            " of the queue.",
+            bases=bases,
+            hold="2m",
+            variables=_BY_LANE,
+            dashboard="llm-queue",
+        ),
+    )
+
+
+def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
+    """The sidecar itself: what it no longer sees, and what it costs."""
+    sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1h]))"
+
+    def own(
+        name: str,
+        expr: str,
+        summary: str,
+        description: str,
+        *,
+        hold: str,
+        severity: str = "ticket",
+        variables: str = _BY_POD,
+    ) -> Alert:
+        return _alert(
+            name,
+            SIDECAR,
+            expr,
+            summary,
+            description,
+            bases=bases,
+            hold=hold,
+            severity=severity,
+            variables=variables,
+            dashboard="llm-sidecar",
+        )
+
+    return (
+        own(
+            "LLMSidecarDown",
+            f"""
+            max by ({_POD}) (up == 0 and on (namespace, pod, instance, job) {sidecars})
+            unless on ({_POD}) (
+              (count by ({_POD}) (up) > 1) unless on ({_POD}) (sum by ({_POD}) (up) > 0)
+            )
+            """,
+            "{{ $labels.pod }}: the sidecar cannot be scraped",
+            "A sidecar that was scraped within the hour no longer answers, and nothing says that its whole pod is gone: where the"
+            " engine is a target of its own, it must be up. Its traffic fails, or nobody measures it.",
+            hold="1m",
+            severity="page",
+        ),
+        own(
+            "LLMSidecarBypassed",
+            f"max by ({_POD}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
+            "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the engine's requests pass the sidecar",
+            "The engine counts more finished requests than the sidecar sees. Somebody uses the engine's own port, or an API that is"
+            " not measured.",
+            hold="10m",
+        ),
+        own(
+            "LLMSidecarDisagrees",
+            f"""
+            max by ({_POD}) (abs(1 - llm_engine_report_agreement_ratio)) > 0.1
+            unless on ({_POD}) max by ({_POD}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9
+            """,
+            "{{ $labels.pod }}: the sidecar's sums are {{ $value | humanizePercentage }} away from the engine's own",
+            "The phases that the engine reported request by request do not add up to its own totals, although all traffic is seen."
+            " Do not trust the split before this is explained.",
+            hold="15m",
+        ),
+        own(
+            "LLMSidecarSlow",
+            f"""
+              histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_overhead_seconds_bucket[10m]))) > 0.005
+            or
+              histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[10m]))) > 0.05
+            """,
+            "{{ $labels.pod }}: the sidecar delays tokens, p99 {{ $value | humanizeDuration }}",
+            "Either its own overhead on a chunk is above 5 ms at the 99th percentile, or its event loop is late by more than 50 ms."
+            " It is starved of CPU, or throttled.",
+            hold="10m",
+        ),
+        own(
+            "LLMSidecarDropsObservations",
+            f"""
+            sum by ({_POD}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m]))
+              / (sum by ({_POD}) (increase(llm_requests_total[15m])) > 0) > 0.01
+            and on ({_POD}) sum by ({_POD}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
+            """,
+            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are not measured whole",
+            "Observations were dropped, for the reasons that llm_sidecar_dropped_total names. Traffic is not concerned.",
+            hold="5m",
+        ),
+        own(
+            "LLMAttributionLow",
+            """
+            sum by (namespace, lane) (rate(llm_phase_attribution_total{source="none"}[30m]))
+              / (sum by (namespace, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
+            and on (namespace, lane) sum by (namespace, lane) (increase(llm_phase_attribution_total[30m])) >= 50
+            """,
+            "{{ $labels.lane }}: nobody can split the TTFT of {{ $value | humanizePercentage }} of the requests",
+            "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
+            " the status page names the engine's flag that would tell.",
+            hold="30m",
+            variables=_BY_LANE,
+        ),
+        own(
+            "LLMLabelOverflow",
+            f"sum by ({_POD}) (increase(llm_sidecar_label_overflow_total[15m])) >= 10",
+            '{{ $labels.pod }}: {{ $value | printf "%.0f" }} observations were counted under `other`',
+            "Requests name models or lanes that the config does not know, or the limit of series is reached. They are counted, but"
+            " not where they belong.",
+            hold="5m",
+        ),
+        own(
+            "LLMConfigReloadFailed",
+            f"max by ({_POD}) (max_over_time(llm_sidecar_config_last_reload_successful[5m])) == 0",
+            "{{ $labels.pod }}: the last config reload was refused",
+            "The old config stays in force. `sidecar check` says everything that is wrong with the new one.",
+            hold="5m",
+        ),
+        Alert(
+            "Watchdog",
+            "vector(1)",
+            "Always fires: whoever does not hear it any more has lost Prometheus, Alertmanager or the way between them.",
+            {"severity": "none", "phase": SIDECAR},
+            {
+                "summary": "Alerting works",
+                "description": "This alert always fires. Send it to a dead man's switch.",
+                **links("Watchdog", bases, "", "llm-sidecar"),
+            },
+        ),
+    )

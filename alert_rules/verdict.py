@@ -1,0 +1,274 @@
+"""One verdict per namespace, model, lane and objective: the votes of the requests that missed, corrected by evidence. Recording rules.
+
+In order: faults of an engine, pod by pod; the votes of one window; where they waited; where that is moved to by evidence; the
+state of the engine, while too few ledgers have closed; and the leader, with hysteresis. Exactly one phase comes out, or none where
+nothing missed. All tiers and all alerts use it.
+"""
+
+from alert_rules.burn import FEWEST_MISSES, WHO
+from alert_rules.evidence import MODEL
+from alert_rules.rule import Record
+
+
+FEWEST_VOTES = 5
+LEAD = 0.1
+"""A new leader must be ahead by ten points."""
+SPLIT_ENOUGH = 0.2
+"""Below this share of split votes nobody knows where the misses waited."""
+PREEMPTED = 0.05
+KV_FULL_RATIO = 0.95
+FAULTY_SHARE = 0.5
+"""Of a lane's misses: from here on its page is the engine's."""
+
+_POD = "namespace, pod"
+
+
+def _fault(cause: str, expr: str, why: str) -> Record:
+    return Record("pod:llm_engine_fault:cause", expr, why, {"cause": cause})
+
+
+FAULTS = (
+    _fault(
+        "down",
+        f"max by ({_POD}) (llm_engine_up == 0 or increase(llm_engine_restarts_total[5m]) > 0) * 0 + 1",
+        "The engine is down, or has come back within five minutes.",
+    ),
+    _fault(
+        "silence",
+        f"max by ({_POD}) (increase(llm_engine_stalled_seconds_total[2m]) > 0) * 0 + 1",
+        "It has been silent for longer than the work explains that was pending.",
+    ),
+    _fault(
+        "preemption",
+        f"""
+        (
+          sum by ({_POD}) (rate(llm_engine_preemptions_total[5m]))
+            >= {PREEMPTED} * sum by ({_POD}) (rate(llm_requests_received_total[5m])) > 0
+        ) * 0 + 1
+        """,
+        "One request in twenty, or more, is preempted.",
+    ),
+)
+KV_FULL = Record(
+    "pod:llm_engine_kv_full:minutes",
+    f"""
+    (
+      min by ({_POD}) (min_over_time(llm_engine_kv_cache_usage_ratio[1m])) >= {KV_FULL_RATIO}
+      and on ({_POD}) min by ({_POD}) (min_over_time(llm_engine_requests_waiting[1m])) > 0
+    ) * 0 + 1
+    """,
+    "For a minute the KV cache has been full while requests waited.",
+)
+FAULTY = Record(
+    "lane:llm_slo_misses:faulty_ratio",
+    f"""
+    sum by ({WHO}, cause) (
+      (pod:llm_engine_fault:cause * on ({_POD}) group_left () group by ({_POD}) (llm_slo_misses_total))
+        * on ({_POD}) group_right (cause) sum by ({WHO}, pod) (increase(llm_slo_misses_total[5m]))
+    ) / on ({WHO}) group_left () (sum by ({WHO}) (increase(llm_slo_misses_total[5m])) > 0)
+    """,
+    "Share of a lane's misses that stand on pods whose engine has a fault: those pages are the engine's, not a phase's.",
+)
+
+VOTES = (
+    Record(
+        "lane:llm_slo_votes:increase5m",
+        f"sum by ({WHO}, phase) (increase(llm_slo_blamed_misses_total[5m]))",
+        "Votes of the last five minutes.",
+    ),
+    Record(
+        "lane:llm_slo_votes:increase30m",
+        f"sum by ({WHO}, phase) (increase(llm_slo_blamed_misses_total[30m]))",
+        "Votes of the last half hour, for lanes that miss seldom.",
+    ),
+    Record(
+        "lane:llm_slo_votes:window",
+        f"""
+          lane:llm_slo_votes:increase5m and on ({WHO}) lane:llm_slo_misses:increase5m >= {FEWEST_MISSES}
+        or
+          lane:llm_slo_votes:increase30m unless on ({WHO}) lane:llm_slo_misses:increase5m >= {FEWEST_MISSES}
+        """,
+        "The window that the verdict is over: five minutes, or thirty where five hold too few misses.",
+    ),
+    Record(
+        "lane:llm_slo_votes:split",
+        f'sum by ({WHO}) (lane:llm_slo_votes:window{{phase!="unattributed"}})',
+        "Votes that know where their request waited.",
+    ),
+    Record(
+        "lane:llm_slo_waited_in:ratio",
+        f'lane:llm_slo_votes:window{{phase!="unattributed"}} / on ({WHO}) group_left () (lane:llm_slo_votes:split > 0)',
+        "Where the missed requests waited, as shares of the split votes.",
+    ),
+    Record(
+        "lane:llm_slo_verdict:decided",
+        f"""
+        (
+          lane:llm_slo_votes:split >= {FEWEST_VOTES}
+          and on ({WHO}) lane:llm_slo_votes:split >= {SPLIT_ENOUGH} * sum by ({WHO}) (lane:llm_slo_votes:window)
+        ) * 0 + 1
+        """,
+        "Enough ledgers have closed, and enough of them know.",
+    ),
+)
+
+_DEARER = 'model:llm_evidence:top{evidence=~"prefill|uncached"}'
+MOVED = Record(
+    "lane:llm_slo_verdict:moved",
+    f"(sum by ({WHO}) (lane:llm_slo_votes:window) * 0 + 1) * on ({MODEL}) group_left (evidence) ({_DEARER} * 0 + 1)",
+    "Lanes whose waiting is not the queue's own: of all that has grown, prefill's cost or the uncached share has grown most.",
+)
+SHARE = Record(
+    "lane:llm_slo_verdict:share",
+    f"""
+    sum by ({WHO}, phase) (
+        lane:llm_slo_waited_in:ratio unless on ({WHO}, phase) label_replace(lane:llm_slo_verdict:moved, "phase", "queue", "", "")
+      or
+        label_replace(
+          label_replace(
+            lane:llm_slo_waited_in:ratio{{phase="queue"}} and on ({WHO}) lane:llm_slo_verdict:moved,
+            "phase", "prefill", "", ""
+          ),
+          "moved", "from queue", "", ""
+        )
+    ) and on ({WHO}) lane:llm_slo_verdict:decided
+    """,
+    "The shares, with the queue's given to prefill where prefill made the queue.",
+)
+
+_MISSING = f"(sum by ({WHO}) (lane:llm_slo_misses:increase30m) > 0) * 0 + 1"
+_UNDECIDED = f"({_MISSING} unless on ({WHO}) lane:llm_slo_verdict:decided)"
+_ENGINE_TO_MODEL = (
+    f'on ({_POD}) group_right () group by ({_POD}, model) (llm_requests_received_total{{model!="other"}})'
+)
+
+STATE = (
+    Record(
+        "model:llm_requests:avg1m",
+        f"sum by ({MODEL}, state) (avg_over_time(llm_requests_in_flight[1m]))",
+        "Requests inside the sidecar, waiting for their first token or streaming.",
+    ),
+    Record(
+        "model:llm_engine_requests:avg1m",
+        f"sum by ({MODEL}) (avg_over_time(llm_engine_requests_waiting[1m]) * {_ENGINE_TO_MODEL})",
+        "Requests in the engine's queue, by the engine.",
+        {"state": "waiting"},
+    ),
+    Record(
+        "model:llm_engine_requests:avg1m",
+        f"sum by ({MODEL}) (avg_over_time(llm_engine_requests_running[1m]) * {_ENGINE_TO_MODEL})",
+        "Requests that it works on: those in prefill, and those that stream here.",
+        {"state": "running"},
+    ),
+    Record(
+        "model:llm_waiting:phase",
+        f"""
+        (
+          sum by ({MODEL}) (model:llm_engine_requests:avg1m{{state="waiting"}})
+            / (sum by ({MODEL}) (model:llm_requests:avg1m{{state="waiting"}}) > 0)
+        ) >= 0.5
+        """,
+        "By Little's law the stage that holds most of the waiting is where most of the waiting is done: in the engine's queue.",
+        {"phase": "queue"},
+    ),
+    Record(
+        "model:llm_waiting:phase",
+        f"""
+        (
+          (
+            sum by ({MODEL}) (model:llm_engine_requests:avg1m{{state="running"}})
+              - sum by ({MODEL}) (model:llm_requests:avg1m{{state="streaming"}})
+          ) / (sum by ({MODEL}) (model:llm_requests:avg1m{{state="waiting"}}) > 0)
+        ) > 0.5
+        """,
+        "Or in prefill: running there, and not streaming here.",
+        {"phase": "prefill"},
+    ),
+)
+
+PROVISIONAL = (
+    Record(
+        "lane:llm_slo_verdict:provisional",
+        f"""
+        ({_UNDECIDED}) * on ({MODEL}) group_left (phase) (topk by ({MODEL}) (1, model:llm_waiting:phase) * 0 + 1)
+        unless on ({WHO}) label_replace(vector(1), "objective", "tpot", "", "")
+        """,
+        "Too few ledgers have closed: where those who wait now are, by the engine's own state.",
+    ),
+    Record(
+        "lane:llm_slo_verdict:share",
+        f"""
+        sum by ({WHO}, phase) (
+            lane:llm_slo_verdict:provisional
+              unless on ({WHO}, phase) label_replace(lane:llm_slo_verdict:moved, "phase", "queue", "", "")
+          or
+            label_replace(
+              lane:llm_slo_verdict:provisional{{phase="queue"}} and on ({WHO}) lane:llm_slo_verdict:moved,
+              "phase", "prefill", "", ""
+            )
+        )
+        """,
+        "What the state says counts as one whole vote, and is moved by the same evidence.",
+    ),
+    Record(
+        "lane:llm_slo_verdict:share",
+        f"{_UNDECIDED} unless on ({WHO}) lane:llm_slo_verdict:provisional",
+        "Nobody knows.",
+        {"phase": "unattributed"},
+    ),
+)
+
+ENGINE = Record(
+    "lane:llm_slo_verdict:engine",
+    f"""
+      topk by ({WHO}) (1, lane:llm_slo_misses:faulty_ratio >= {FAULTY_SHARE})
+        unless on ({WHO}) lane:llm_slo_waited_in:ratio{{phase="stream"}} >= {FAULTY_SHARE}
+    or on ({WHO})
+      (
+        sum by ({WHO}) (
+          group by ({_POD}) (pod:llm_engine_kv_full:minutes)
+            * on ({_POD}) group_right () sum by ({WHO}, pod) (increase(llm_slo_misses_total{{objective!="tpot"}}[5m]))
+        ) / (sum by ({WHO}) (increase(llm_slo_misses_total{{objective!="tpot"}}[5m])) > 0) >= {FAULTY_SHARE}
+        unless on ({MODEL}) model:llm_evidence:top
+      )
+    """,
+    """
+    At least half of the misses are on pods with a fault. What was held back behind the engine is no silence of its own; and a full
+    KV cache is the cause only where nothing else has grown.
+    """,
+)
+SCORE = Record(
+    "lane:llm_slo_verdict:score",
+    f"""
+      label_replace(lane:llm_slo_verdict:engine * 0 + 2, "phase", "engine", "", "")
+    or on ({WHO}, phase)
+      (lane:llm_slo_verdict:share + {LEAD} * lane:llm_slo_verdict:phase)
+    or on ({WHO}, phase)
+      lane:llm_slo_verdict:share
+    """,
+    "The shares, with ten points for the phase that was the verdict a moment ago; a faulty engine outranks them all.",
+)
+VERDICT = Record(
+    "lane:llm_slo_verdict:phase",
+    f"sum by ({WHO}, phase) (topk by ({WHO}) (1, lane:llm_slo_verdict:score)) * 0 + 1",
+    "The verdict: one phase.",
+)
+
+_TOP = 'label_replace(model:llm_evidence:top, "cause", "$1", "evidence", "(.+)") * 0 + 1'
+CAUSE = Record(
+    "lane:llm_slo_verdict:cause",
+    f"""
+      sum by ({WHO}, cause) (lane:llm_slo_verdict:engine{{cause!=""}}) * 0 + 1
+    or on ({WHO})
+      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:engine) * 0 + 1, "cause", "kv", "", "")
+    or on ({WHO})
+      ({_MISSING}) * on ({MODEL}) group_left (cause) ({_TOP})
+    or on ({WHO})
+      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:phase{{phase="queue"}}), "cause", "slots", "", "")
+    or on ({WHO})
+      label_replace({_MISSING}, "cause", "none", "", "")
+    """,
+    "What has grown with it: a hint beside the verdict. A queue that nothing explains is one for slots.",
+)
+
+VERDICTS = (*FAULTS, KV_FULL, FAULTY, *VOTES, MOVED, SHARE, *STATE, *PROVISIONAL, ENGINE, SCORE, VERDICT, CAUSE)
