@@ -24,6 +24,7 @@ from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
+from sidecar.config_objectives import objectives_of
 from sidecar.engine_side import EngineSide
 from sidecar.engines.words.hearing import Ears
 from sidecar.engines.words.outside import Outside, sources_of
@@ -37,7 +38,6 @@ from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Objectives
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
 from sidecar.proxy.errors import Failure
@@ -83,7 +83,7 @@ class App:
         )
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
-        self.slo = Slo(self.metrics, Objectives())
+        self.slo = Slo(self.metrics, objectives_of(config))
         self.readiness = Readiness()
         self.engine_side = EngineSide(
             config.engine,
@@ -299,7 +299,7 @@ class App:
             )
         self.config = config
         self.recorder.admit_lanes(config.lanes.declared)
-        self.slo.replace(Objectives())
+        self.slo.replace(objectives_of(config))
         self.watchers.rules = LaneRules(config.lanes)
         self.watchers.include_usage = config.proxy.include_usage == "auto"
         self.watchers.max_event_bytes = config.proxy.max_event_bytes
