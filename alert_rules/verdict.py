@@ -119,7 +119,7 @@ MOVED = Record(
     "Lanes whose waiting is not the queue's own: of all that has grown, prefill's cost or the uncached share has grown most.",
 )
 SHARE = Record(
-    "lane:llm_slo_verdict:share",
+    "lane:llm_slo_verdict:by_votes",
     f"""
     sum by ({WHO}, phase) (
         lane:llm_slo_waited_in:ratio unless on ({WHO}, phase) label_replace(lane:llm_slo_verdict:moved, "phase", "queue", "", "")
@@ -196,7 +196,7 @@ PROVISIONAL = (
         "Too few ledgers have closed: where those who wait now are, by the engine's own state.",
     ),
     Record(
-        "lane:llm_slo_verdict:share",
+        "lane:llm_slo_verdict:by_state",
         f"""
         sum by ({WHO}, phase) (
             lane:llm_slo_verdict:provisional
@@ -211,7 +211,7 @@ PROVISIONAL = (
         "What the state says counts as one whole vote, and is moved by the same evidence.",
     ),
     Record(
-        "lane:llm_slo_verdict:share",
+        "lane:llm_slo_verdict:by_nobody",
         f"{_UNDECIDED} unless on ({WHO}) lane:llm_slo_verdict:provisional",
         "Nobody knows.",
         {"phase": "unattributed"},
@@ -236,6 +236,11 @@ ENGINE = Record(
     At least half of the misses are on pods with a fault. What was held back behind the engine is no silence of its own; and a full
     KV cache is the cause only where nothing else has grown.
     """,
+)
+SHARES = Record(
+    "lane:llm_slo_verdict:share",
+    "lane:llm_slo_verdict:by_votes or lane:llm_slo_verdict:by_state or lane:llm_slo_verdict:by_nobody",
+    "What speaks for each phase, 0 to 1.",
 )
 SCORE = Record(
     "lane:llm_slo_verdict:score",
@@ -271,4 +276,4 @@ CAUSE = Record(
     "What has grown with it: a hint beside the verdict. A queue that nothing explains is one for slots.",
 )
 
-VERDICTS = (*FAULTS, KV_FULL, FAULTY, *VOTES, MOVED, SHARE, *STATE, *PROVISIONAL, ENGINE, SCORE, VERDICT, CAUSE)
+VERDICTS = (*FAULTS, KV_FULL, FAULTY, *VOTES, MOVED, SHARE, *STATE, *PROVISIONAL, ENGINE, SHARES, SCORE, VERDICT, CAUSE)
