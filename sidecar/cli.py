@@ -15,7 +15,7 @@ from sidecar.config import Config, LaneObjectivesConfig
 from sidecar.config_checks import counted_models
 from sidecar.config_file import ConfigErrors, load
 from sidecar.config_objectives import Promise, bucket_promises, lane_promise, preset_name
-from sidecar.config_values import OTHER, UNKNOWN
+from sidecar.config_values import UNKNOWN
 from sidecar.objectives.objective import Objective
 
 
@@ -163,7 +163,7 @@ def _promises(config: Config) -> list[str]:
         for objective in Objective:
             promises = bucket_promises(objective, lane, said, config.prompt_buckets.edges)
             targets = [promise.aim.target for promise in promises.values() if promise.aim is not None]
-            if lane == OTHER or not targets:
+            if not targets:
                 continue
             target = lane_promise(objective, lane, said).target or targets[0]
             cells = [_cell(promise, target) for promise in promises.values()]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sidecar.classify.length import bucket_labels
 from sidecar.config import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
-from sidecar.config_values import OTHER, UNKNOWN
+from sidecar.config_values import UNKNOWN
 from sidecar.ledger.account import Phase
 from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
 from sidecar.objectives.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
@@ -33,15 +33,14 @@ NO_PROMISE = Promise(None, None)
 
 
 def objectives_of(config: Config) -> Objectives:
-    """What every request of every declared lane is held to; `other`, the lane of what clients invent, to nothing."""
-    said = {lane: each for lane, each in config.objectives.items() if lane != OTHER}
-    edges, unsaid = config.prompt_buckets.edges, LaneObjectivesConfig()
+    """What every request of every declared lane is held to. `other` is held to nothing: no config may promise it anything."""
+    said, unsaid, edges = config.objectives, LaneObjectivesConfig(), config.prompt_buckets.edges
     return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges) for lane in config.lanes.declared})
 
 
 def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
     """The preset that fills in what a lane leaves unsaid."""
-    return "none" if lane == OTHER else said.preset or preset_for(lane)
+    return said.preset or preset_for(lane)
 
 
 def lane_promise(objective: Objective, lane: str, said: LaneObjectivesConfig) -> Promise:

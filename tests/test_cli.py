@@ -28,7 +28,7 @@ objectives:
   batch:
     ttft: none
     prompt_buckets: {4k-16k: {e2e: {threshold_seconds: 400, target: 0.95}}, 64k+: {e2e: none}}
-  code: {preset: none}
+  code: {preset: none, prompt_buckets: {0-512: {ttft: {threshold_seconds: 2, target: 0.99}}}}
 """
 
 
@@ -65,10 +65,10 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "  lane     preset       objective  target  0-512  512-4k  4k-16k      16k-64k  64k+  unknown",
         "  batch    batch        tpot       0.9     0.2    0.2     0.2         0.2      0.2   0.2",
         "                        e2e        0.9     300    300     400 (0.95)  400      -     300",
+        "  code     none         ttft       0.99    2      -       -           -        -     -",
         "  default  interactive  ttft       0.95    1.5    1.5     6           24       48    1.5",
         "                        tpot       0.95    0.08   0.08    0.08        0.08     0.08  0.08",
         "                        e2e        0.95    30     30      35          53       77    30",
-        "  code       nothing, so it never pages",
         "  other      nothing, so it never pages",
     ]
     assert lines[-2].startswith("series     typically about ")

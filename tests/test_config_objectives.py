@@ -74,7 +74,11 @@ def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
 
 def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_path: Path) -> None:
     """Each says only what differs; what it leaves out comes from the next."""
-    said = "  interactive:\n    ttft: {threshold_seconds: 2}\n    prompt_buckets: {4k-16k: {ttft: {target: 0.9}}, 64k+: {ttft: none}}\n"
+    said = """\
+  interactive:
+    ttft: {threshold_seconds: 2}
+    prompt_buckets: {4k-16k: {ttft: {target: 0.9}}, 64k+: {ttft: none}, unknown: {e2e: {threshold_seconds: 9}}}
+"""
     objectives = objectives_of(read(tmp_path, said))
 
     assert objectives.aims("interactive", "512-4k").ttft == Aim(2.0, 0.95)
@@ -82,6 +86,7 @@ def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_pa
     assert objectives.aims("interactive", "64k+").ttft is None
     assert objectives.aims("interactive", "64k+").tpot == Aim(0.08, 0.95)
     assert objectives.aims("interactive", "unknown").ttft == Aim(2.0, 0.95)
+    assert objectives.aims("interactive", "unknown").e2e == Aim(9.0, 0.95)
 
 
 def test_longer_buckets_have_at_least_what_a_shorter_one_was_given(tmp_path: Path) -> None:
@@ -108,18 +113,28 @@ def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) ->
 
 
 def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> None:
-    """The end-to-end threshold is then no longer stretched, as no first token is waited for."""
-    config = read(tmp_path, "  interactive: {ttft: none}\n")
+    """The end-to-end threshold is then no longer stretched, as there is no threshold to stretch it by."""
+    config = read(
+        tmp_path,
+        "  interactive: {ttft: none}\n  code: {ttft: none, prompt_buckets: {64k+: {e2e: {threshold_seconds: 7}}}}\n",
+    )
 
     assert thresholds(config, "interactive", Objective.TTFT) == [None] * 6
     assert thresholds(config, "interactive", Objective.TPOT) == [0.08] * 6
     assert thresholds(config, "interactive", Objective.E2E) == [30.0] * 6
+    assert thresholds(config, "code", Objective.E2E) == [5.0, 5.0, 5.0, 5.0, 7.0, 5.0]
 
 
 def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
-    """Said in full, it stands alone."""
-    config = read(tmp_path, "  docs: {prompt_buckets: {0-512: {e2e: {threshold_seconds: 9, target: 0.9}}}}\n")
+    """Said in full, it stands alone; a target still comes from the preset, where there is one."""
+    said = """\
+  docs: {prompt_buckets: {0-512: {e2e: {threshold_seconds: 9, target: 0.9}}}}
+  batch: {ttft: none, prompt_buckets: {64k+: {ttft: {threshold_seconds: 9}}}}
+"""
+    config = read(tmp_path, said)
 
+    assert thresholds(config, "batch", Objective.TTFT) == [None, None, None, None, 9.0, None]
+    assert objectives_of(config).aims("batch", "64k+").ttft == Aim(9.0, 0.9)
     assert objectives_of(config).aims("docs", "0-512") == Aims(e2e=Aim(9.0, 0.9))
     assert objectives_of(config).aims("docs", "512-4k") == NOTHING
 
