@@ -7,6 +7,7 @@
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
+| `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 It stands under no traffic limit and answers while draining. Knows the rest of the house only through `House`. A slow
@@ -23,6 +24,7 @@ from aiohttp import hdrs, web
 
 from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
 from sidecar.admin.pages import HEADERS, Facts, landing
+from sidecar.admin.runbooks import Runbooks
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.in_flight import LaneInFlight
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
@@ -86,6 +88,7 @@ class AdminListener:
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
+        self._runbooks = Runbooks()
         self._ring = AnatomyRing(metrics, at=clock())
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
@@ -104,6 +107,7 @@ class AdminListener:
         app.router.add_get("/-/ready", self._ready)
         app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
+        app.router.add_routes(self._runbooks.routes())
         if self._take_traces is not None:
             app.router.add_post("/v1/traces", self._traces)
         app.on_response_prepare.append(_own_server)

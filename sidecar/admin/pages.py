@@ -63,7 +63,7 @@ def landing(
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>llm-phase-sidecar</title>{again}'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
-        f'<header><h1>llm-phase-sidecar</h1><nav><a href="/metrics">/metrics</a>{toggle}</nav></header>'
+        f'<header><h1>llm-phase-sidecar</h1><nav><a href="/metrics">/metrics</a><a href="/runbooks/">/runbooks/</a>{toggle}</nav></header>'
         f"<p>{_state('ready', 'not ready', ready)} · {_state('healthy', 'not healthy', healthy)}</p>"
         f'<p class="quiet">engine {escape(facts.engine)} · up {_uptime(facts.uptime_seconds)} · config {escape(facts.config)}'
         f" · version {escape(facts.version)}</p>{source}{hints}{notes}"

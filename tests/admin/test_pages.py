@@ -136,7 +136,7 @@ def test_the_page_loads_nothing_and_needs_no_script() -> None:
 
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
     assert not {name for name, _ in page.attributes} & {"src", "onclick", "onload", "style"}
-    assert {value for name, value in page.attributes if name == "href"} == {"/metrics", "/?refresh=off"}
+    assert {value for name, value in page.attributes if name == "href"} == {"/metrics", "/runbooks/", "/?refresh=off"}
     assert ("http-equiv", "refresh") in page.attributes
 
 

@@ -1,0 +1,105 @@
+"""The runbooks as the admin listener serves them, so that a page's link works in a cluster that reaches nothing else.
+
+| path | answers |
+|---|---|
+| `/runbooks/` | the index |
+| `/runbooks/NAME` | the runbook of the alert of this name, as a page |
+| `/runbooks/NAME.md` | the same as text |
+
+Knows the files of `sidecar/runbooks/`, all read when the process starts, and how they are drawn. Refuses to know what they
+say. A name that is asked for is looked up among the names that exist, and never becomes a path.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from aiohttp import web
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from sidecar.admin.pages import HEADERS
+from sidecar.admin.style import STYLE
+
+
+INDEX = "README"
+"""The file that is the index, and no runbook."""
+
+_STYLE = """
+pre{overflow-x:auto;padding:10px 14px;border:1px solid var(--line);background:var(--card);border-radius:8px}
+code,pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",monospace}li{margin:4px 0}
+article th,article td{white-space:normal;text-align:left;vertical-align:top}
+""".strip()
+
+
+def read() -> Mapping[str, str]:
+    """Name to text, the index among them. Raises OSError where the package lost its files."""
+    texts = {file.name: file.read_text("utf-8") for file in files("sidecar").joinpath("runbooks").iterdir()}
+    return {name.removesuffix(".md"): text for name, text in sorted(texts.items()) if name.endswith(".md")}
+
+
+class Runbooks:
+    """What stands under `/runbooks/`."""
+
+    def __init__(self) -> None:
+        self._texts = read()
+        # Drawn once, when first asked for: 2 ms each, and nobody asks for all of them.
+        self._page = cache(self._drawn)
+
+    def routes(self) -> list[web.RouteDef]:
+        """The paths, for GET and HEAD."""
+        return [web.get("/runbooks", self._to_the_index), web.get("/runbooks/{name:.*}", self._answer)]
+
+    async def _to_the_index(self, _request: web.Request) -> web.StreamResponse:
+        raise web.HTTPPermanentRedirect("/runbooks/")
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        asked = request.match_info["name"]
+        name = asked.removesuffix(".md") or INDEX
+        text = self._texts.get(name)
+        if text is not None and asked.endswith(".md"):
+            return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=HEADERS)
+        # In a thread: a runbook that is drawn must not hold up the traffic's bytes.
+        page = await asyncio.to_thread(self._page, name if text is not None else "")
+        return web.Response(
+            status=404 if text is None else 200,
+            text=page,
+            content_type="text/html",
+            charset="utf-8",
+            headers=HEADERS,
+        )
+
+    def _drawn(self, name: str) -> str:
+        if name:
+            return _page(name if name != INDEX else "Runbooks", draw(self._texts[name]))
+        names = "".join(f'<li><a href="/runbooks/{name}">{name}</a></li>' for name in self._texts if name != INDEX)
+        return _page("No such runbook", f"<h1>No such runbook</h1><p>There are these:</p><ul>{names}</ul>")
+
+
+def draw(text: str) -> str:
+    """A runbook's Markdown as HTML: tables can be scrolled on a phone, links between runbooks lead to pages."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    for token in tokens:
+        for child in token.children or ():
+            _lead_to_a_page(child)
+    html: str = markdown.renderer.render(tokens, markdown.options, {})
+    return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+
+
+def _lead_to_a_page(token: Token) -> None:
+    href = token.attrs.get("href")
+    if isinstance(href, str) and href.endswith(".md") and "/" not in href:
+        name = href.removesuffix(".md")
+        token.attrs["href"] = f"/runbooks/{name if name != INDEX else ''}"
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}{_STYLE}</style></head><body>'
+        f'<nav><a href="/">llm-phase-sidecar</a><a href="/runbooks/">all runbooks</a></nav><article>{body}</article>'
+        "</body></html>"
+    )
