@@ -31,6 +31,7 @@ _STYLE = """
 pre{overflow-x:auto;padding:10px 14px;border:1px solid var(--line);background:var(--card);border-radius:8px}
 code,pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",monospace}li{margin:4px 0}
 article th,article td{white-space:normal;text-align:left;vertical-align:top}
+td code{white-space:nowrap}article td:first-child{min-width:13em}
 """.strip()
 
 
