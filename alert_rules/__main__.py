@@ -11,7 +11,7 @@ import yaml
 
 from alert_rules.burn import BURN
 from alert_rules.evidence import EVIDENCE
-from alert_rules.operator import alertmanager_config, prometheus_rule
+from alert_rules.operator import alertmanager_config, as_yaml, prometheus_rule
 from alert_rules.pages import burn_alerts
 from alert_rules.rule import Group, written
 from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
@@ -48,9 +48,8 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     }
     rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
     routes = alertmanager_config(yaml.safe_load((HERE / "alertmanager.yml").read_text()))
-    for name, manifest in (("prometheus-rule", rules), ("alertmanager-config", routes)):
-        text = yaml.safe_dump(manifest, sort_keys=False, width=10_000, allow_unicode=True)
-        texts[f"kubernetes/{name}.yaml"] = f"# {_HEADER}\n{text}"
+    texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files")
+    texts["kubernetes/alertmanager-config.yaml"] = as_yaml(routes, source="alert_rules/alertmanager.yml")
     return texts
 
 

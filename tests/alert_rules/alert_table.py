@@ -6,11 +6,11 @@ test_routing.py holds it against alert_rules/llm-alerts.yml, so that it cannot s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sidecar.ledger.account import Phase
+from sidecar.objectives.blame import SIDECAR, Blame
 
 
-PHASES = sorted({*Phase, "engine", "sidecar"})
-"""What an alert's `phase` may say: the ledger's phases, the engine's own faults, and the sidecar's."""
+PHASES = (*(blame.value for blame in Blame), SIDECAR)
+"""What an alert's `phase` may say."""
 
 _LANE = ("namespace", "model", "lane")
 _POD = ("namespace", "pod")

@@ -1,5 +1,6 @@
 """The shipped Alertmanager file, as amtool reads it and as the table of alerts is held against it. No server runs here."""
 
+import re
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import yaml
 from alert_rules.operator import alertmanager_config
 from tests.alert_rules.alert_table import ALERTS, PHASES, alert, matching
 from tests.support.alertmanager import CONFIG, seconds_of, shipped
-from tests.support.tools import missing, need_tool
+from tests.support.tools import need_tool
 
 
 RULES = CONFIG.parent / "llm-alerts.yml"
@@ -216,15 +217,24 @@ def test_no_page_of_a_lane_is_ever_muted() -> None:
 # --- the table is the rules' own -----------------------------------------------------------------------------------------
 
 
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
 def test_the_table_says_what_the_alert_rules_say() -> None:
     """Name, severity and phase of each alert."""
-    if not RULES.exists():
-        missing(f"{RULES.name} is not written yet")
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    ruled = {
-        (rule["alert"], rule["labels"]["severity"], rule["labels"]["phase"])
-        for group in groups
-        for rule in group["rules"]
-    }
+    ruled = {(rule["alert"], rule["labels"]["severity"], rule["labels"]["phase"]) for rule in rules()}
 
     assert ruled == {(one.name, one.severity, one.phase) for one in ALERTS}
+
+
+def test_the_alerts_carry_the_labels_that_the_table_says() -> None:
+    """Comparisons, `and` and `unless` keep the labels of their left side, which is the first aggregation that stands there."""
+    kept = {rule["alert"]: set(re.findall(r"\w+", first_by(rule["expr"]))) - {"le"} for rule in rules()}
+
+    assert kept == {one.name: set(one.labels) for one in ALERTS}
+
+
+def first_by(expr: str) -> str:
+    found = re.search(r"\bby \(([^)]*)\)", expr)
+    return found[1] if found else ""

@@ -27,8 +27,8 @@ class Tower:
     alertmanager: Alertmanager
     sink: Sink
 
-    def fire(self, *alerts: dict[str, str]) -> None:
-        self.alertmanager.fire(alerts, annotations=ANNOTATIONS)
+    def fire(self, *alerts: dict[str, str], over: bool = False) -> None:
+        self.alertmanager.fire(alerts, annotations=ANNOTATIONS, over=over)
 
 
 def labels_in(told: Told) -> list[dict[str, str]]:
@@ -98,6 +98,20 @@ def test_the_pager_of_the_phase_gets_an_incident_that_says_everything(tower: Tow
     assert incident["severity"] == "critical"
     assert [link["href"] for link in event["links"]] == [ANNOTATIONS["runbook_url"], ANNOTATIONS["dashboard_url"]]
     assert incident["custom_details"]["runbook"] == ANNOTATIONS["runbook_url"]
+
+
+def test_who_heard_that_it_began_hears_that_it_is_over(tower: Tower) -> None:
+    page = alert("LLMStreamBurn", "page").example(namespace="over", lane="code", objective="tpot")
+    tower.fire(page)
+    tower.sink.wait_for("/stream/page", about="over")
+    tower.fire(page, over=True)
+    (webhook,) = tower.sink.wait_for("/stream/page", about='"status": "resolved"')
+    (slack,) = tower.sink.wait_for("/slack", about="[RESOLVED] LLMStreamBurn stream code")
+    (pager,) = tower.sink.wait_for("/pagerduty", about='"event_action": "resolve"')
+
+    assert [one["namespace"] for one in labels_in(webhook)] == ["over"]
+    assert [one["color"] for one in slack.body["attachments"]] == ["good"]
+    assert pager.body["routing_key"] == "pagerduty-stream"
 
 
 def test_a_stranger_is_told_to_the_default_receiver(tower: Tower) -> None:

@@ -144,9 +144,12 @@ class Alertmanager:
 
     url: str
 
-    def fire(self, alerts: Sequence[Mapping[str, str]], *, annotations: Mapping[str, str]) -> None:
-        """Post alerts with these labels, as Prometheus would."""
-        body = json.dumps([{"labels": dict(labels), "annotations": dict(annotations)} for labels in alerts]).encode()
+    def fire(self, alerts: Sequence[Mapping[str, str]], *, annotations: Mapping[str, str], over: bool = False) -> None:
+        """Post alerts with these labels, as Prometheus would; `over` says that they have ended."""
+        ended = {"endsAt": "2000-01-01T00:00:00Z", "startsAt": "2000-01-01T00:00:00Z"} if over else {}
+        body = json.dumps(
+            [{"labels": dict(labels), "annotations": dict(annotations), **ended} for labels in alerts]
+        ).encode()
         request = urllib.request.Request(
             f"{self.url}/api/v2/alerts", data=body, headers={"Content-Type": "application/json"}
         )
