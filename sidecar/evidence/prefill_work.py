@@ -8,7 +8,7 @@ are missed, or it would learn the fault. A request on which nobody reports count
 time to first token is its prefill, front end included.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
@@ -17,7 +17,9 @@ from sidecar.engines.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refu
 
 
 REMEMBERED_SECONDS = 900.0
-"""How far back a late report may reach into the seconds that are taken."""
+"""How far back a late report may reach into the seconds that are taken; what began before is not counted at all."""
+MAX_SPANS = 8192
+"""Of seconds that are taken: nine a second for a quarter of an hour. Where there are more, the oldest go."""
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
 """Once a class of lengths has its samples, one in so many seconds: ten minutes of memory, so that no burst rewrites it."""
@@ -48,7 +50,7 @@ class Seen:
     idle: bool
     """Nobody was waiting when it arrived."""
     alone_since: float
-    """From when on nobody else's first token came, until its own."""
+    """From when on nobody else's first token came and nobody who waited left, until its own."""
     undisturbed: bool
     """Nobody was waiting behind it when its first token came."""
 
@@ -58,8 +60,11 @@ class PrefillWork:
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
-        self._last_first_token_at = float("-inf")
+        self._others_until = float("-inf")
+        """When one that waited last had its first token, or left."""
         self._taken: list[tuple[float, float]] = []
+        """Spans of seconds that were counted: disjoint, in order."""
+        self._forgotten_until = float("-inf")
         self._curves: dict[tuple[str, str], Curve] = {}
         self._learned_at: dict[tuple[str, str, int], tuple[int, float]] = {}
 
@@ -74,13 +79,14 @@ class PrefillWork:
         arrival = self._waiting.pop(key, None)
         if arrival is None:
             return None
-        seen = Seen(at, arrival.others == 0, self._last_first_token_at, not self._waiting)
-        self._last_first_token_at = at
+        seen = Seen(at, arrival.others == 0, self._others_until, not self._waiting)
+        self._others_until = at
         return seen
 
-    def left(self, key: Hashable) -> None:
-        """It ended, however."""
-        self._waiting.pop(key, None)
+    def left(self, key: Hashable, at: float) -> None:
+        """It ended, however: one that was not streamed or that was given up may have been in prefill until now."""
+        if self._waiting.pop(key, None) is not None:
+            self._others_until = at
 
     # --- what is known when the ledger is closed -------------------------------------------------------------------------
 
@@ -93,13 +99,16 @@ class PrefillWork:
         return None if isinstance(cost, Refusal) else cost
 
     def prefilled(self, model: str, length: Length | None, seen: Seen, seconds: float, *, learn: bool) -> Work | None:
-        """A prefill took so long, by the engine's report (or, of an idle request, by its TTFT). None while nothing can be expected.
+        """A prefill took so long, by the engine's report (or, of an idle request, by its TTFT). None while nothing can be expected,
+        and for what is so long ago that nobody remembers who else was in prefill then.
 
         `learn`: all is well, so that this may become what is expected later.
         """
         if length is None or not seconds > 0:
             return None
         began_at = seen.first_token_at - seconds
+        if began_at < self._forgotten_until:
+            return None
         expected = self.cost_seconds(model, length)
         if learn and seen.undisturbed and seen.alone_since <= began_at:
             self._learn(model, length, seconds, seen.first_token_at)
@@ -132,9 +141,10 @@ class PrefillWork:
         overlapping = taken[first:last]
         low = min([began_at, *(span[0] for span in overlapping)])
         high = max([ended_at, *(span[1] for span in overlapping)])
-        del taken[first:last]
-        insort(taken, (low, high))
+        taken[first:last] = [(low, high)]
         horizon = taken[-1][1] - REMEMBERED_SECONDS
-        while taken[0][1] < horizon:
-            del taken[0]
+        forgotten = max(bisect_left(taken, horizon, key=lambda span: span[1]), len(taken) - MAX_SPANS)
+        if forgotten:
+            self._forgotten_until = taken[forgotten - 1][1]
+            del taken[:forgotten]
         return (high - low) - sum(end - begin for begin, end in overlapping)

@@ -1,9 +1,10 @@
 """When the engine says nothing although it has work, and whether that is longer than its work explains. Pure.
 
 A silence is not a hang: a long prompt in prefill says nothing for seconds, a client that does not read is not spoken to, and
-an answer that is not streamed is silent until its end. So a silence counts only while a streamed request is in flight that
-we do read and no unstreamed one is; and it is a stall when it is longer than 8 s and than three times the prefill work that was
-pending when it began (work that came later does not excuse it: design section 7).
+an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that we do read,
+and no request whose output we would not see; it begins anew when the last of those has its answer. It is a stall when it is
+longer than 8 s and than three times the prefill work that was pending when it began (work that came later does not excuse it:
+design section 7).
 """
 
 from collections.abc import Hashable
@@ -30,67 +31,92 @@ class Silence:
 
     def __init__(self) -> None:
         self._pending: dict[Hashable, float] = {}
+        """Streams without output yet, to what their prefill takes alone."""
         self._pending_seconds = 0.0
-        self._streaming: dict[Hashable, bool] = {}
-        """Key to whether its client keeps us from reading."""
-        self._readable = 0
-        self._opaque: set[Hashable] = set()
+        self._heard: set[Hashable] = set()
+        """Streams that we read, with output or without."""
+        self._paused: set[Hashable] = set()
+        """Streams that we do not read: their clients are slow."""
+        self._opaque: dict[Hashable, float] = {}
+        """Requests whose output we would not see, to their cost."""
         self._since: float | None = None
+        """Set exactly while somebody is heard."""
         self._expected_seconds = 0.0
         self._looked_at = 0.0
         self.stalled_seconds = 0.0
         """Total of what no work explains; only grows."""
 
-    def received(self, key: Hashable, at: float, *, streaming: bool, cost_seconds: float | None) -> None:
-        """A request is on its way to the engine; `cost_seconds`: what its prefill takes alone, if anybody knows."""
-        self.look(at)
-        if not streaming:
-            self._opaque.add(key)
-            return
-        self._pending[key] = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
-        self._pending_seconds += self._pending[key]
-        if self._since is None:
-            self._begin(at)
+    # --- what comes and goes ---------------------------------------------------------------------------------------------
 
-    def output(self, key: Hashable, at: float) -> None:
-        """Output of this request was read."""
-        cost = self._pending.pop(key, None)
-        if cost is not None:
-            self._pending_seconds = self._pending_seconds - cost if self._pending else 0.0
-            self._streaming[key] = False
-            self._readable += 1
-        self._opaque.discard(key)
-        if at - self._looked_at >= STALL_SECONDS:
+    def received(self, key: Hashable, at: float, *, streaming: bool, cost_seconds: float | None) -> None:
+        """A request is on its way to the engine; `cost_seconds`: what its prefill takes alone, if anybody knows.
+
+        `streaming`: its output will be seen as it comes. Where nobody knows that, it is not.
+        """
+        self.look(at)
+        cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
+        if streaming:
+            self._await(key, cost, at)
+        else:
+            self._opaque[key] = cost
+
+    def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
+        """Its answer's head shows whether its output will be seen."""
+        if streaming and key in self._opaque:
             self.look(at)
+            self._await(key, self._opaque[key], at)
+            self._seen(key, at)
+        elif not streaming and key not in self._opaque and (key in self._heard or key in self._paused):
+            cost = self._pending.get(key, UNKNOWN_SECONDS)
+            self.left(key, at)
+            self._opaque[key] = cost
+
+    def left(self, key: Hashable, at: float) -> None:
+        """The engine is done with it, or it ended in another way. Telling it again changes nothing."""
+        self.look(at)
+        self._unawait(key)
+        self._heard.discard(key)
+        self._paused.discard(key)
+        self._seen(key, at)
+        self._settle()
+
+    # --- output ----------------------------------------------------------------------------------------------------------
+
+    def began(self, key: Hashable, at: float) -> None:
+        """The first output of this request was read."""
+        self.spoke(at)
+        self._unawait(key)
+        if key in self._opaque:  # it streams, whatever it had said
+            self._heard.add(key)
+            self._seen(key, at)
         self._begin(at)
+
+    def spoke(self, at: float) -> None:
+        """Output was read, of whichever request."""
+        since = self._since
+        if since is None:
+            return
+        if at - since >= STALL_SECONDS:
+            self.look(at)
+        self._since = at
+        self._expected_seconds = self._pending_seconds
 
     def paused(self, key: Hashable, at: float) -> None:
         """We do not read from the engine for this request: its client is slow."""
-        if self._streaming.get(key) is False:
+        if key in self._heard:
             self.look(at)
-            self._streaming[key] = True
-            self._readable -= 1
+            self._heard.discard(key)
+            self._paused.add(key)
             self._settle()
 
     def resumed(self, key: Hashable, at: float) -> None:
         """We read again."""
-        if self._streaming.get(key) is True:
+        if key in self._paused:
             self.look(at)
-            self._streaming[key] = False
-            self._readable += 1
-            if self._since is None:
-                self._begin(at)
+            self._paused.discard(key)
+            self._hear(key, at)
 
-    def left(self, key: Hashable, at: float) -> None:
-        """The request ended, however."""
-        self.look(at)
-        cost = self._pending.pop(key, None)
-        if cost is not None:
-            self._pending_seconds = self._pending_seconds - cost if self._pending else 0.0
-        if self._streaming.pop(key, None) is False:
-            self._readable -= 1
-        self._opaque.discard(key)
-        self._settle()
+    # --- what it comes to ------------------------------------------------------------------------------------------------
 
     def look(self, at: float) -> Silent:
         """As of this instant; the part of the silence that is a stall is added to the total."""
@@ -102,11 +128,33 @@ class Silence:
             self.stalled_seconds += at - max(excused_until, looked_at)
         return Silent(at - self._since, self._expected_seconds)
 
+    def _await(self, key: Hashable, cost_seconds: float, at: float) -> None:
+        self._pending[key] = cost_seconds
+        self._pending_seconds += cost_seconds
+        self._hear(key, at)
+
+    def _unawait(self, key: Hashable) -> None:
+        cost = self._pending.pop(key, None)
+        if cost is not None:
+            # Sums of fractions drift: nothing pending is exactly nothing.
+            self._pending_seconds = max(0.0, self._pending_seconds - cost) if self._pending else 0.0
+
+    def _hear(self, key: Hashable, at: float) -> None:
+        self._heard.add(key)
+        if self._since is None:
+            self._begin(at)
+
+    def _seen(self, key: Hashable, at: float) -> None:
+        """If it was one whose output we did not see: until now it explains every silence, from now on none."""
+        if self._opaque.pop(key, None) is not None:
+            self._begin(at)
+
     def _begin(self, at: float) -> None:
-        self._since = at
-        self._expected_seconds = self._pending_seconds
+        if self._heard:
+            self._since = at
+            self._expected_seconds = self._pending_seconds
 
     def _settle(self) -> None:
         """Nobody is left whom the engine could speak to."""
-        if not self._pending and not self._readable:
+        if not self._heard:
             self._since = None

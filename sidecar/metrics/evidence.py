@@ -36,7 +36,10 @@ class Evidence:
         metrics.before_scrape(self.look)
 
     def received(self, key: Hashable, model: str, prompt_tokens: float | None, at: float, *, streaming: bool) -> None:
-        """A request is on its way to the engine; `prompt_tokens` as far as they can be told before anybody counted."""
+        """A request is on its way to the engine; `prompt_tokens` as far as they can be told before anybody counted.
+
+        `streaming`: it said that it wants to see its output as it comes.
+        """
         cost = None
         if prompt_tokens is not None:
             lengths = (Length(max(1.0, prompt_tokens), measure) for measure in (_REPORTED, _IDLE))
@@ -46,11 +49,22 @@ class Evidence:
 
     def output(self, key: Hashable, at: float) -> None:
         """Output of it was read."""
-        if key not in self._seen:
-            seen = self._work.first_token(key, at)
-            if seen is not None:
-                self._seen[key] = seen
-        self._silence.output(key, at)
+        if key in self._seen:
+            self._silence.spoke(at)
+            return
+        seen = self._work.first_token(key, at)
+        if seen is not None:
+            self._seen[key] = seen
+        self._silence.began(key, at)
+
+    def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
+        """Its answer's head came. `streaming`: its output will be seen as it comes."""
+        self._silence.answering(key, at, streaming=streaming)
+
+    def finished(self, key: Hashable, at: float) -> None:
+        """The engine has said all of it, whenever its client will have it."""
+        self._silence.left(key, at)
+        self._work.left(key, at)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Its client keeps us from reading."""
@@ -62,8 +76,7 @@ class Evidence:
 
     def ended(self, account: Account, at: float) -> None:
         """It is over; one that ended well is kept until its ledger is closed."""
-        self._silence.left(account.key, at)
-        self._work.left(account.key)
+        self.finished(account.key, at)
         if account.outcome is not Outcome.OK:
             self._seen.pop(account.key, None)
 
@@ -87,7 +100,8 @@ class Evidence:
         silent = self._silence.look(at)
         self._silent.set(silent.seconds)
         self._silent_expected.set(silent.expected_seconds)
-        self._stalled.inc(self._silence.stalled_seconds - self._stalled.value)
+        # A difference that is added again may miss by the last bit: that is no fall.
+        self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         for model in self._models.shown():
             self._own.child(model)
             self._expected.child(model)

@@ -131,8 +131,8 @@ PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
 )
 ENGINE_SILENCE_SECONDS = Gauge(
     "llm_engine_silence_seconds",
-    "Seconds since the engine last sent output, while a streamed request is in flight that is being read and none that is not"
-    " streamed; else 0.",
+    "Seconds since the engine last sent output, while a streamed request is in flight that is being read, and none whose output"
+    " cannot be seen as it comes (not streamed, or compressed); else 0. When the last of those is answered it begins anew.",
 )
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",
