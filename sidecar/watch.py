@@ -168,7 +168,8 @@ class RequestWatch:
             model=self._model,
             lane=self._lane,
             prompt_bucket=self._estimated_bucket(),
-            streaming=seen.stream,
+            # Whoever says nothing gets no stream; who could not be read may have said anything.
+            streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=tokens,
         )
 
@@ -202,6 +203,8 @@ class RequestWatch:
             self._body = bytearray()
         else:
             self._shared.recorder.dropped("unknown_stream")
+        unread = self._streaming and self._reader is None
+        self._shared.slo.answering(self._key, at, streaming=None if unread else self._streaming)
 
     def feed(self, at: float, data: bytes) -> None:
         """Body bytes that have been written."""
@@ -263,6 +266,7 @@ class RequestWatch:
         if self._reader is not None:
             self._read(at, self._reader.finish())
         self._timeline.ended(at)
+        self._shared.slo.finished(self._key, at)
 
     def flushed(self, at: float) -> None:
         self._timeline.flushed(at)
@@ -273,6 +277,11 @@ class RequestWatch:
             self._delivery["client_window_limited_seconds"] = f"{times.receive_window_limited_seconds:.6f}"
         if times.send_buffer_limited_seconds > 0:
             self._delivery["send_buffer_limited_seconds"] = f"{times.send_buffer_limited_seconds:.6f}"
+
+    def blinded(self) -> None:
+        """Its tokens may come, but nobody sees them: no deadline passes, and no silence is the engine's, because of that."""
+        self._promised = True  # not from now on, if it has not been
+        self._shared.slo.answering(self._key, self._shared.clock(), streaming=None)
 
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
         """The request is over: one outcome, one account."""

@@ -76,14 +76,23 @@ class Slo:
         streaming: bool | None,
         prompt_tokens: float | None,
     ) -> None:
-        """A request is whole and on its way. `prompt_tokens`: counted or estimated; None where nobody can say."""
+        """A request is whole and on its way. `prompt_tokens`: counted or estimated; None where nobody can say.
+
+        `streaming`: whether its answer will be a stream; None where nobody knows until it comes.
+        """
         self._received.child(model, lane).inc()
         if prompt_tokens is not None:
             self._measured.child(model, lane).inc()
             self._prompt_tokens.child(model, lane).inc(prompt_tokens)
         aims = self.objectives.aims(lane, prompt_bucket)
         self._judge.received(key, Case(model, lane, prompt_bucket, aims, at, streaming))
-        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is not False)
+        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is True)
+
+    def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
+        """The head of its answer came. `streaming`: it is a stream; None: from now on nobody sees when its tokens come."""
+        self._now = at
+        self._judge.answering(key, at, streaming=streaming)
+        self._evidence.answering(key, at, streaming=streaming is True)
 
     def output(self, key: Hashable, events: int, at: float) -> None:
         """So many output events of a stream were read together."""
@@ -99,6 +108,10 @@ class Slo:
         """We read again."""
         self._evidence.resumed(key, at)
 
+    def finished(self, key: Hashable, at: float) -> None:
+        """The engine has said all of it; its client may have it later."""
+        self._evidence.finished(key, at)
+
     def tick(self, at: float) -> None:
         """Count what is overdue; at least once a second. Never raises."""
         self._now = at
@@ -109,12 +122,14 @@ class Slo:
     def ended(self, key: Hashable, account: Account, at: float) -> None:
         """It is over. What missed and has no ledger to come votes now. Never raises."""
         self._now = at
+        self._contained(self._evidence.ended, account, at)
         self._contained(self._ended, key, account, at)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request that ended well is closed. Never raises."""
         self._now = at
-        self._contained(self._settled, key, account, at)
+        self._contained(self._settled, key, account)
+        self._contained(self._learned, account, at)
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
         try:
@@ -123,7 +138,11 @@ class Slo:
             self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
 
     def _ended(self, key: Hashable, account: Account, at: float) -> None:
-        self._evidence.ended(account, at)
+        if account.marks.received_at is None and account.outcome is not Outcome.OK:
+            # It was over before its body had come, turned away at the door perhaps: nobody has told the judge of it.
+            aims = self.objectives.aims(account.lane, account.prompt_bucket)
+            streaming = account.streaming or None
+            self._judge.received(key, Case(account.model, account.lane, account.prompt_bucket, aims, at, streaming))
         case = self._judge.ended(key, account, at)
         if case is None:
             return
@@ -143,12 +162,14 @@ class Slo:
             if usage is not None and usage.completion_tokens is not None:
                 self._good_tokens.child(*who).inc(usage.completion_tokens)
 
-    def _settled(self, key: Hashable, account: Account, at: float) -> None:
+    def _settled(self, key: Hashable, account: Account) -> None:
         case = self._closing.pop(key, None)
         if case is not None:
             for objective in case.missed:
                 blame = blame_of_ledger(objective, account.ledger, account.marks, case.aims)
                 self._blamed.child(case.model, case.lane, objective, blame).inc()
+
+    def _learned(self, account: Account, at: float) -> None:
         self._evidence.settled(account, learn=not self._burning.at(at))
 
     def engine_restarted(self) -> None:

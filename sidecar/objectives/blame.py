@@ -69,15 +69,15 @@ def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, a
     if objective is Objective.TPOT:
         return _tpot(ledger, marks, aim.threshold_seconds)
     seconds = {share.phase: share.seconds for share in ledger.shares}
+    if Phase.QUEUE not in seconds:
+        return Blame.UNATTRIBUTED
     if objective is Objective.TTFT:
-        if Phase.QUEUE not in seconds:
-            return Blame.UNATTRIBUTED
         spent = {phase: seconds[phase] for phase in aims.shares if phase in seconds}
         # What was held back stands in the ledger's stream; nothing of the threshold is meant for it.
         return _most_over({**spent, Phase.STREAM: ledger.held_seconds}, aims.shares, aim.threshold_seconds)
-    if Phase.QUEUE not in seconds:
-        return Blame.UNATTRIBUTED
-    return _most_over(seconds, E2E_SHARES, aim.threshold_seconds)
+    # An answer that was a stream after all has phases besides, for which nothing of an e2e threshold is meant.
+    spent = {phase: seconds[phase] for phase in E2E_SHARES if phase in seconds}
+    return _most_over(spent, E2E_SHARES, aim.threshold_seconds)
 
 
 def _most_over(spent: Mapping[Phase, float], shares: Mapping[Phase, float], threshold_seconds: float) -> Blame:

@@ -7,7 +7,7 @@ and the reason of a miss (`blame.py`).
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from sidecar.ledger.account import Account
 from sidecar.objectives.objective import Aim, Aims, Objective
@@ -17,6 +17,8 @@ from sidecar.timeline.outcome import Outcome
 
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Such an end decides nothing by itself: the client erred, or left before its threshold had passed."""
+FEW_DUE = 64
+"""So many deadlines of requests that are over may stand around; more are swept out, however far away they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +31,7 @@ class Case:
     aims: Aims
     received_at: float
     streaming: bool | None
-    """None: the request did not say, or was too long to be read; then the answer shows it."""
+    """None: nobody knows yet, since the request was too long to be read; then the answer shows it. Or never: it is not read."""
     first_token_at: float | None = None
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
@@ -72,6 +74,24 @@ class Judge:
         if case.streaming is not None:
             self._expect(case, Objective.TTFT if case.streaming else Objective.E2E)
 
+    def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
+        """The head of an answer shows whether it is a stream; None: that nobody will see when its tokens come.
+
+        A promise that is not about such an answer is dropped, unless it has been missed by now.
+        """
+        self.tick(at)
+        case = self._cases.get(key)
+        if case is None or (streaming is not None and case.streaming is streaming):
+            return
+        case.streaming = streaming
+        if streaming is not True:
+            self.overdue.pop(case, None)
+            case.decided.setdefault(Objective.TTFT, False)
+        if streaming is not False:
+            case.decided.setdefault(Objective.E2E, False)
+        if streaming is not None:
+            self._expect(case, Objective.TTFT if streaming else Objective.E2E)
+
     def output(self, key: Hashable, at: float, events: int) -> None:
         """Output events of a stream were read together."""
         case = self._cases.get(key)
@@ -99,16 +119,21 @@ class Judge:
         if case is None:
             return None
         self.overdue.pop(case, None)
-        case.streaming = account.streaming
-        # Its heap entry may outlive it, but never decides again.
         outcome = account.outcome
         if outcome is Outcome.OK:
             self._ended_well(case, account, at)
         elif outcome not in _UNDECIDED:
-            self._spoiled(case)
+            self._spoiled(case, outcome)
         for objective in (Objective.TTFT, Objective.E2E):
             case.decided.setdefault(objective, False)
+        self._sweep()
         return case
+
+    def _sweep(self) -> None:
+        """A deadline outlives its request and decides nothing then: hours of them, where thresholds are long, are memory."""
+        if len(self._due) > FEW_DUE + 2 * len(self._cases):
+            self._due = [due for due in self._due if due[2] not in due[3].decided]
+            heapify(self._due)
 
     # --- one case --------------------------------------------------------------------------------------------------------
 
@@ -140,14 +165,24 @@ class Judge:
         if case.aims.tpot is not None and pace is not None:
             self._decide(case, Objective.TPOT, missed=pace > case.aims.tpot.threshold_seconds)
 
-    def _spoiled(self, case: Case) -> None:
-        """The engine failed it, or turned it away: a miss of the first promise that was not kept yet."""
+    def _spoiled(self, case: Case, outcome: Outcome) -> None:
+        """The engine failed it, or it was turned away: a miss of the first promise that was open still.
+
+        What the request asked for counts, not what came instead: an error is no stream.
+        """
         if case.streaming is False:
-            objective = Objective.E2E
+            promises: tuple[Objective, ...] = (Objective.E2E,)
+        elif case.first_token_at is not None:
+            promises = (Objective.TPOT,)
         else:
-            objective = Objective.TTFT if case.first_token_at is None else Objective.TPOT
-        if objective not in case.decided and case.aims.aim(objective) is not None:
-            self._decide(case, objective, missed=True)
+            promises = (Objective.TTFT, Objective.TPOT) if case.streaming else tuple(Objective)
+        for objective in promises:
+            pointless = outcome is Outcome.REJECTED and objective is Objective.TPOT  # it was never let in
+            if pointless or case.aims.aim(objective) is None or case.decided.get(objective) is False:
+                continue
+            if objective not in case.decided:
+                self._decide(case, objective, missed=True)
+            return
 
     def _decide(self, case: Case, objective: Objective, *, missed: bool) -> None:
         aim = case.aims.aim(objective)

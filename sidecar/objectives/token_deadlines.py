@@ -21,8 +21,8 @@ class TokenDeadlines:
     def output(self, at: float, events: int) -> None:
         """So many output events were read together at this instant."""
         self.deadlines += events
-        for _ in range(events):
-            if at > self._due_at:
-                self.misses += 1
-                self._due_at = at
-            self._due_at += self._pace_seconds
+        if at > self._due_at:
+            # Only the first of them: those behind it are due after this instant.
+            self.misses += 1
+            self._due_at = at
+        self._due_at += events * self._pace_seconds

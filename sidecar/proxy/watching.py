@@ -53,6 +53,10 @@ class Watch(Protocol):
     def ended(self, at: float) -> None: ...
     def flushed(self, at: float) -> None: ...
     def delivered(self, times: SendTimes) -> None: ...
+    def blinded(self) -> None:
+        """A hook has thrown: nothing more is told, except how it ends."""
+        ...
+
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None: ...
 
 
@@ -88,6 +92,7 @@ class Unwatched:
     def ended(self, at: float) -> None: ...
     def flushed(self, at: float) -> None: ...
     def delivered(self, times: SendTimes) -> None: ...
+    def blinded(self) -> None: ...
     def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None: ...
 
 
@@ -102,10 +107,11 @@ class Guarded:
         self.cuts = False
         self.done = False
 
-    def _failed(self) -> None:
+    def blinded(self) -> None:
         self._blind = True
         try:
             self._dropped("observer_error")
+            self._inner.blinded()
         except Exception:  # noqa: BLE001  counting a failure must not fail the traffic either
             return
 
@@ -113,7 +119,7 @@ class Guarded:
         try:
             return self._inner.classify(body, whole=whole)
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
             return None
 
     def request_fields(self) -> Fields:
@@ -122,7 +128,7 @@ class Guarded:
         try:
             return self._inner.request_fields()
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
             return ()
 
     def _tell(self, hook: Callable[..., None], *facts: object) -> None:
@@ -131,7 +137,7 @@ class Guarded:
         try:
             hook(*facts)
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
 
     def received(self, at: float) -> None:
         self._tell(self._inner.received, at)
@@ -153,14 +159,14 @@ class Guarded:
             self._inner.feed(at, data)
             self.done = self._inner.done
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
 
     def cut(self, data: bytes) -> bytes:
         if not self._blind:
             try:
                 return self._inner.cut(data)
             except Exception:  # noqa: BLE001  the promise of this class
-                self._failed()
+                self.blinded()
                 # It failed before it took this piece: what had been held back goes first.
                 return self.cut_rest() + data
         return data
@@ -173,7 +179,7 @@ class Guarded:
         try:
             return self._inner.cut_rest()
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
             return b""
 
     def paused(self, at: float) -> None:
@@ -196,4 +202,4 @@ class Guarded:
         try:
             self._inner.close(at, outcome, failure, status)
         except Exception:  # noqa: BLE001  the promise of this class
-            self._failed()
+            self.blinded()
