@@ -1,0 +1,123 @@
+"""What alert_rules/README.md says exists: files, links, flags, tiers, receivers, and configuration that Prometheus takes."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alert_rules import burn
+from tests.alert_rules.alert_table import ALERTS, PHASES
+from tests.support.alertmanager import CONFIG, shipped
+from tests.support.tools import need_tool
+
+
+FOLDER = CONFIG.parent
+TEXT = (FOLDER / "README.md").read_text()
+BLOCKS = [
+    "\n".join(line.removeprefix(indent) for line in body.splitlines())
+    for indent, body in re.findall(r"^( *)```yaml\n(.*?)^ *```$", TEXT, re.MULTILINE | re.DOTALL)
+]
+PROMETHEUS = [block for block in BLOCKS if block.startswith(("scrape_configs", "rule_files"))]
+
+
+@pytest.mark.parametrize("block", PROMETHEUS, ids=lambda block: block.splitlines()[1].strip())
+def test_prometheus_takes_what_is_shown(block: str, tmp_path: Path) -> None:
+    file = tmp_path / "prometheus.yml"
+    # Debian builds Prometheus without the discovery of Kubernetes; what is done with its targets can be checked all the same.
+    file.write_text(block.replace("kubernetes_sd_configs:\n      - role: pod", "static_configs: []"))
+    checked = subprocess.run(
+        [str(need_tool("promtool")), "check", "config", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_way_to_scrape_adds_namespace_and_pod() -> None:
+    """The rules keep both, and Alertmanager mutes by both."""
+    added = []
+    for document in map(yaml.safe_load, BLOCKS):
+        if "scrape_configs" in document:
+            (job,) = document["scrape_configs"]
+            static = [label for one in job.get("static_configs", []) for label in one["labels"]]
+            relabelled = [rule["target_label"] for rule in job["relabel_configs"] if "target_label" in rule]
+            added.append({*static, *relabelled})
+        elif document.get("kind") == "PodMonitor":
+            (endpoint,) = document["spec"]["podMetricsEndpoints"]
+            added.append({rule["targetLabel"] for rule in endpoint["relabelings"]})
+
+    assert added == [{"namespace", "pod"}] * 3
+
+
+def test_every_file_is_named_and_every_named_file_exists() -> None:
+    named = set(re.findall(r"^\| `([\w./-]+\.\w+)` \|", TEXT, re.MULTILINE))
+    shipped_files = {
+        str(path.relative_to(FOLDER))
+        for path in FOLDER.rglob("*")
+        if path.suffix in (".yml", ".yaml", ".tmpl") and path.is_file()
+    }
+
+    assert named == shipped_files
+
+
+def test_every_link_and_path_leads_somewhere() -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if "://" not in link]
+    paths = re.findall(r"(?:alert_rules|sidecar|tests)/[\w./-]+[\w/]", TEXT)
+
+    assert links
+    assert [link for link in links if not (FOLDER / link).exists()] == []
+    assert [path for path in paths if not (FOLDER.parent / path).exists()] == []
+
+
+def test_the_flags_are_those_of_the_command() -> None:
+    command = [sys.executable, "-m", "alert_rules", "--help"]
+    explained = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60, cwd=FOLDER.parent
+    ).stdout
+    shown = {*re.findall(r"alert_rules (--[\w-]+)=", TEXT), *re.findall(r" (--[\w-]+-base)=", TEXT), "--out"}
+
+    assert len(shown) == 3
+    assert [flag for flag in shown if flag not in explained] == []
+
+
+def test_the_tiers_are_those_of_the_rules() -> None:
+    tiers = dict(re.findall(r"^\| (outage|fast|slow) \| (.+?) \|", TEXT, re.MULTILINE))
+
+    assert burn.OUTAGE_RATIO == 0.5
+    assert tiers == {
+        "outage": "at least half of the requests miss, within 2 or 5 minutes",
+        "fast": f"burn of {burn.FAST_BURN} or more, within 2 or 5 minutes",
+        "slow": f"burn of {burn.SLOW_BURN} or more over 30 minutes, or of {burn.LONG_BURN} or more over 6 hours, and still now",
+    }
+    assert f"Each needs at least {burn.FEWEST_MISSES} misses" in TEXT
+
+
+def test_phases_alerts_and_receivers_on_the_page_are_the_shipped_ones() -> None:
+    (sentence,) = re.findall(r"^Phases are (.*?), and `(\w+)`", TEXT, re.MULTILINE)
+    receivers = {one["name"] for one in shipped()["receivers"]}
+
+    assert [*re.findall(r"`(\w+)`", sentence[0]), sentence[1]] == list(PHASES)
+    assert set(re.findall(r"`(LLM\w+)`", TEXT)) - {one.name for one in ALERTS} == set()
+    assert {"default-page", "default-ticket", "watchdog"} <= receivers
+
+
+def test_the_times_on_the_page_are_those_of_the_file() -> None:
+    root = shipped()["route"]
+    (page,) = root["routes"][1]["routes"]
+    said = dict(re.findall(r"^\| (first message|changes[^|]*|again[^|]*) \| (.+) \|$", TEXT, re.MULTILINE))
+
+    assert [(route["group_wait"], route["group_interval"], route["repeat_interval"]) for route in (page, root)] == [
+        ("15s", "1m", "4h"),
+        ("2m", "10m", "24h"),
+    ]
+    assert list(said.values()) == [
+        "after 15 s, one evaluation | after 2 minutes, so that a page can mute it first",
+        "within 1 minute | within 10 minutes",
+        "every 4 hours | every day",
+    ]
