@@ -1,0 +1,311 @@
+"""One run in virtual time: a healthy engine, an incident, its end; and what became of every request.
+
+It knows how effects (`effects.py`) are worked on the simulated replica and on the ways to and from it. It refuses to judge anything:
+what should have been said is `truth.py`, what is said is the product's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from random import Random
+from typing import Any
+
+from bench.incidents.effects import Effect, Episode, Hop
+from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineConfig
+from bench.incidents.life import Life, Run, State, TruePhases
+from bench.incidents.traffic import Active, Asked, Day, arrivals
+from bench.incidents.wire import through_hop, to_slow_client, together
+from sidecar.demo.request import SimulatedRequest
+from sidecar.demo.simulation import Simulation
+from sidecar.timeline.outcome import Outcome, Stage
+
+
+HEALTHY_SECONDS = 1200.0
+INCIDENT_SECONDS = 720.0
+SLOW_INCIDENT_SECONDS = 3600.0
+"""For what burns too slowly to page."""
+RECOVERY_SECONDS = 480.0
+STATE_EVERY_SECONDS = 5.0
+GIVE_UP_SHARE = 0.20
+"""Of those that wait past their threshold."""
+LOST_REPORTS_SHARE = 0.05
+LATE_RUNS_SHARE = 0.4
+"""Of the runs: their engine's reports come out-of-band, 5 to 15 s after the end."""
+LATE_SECONDS = (5.0, 15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What a kind draws for one seed."""
+
+    episodes: tuple[Episode, ...]
+    setup: Effect = Effect()
+    """What is different from the beginning, in the run and in its pair: it is healthy."""
+    seconds: float = INCIDENT_SECONDS
+
+
+NO_INCIDENT = Incident(())
+
+
+def load_factor(seed: int) -> float:
+    """The load that this seed draws."""
+    return Random(f"{seed}/load").uniform(LOWEST_LOAD, HIGHEST_LOAD)
+
+
+def play(engine: EngineConfig, seed: int, incident: Incident, *, factor: float | None = None) -> Run:
+    """One run from its first arrival to its end. The same arguments give the same run, to the last bit."""
+    fault_at = HEALTHY_SECONDS
+    recovers_at = fault_at + incident.seconds
+    ends_at = recovers_at + RECOVERY_SECONDS
+    stage = _Stage(engine, seed, incident, fault_at, recovers_at, ends_at)
+    return stage.run(load_factor(seed) if factor is None else factor)
+
+
+def pair_of(incident: Incident) -> Incident:
+    """The same without the fault."""
+    return replace(incident, episodes=())
+
+
+class _Guest:
+    """One request inside."""
+
+    __slots__ = ("asked", "life", "request")
+
+    def __init__(self, asked: Asked, life: Life, request: SimulatedRequest) -> None:
+        self.asked = asked
+        self.life = life
+        self.request = request
+
+
+class _Stage:
+    """One run while it is played."""
+
+    def __init__(
+        self,
+        engine: EngineConfig,
+        seed: int,
+        incident: Incident,
+        fault_at: float,
+        recovers_at: float,
+        ends_at: float,
+        day: Day | None = None,
+    ) -> None:
+        self._engine = engine
+        self._seed = seed
+        self._setup = incident.setup
+        self._active = Active(incident.episodes, fault_at, recovers_at)
+        self._run = Run([], [], fault_at, recovers_at, ends_at)
+        self._day = day
+        self._objectives = engine.objectives()
+        rng = Random(f"{seed}/engine")
+        self._late = rng.random() < LATE_RUNS_SHARE
+        self._simulation: Simulation | None = None
+        self._born_at = 0.0
+        self._process = -1
+        self._guests: list[_Guest] = []
+        self._order = count()
+        self._due: list[tuple[float, int, str, Any]] = []
+
+    def run(self, factor: float) -> Run:
+        run = self._run
+        self._start(0.0)
+        for edge in self._active.edges():
+            self._expect(edge, "edge", None)
+        self._expect(0.0, "state", None)
+        for asked in arrivals(self._engine, factor, self._seed, self._active, run.ends_at, self._day):
+            self._happen(asked.at)
+            self._arrive(asked)
+        self._happen(run.ends_at)
+        if self._simulation is not None:
+            self._simulation.advance(run.ends_at - self._born_at)
+        self._write_all()
+        return run
+
+    # --- what happens ----------------------------------------------------------------------------------------------------
+
+    def _expect(self, at: float, what: str, whom: Any) -> None:
+        heappush(self._due, (at, next(self._order), what, whom))
+
+    def _happen(self, until: float) -> None:
+        while self._due and self._due[0][0] <= until:
+            at, _, what, whom = heappop(self._due)
+            if what == "state":
+                self._state(at)
+                self._expect(at + STATE_EVERY_SECONDS, "state", None)
+            elif what == "edge":
+                self._edge(at)
+            else:
+                self._give_up(at, whom)
+
+    def _arrive(self, asked: Asked) -> None:
+        life = Life(
+            len(self._run.lives), asked.lane, asked.prompt_tokens, asked.output_tokens, asked.streaming, asked.at
+        )
+        self._run.lives.append(life)
+        simulation = self._simulation
+        if simulation is None:
+            life.ended_at = life.flushed_at = asked.at + 0.003
+            life.outcome = Outcome.ENGINE_UNREACHABLE
+            return
+        simulation.advance(asked.at - self._born_at)  # what was made until now is in each request's own list
+        prompt = min(asked.prompt_tokens, self._engine.limits.max_model_len - asked.output_tokens)
+        life.prompt_tokens = prompt
+        size = self._engine.limits.block_size
+        blocks = min(asked.shared_tokens, prompt) // size if asked.prefix else 0
+        hashes = [f"{asked.prefix}/{block}".encode() for block in range(blocks)]
+        request = simulation.arrive(asked.at - self._born_at, prompt, asked.output_tokens, hashes)
+        guest = _Guest(asked, life, request)
+        self._guests.append(guest)
+        if asked.luck < GIVE_UP_SHARE:
+            aims = self._objectives.aims(asked.lane, BUCKETS.bucket_of(prompt))
+            aim = aims.ttft if asked.streaming else aims.e2e
+            if aim is not None:
+                patience = 1.0 + 7.0 * asked.luck / GIVE_UP_SHARE
+                self._expect(asked.at + aim.threshold_seconds + patience, "give up", guest)
+
+    def _give_up(self, at: float, guest: _Guest) -> None:
+        """A client that has nothing yet leaves."""
+        life, request = guest.life, guest.request
+        if life.ended_at is not None or self._simulation is None:
+            return
+        self._simulation.advance(at - self._born_at)
+        self._write(guest)
+        if (life.reads and life.reads[0] <= at) or (not life.streaming and request.finished):
+            life.ended_at = None if not request.finished else life.ended_at
+            return
+        self._simulation.abort(at - self._born_at, request)
+        life.reads, life.events, life.pauses, life.phases = [], [], [], None
+        life.ended_at = life.flushed_at = at
+        life.outcome, life.cancelled_in, life.report = Outcome.CLIENT_CANCELLED, Stage.WAITING, None
+
+    def _edge(self, at: float) -> None:
+        """An episode begins or ends."""
+        effects = [episode.effect for episode in self._active.at(at)]
+        began = [
+            episode.effect for begins, _, episode in self._active.spans() if begins == at and episode.effect in effects
+        ]
+        if any(effect.down for effect in effects):
+            self._crash(at)
+            return
+        if self._simulation is None or any(effect.fresh for effect in began):
+            if self._simulation is not None:
+                self._simulation.advance(inf)  # the old process finishes what it has: a rolling update
+            self._start(at)
+        assert self._simulation is not None
+        self._simulation.adjust(at - self._born_at, **self._knobs(effects))
+
+    def _knobs(self, effects: Sequence[Effect]) -> dict[str, Any]:
+        knobs: dict[str, Any] = {
+            "front_end_extra_seconds": 0.0,
+            "front_end_factor": 1.0,
+            "slots": self._engine.slots,
+            "prefill_factor": 1.0,
+            "decode_factor": 1.0,
+            "kv_blocks": None,
+            "hung": False,
+        }
+        for effect in (self._setup, *effects):
+            knobs.update(effect.knobs)
+        return knobs
+
+    def _start(self, at: float) -> None:
+        self._write_all()
+        self._process += 1
+        self._born_at = at
+        self._simulation = Simulation(self._engine.limits, self._engine.costs)
+        effects = [episode.effect for episode in self._active.at(at)]
+        self._simulation.adjust(0.0, **self._knobs(effects))
+
+    def _crash(self, at: float) -> None:
+        """The process is gone."""
+        if self._simulation is None:
+            return
+        self._simulation.advance(at - self._born_at)
+        self._write_all()
+        for guest in self._guests:
+            life = guest.life
+            if life.ended_at is None or life.ended_at > at:
+                said = bool(life.reads) and life.reads[0] <= at
+                life.ended_at = life.flushed_at = at
+                life.outcome = Outcome.ENGINE_TRUNCATED if said else Outcome.ENGINE_ERROR
+                life.report = None
+        self._guests.clear()
+        self._simulation = None
+
+    def _state(self, at: float) -> None:
+        simulation = self._simulation
+        if simulation is None:
+            self._run.states.append(State(at, False, 0, 0, 0.0, 0, 0, 0, self._process))
+            return
+        simulation.advance(at - self._born_at)
+        totals, pool = simulation.totals, simulation.pool
+        self._run.states.append(
+            State(
+                at,
+                True,
+                len(simulation.waiting),
+                len(simulation.running),
+                min(1.0, pool.used / pool.blocks),
+                totals.preemptions,
+                totals.prefix_queries,
+                totals.prefix_hits,
+                self._process,
+            )
+        )
+
+    # --- what is written down --------------------------------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        for guest in self._guests:
+            if guest.life.outcome is Outcome.OK:
+                self._write(guest)
+        self._guests = [guest for guest in self._guests if not guest.request.finished and guest.life.ended_at is None]
+
+    def _write(self, guest: _Guest) -> None:
+        """What is known of a request so far."""
+        life, request, born_at = guest.life, guest.request, self._born_at
+        made = request.token_instants
+        if not made:
+            return
+        sent = [born_at + at + request.delivery_seconds for at in made]
+        hop, slow = self._ways(guest)
+        if not life.streaming:
+            instants, counts = [sent[-1]], [len(sent)]
+        elif hop is None:
+            instants, counts = together(sent)
+        else:
+            instants, counts = through_hop(sent, hop, complete=request.finished)
+        reads, pauses, flushed_at = instants, list[tuple[float, float]](), instants[-1] + 0.0005
+        if slow is not None and life.streaming:
+            reads, pauses, flushed_at = to_slow_client(instants, counts, slow)
+            pauses = [pause for pause in pauses if pause[0] < reads[-1]]
+        if life.streaming:
+            life.reads, life.events, life.pauses = reads, counts, pauses
+        life.cached_tokens = request.cached_tokens
+        life.preemptions = request.preemptions
+        assert request.scheduled_at is not None
+        queue = request.scheduled_at - request.submitted_at
+        prefill, decode = made[0] - request.scheduled_at, made[-1] - made[0]
+        stream = flushed_at - sent[-1]
+        front_end = request.submitted_at - request.arrived_at
+        life.phases = TruePhases(front_end, queue, prefill, decode, stream, request.delivery_seconds)
+        if not request.finished:
+            return
+        life.ended_at, life.flushed_at = max(reads[-1], sent[-1]), max(flushed_at, sent[-1])
+        luck = Random(f"{self._seed}/{life.number}/report")
+        if luck.random() >= LOST_REPORTS_SHARE:
+            life.report = (queue, prefill, decode)
+            life.report_late_seconds = luck.uniform(*LATE_SECONDS) if self._late else 0.0
+
+    def _ways(self, guest: _Guest) -> tuple[Hop | None, float | None]:
+        """The hop that a request goes through, and its client's pace; None where there is neither."""
+        hop, slow = None, None
+        for episode in self._active.at(guest.asked.at):
+            hop = episode.effect.hop or hop
+            clients = episode.effect.slow_clients.get(guest.asked.lane)
+            # Another part of its luck than the one that decides who gives up.
+            if clients is not None and (guest.asked.luck * 7919) % 1.0 < clients.share:
+                slow = clients.tokens_per_second
+        return hop, slow

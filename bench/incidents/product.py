@@ -1,0 +1,261 @@
+"""What the product says of a run: lives go in at the instants at which a sidecar would have seen them, samples come out every 15 s.
+
+The product's own rooms do the work: `Watchers` closes ledgers and waits for late reports, `Slo` judges and blames, the recorder, the
+estimator and the engine's state write their metrics. Nothing here computes a number that a rule reads. It knows the lives as the
+wire shows them, and the report where one comes; it refuses to know the true phases, the fault and the truth.
+"""
+
+from collections.abc import Hashable, Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
+from bench.incidents.life import Life, Run, State
+from bench.incidents.samples import Samples
+from sidecar.classify.lane import LaneRules
+from sidecar.config import LanesConfig
+from sidecar.engines.asking.state import EngineState, Growth
+from sidecar.engines.asking.state_names import Count
+from sidecar.engines.dynamo import Dynamo
+from sidecar.engines.engine import Engine
+from sidecar.engines.kind import EngineKind
+from sidecar.engines.prefill_cost import length_of
+from sidecar.engines.span import Word
+from sidecar.ledger.account import Account
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.engine_state import EngineStateRecorder
+from sidecar.metrics.estimates import Estimates
+from sidecar.metrics.in_flight import InFlight
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+from sidecar.watchers import Watchers
+
+
+SCRAPE_SECONDS = 15.0
+LATE_REPORT_SECONDS = Dynamo.late_report_seconds
+"""How long late reports are waited for: as for the engine whose come latest."""
+TICK, RECEIVED, READ, PAUSED, RESUMED, ENDED, WORD, STATE, SCRAPE = range(9)
+"""What happens; of the same instant the lower comes first."""
+
+
+class _Speaks(EngineKind):
+    """An engine that reports as this run's does."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self.late_report_seconds = LATE_REPORT_SECONDS if words else 0.0
+
+    def words_on(self, choices: int) -> int:  # noqa: ARG002  the interface
+        return self._words
+
+
+class Product:
+    """One sidecar's rooms, and a run that passes through them."""
+
+    def __init__(self, engine: EngineConfig, run: Run, *, reports: bool) -> None:
+        """`reports`: False for an engine that tells nothing of its requests, so that the estimator has to."""
+        self._run = run
+        self._reports = reports
+        self._now = 0.0
+        lanes = [load.lane for load in engine.lanes]
+        self.metrics = Metrics(lanes=[*lanes, "other"], prompt_buckets=BUCKETS.labels, models=[MODEL])
+        self._recorder = Recorder(self.metrics)
+        self._in_flight = InFlight(self.metrics)
+        self._slo = Slo(self.metrics, engine.objectives())
+        self._estimates = Estimates(self.metrics)
+        self._state = EngineStateRecorder(self.metrics)
+        self._state.on_restart = self._restarted
+        self._up = self.metrics.gauge(c.ENGINE_UP).child()
+        late = reports and any(life.report_late_seconds > 0 for life in run.lives)
+        self._watchers = Watchers(
+            rules=LaneRules(LanesConfig()),
+            buckets=BUCKETS,
+            recorder=self._recorder,
+            in_flight=self._in_flight,
+            slo=self._slo,
+            engine=cast("Engine", SimpleNamespace(speaks=_Speaks(int(late)), kind=None)),
+            log=lambda _account: None,
+            headers_for_log=lambda _fields: {},
+            unix=lambda: 0.0,
+            max_event_bytes=1 << 20,
+            include_usage=False,
+            clock=lambda: self._now,
+            random_hex=lambda bytes_: "0" * (2 * bytes_),
+            estimates=self._estimates,
+        )
+        self._watchers.listens = late
+        self._gaps = {lane: self._recorder.gap_observer(MODEL, lane, "unknown") for lane in lanes}
+        self._per_read = {lane: self._recorder.read_observer(lane) for lane in lanes}
+        self._estimated: dict[int, float | None] = {}
+        self._last_state: State | None = None
+
+    def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
+        """Everything in order; the samples of all series with one of these names, as scrapes would have read them."""
+        run, samples = self._run, Samples(self.metrics, names, every_seconds)
+        events = self._events(every_seconds)
+        received, read, ended = self._received, self._read, self._ended
+        for at, what, number, which in events:
+            self._now = at
+            if what == READ:
+                read(run.lives[number], which, at)
+            elif what == TICK:
+                self._watchers.expire(at)
+            elif what == RECEIVED:
+                received(run.lives[number], at)
+            elif what == ENDED:
+                ended(run.lives[number], at)
+            elif what == WORD:
+                life = run.lives[number]
+                self._watchers.word(Word(keys=(("life", number),), report=_report(life)))
+            elif what == STATE:
+                self._engine_said(run.states[number], at)
+            elif what == PAUSED:
+                self._slo.paused(number, at)
+            elif what == RESUMED:
+                self._slo.resumed(number, at)
+            else:
+                self.metrics.refresh(at)
+                samples.take()
+        return samples
+
+    def _events(self, every_seconds: float) -> list[tuple[float, int, int, int]]:
+        """(instant, what, whose, which), in order."""
+        run = self._run
+        events: list[tuple[float, int, int, int]] = []
+        for life in run.lives:
+            number = life.number
+            events.append((life.received_at, RECEIVED, number, 0))
+            events += [(at, READ, number, which) for which, at in enumerate(life.reads) if at <= run.ends_at]
+            for began, ended in life.pauses:
+                if ended <= run.ends_at:
+                    events += ((began, PAUSED, number, 0), (ended, RESUMED, number, 0))
+            if life.flushed_at is not None and life.flushed_at <= run.ends_at:
+                events.append((life.flushed_at, ENDED, number, 0))
+                if self._reports and life.report is not None and life.report_late_seconds > 0:
+                    events.append((life.flushed_at + life.report_late_seconds, WORD, number, 0))
+        events += [(state.at, STATE, number, 0) for number, state in enumerate(run.states)]
+        events += [(float(second), TICK, 0, 0) for second in range(int(run.ends_at) + 1)]
+        events += [(step * every_seconds, SCRAPE, 0, 0) for step in range(int(run.ends_at / every_seconds) + 1)]
+        events = [event for event in events if event[0] <= run.ends_at]
+        events.sort()
+        return events
+
+    # --- what passes -----------------------------------------------------------------------------------------------------
+
+    def _received(self, life: Life, at: float) -> None:
+        number = life.number
+        self._in_flight.enter(number, MODEL, life.lane, at)
+        self._estimates.arrived(number, at)
+        self._slo.received(
+            number,
+            at,
+            model=MODEL,
+            lane=life.lane,
+            prompt_bucket=BUCKETS.bucket_of(life.prompt_tokens),
+            streaming=life.streaming,
+            prompt_tokens=float(life.prompt_tokens),
+        )
+
+    def _read(self, life: Life, which: int, at: float) -> None:
+        number, count = life.number, life.events[which]
+        gap = self._gaps[life.lane]
+        if which:
+            gap(at - life.reads[which - 1])
+        else:
+            self._in_flight.streaming(number)
+        for _ in range(count - 1):
+            gap(0.0)
+        self._per_read[life.lane](count)
+        self._estimates.spoke(number, at)
+        self._slo.output(number, count, at)
+
+    def _ended(self, life: Life, at: float) -> None:
+        number = life.number
+        ok = life.outcome is Outcome.OK
+        self._in_flight.leave(number)
+        if life.outcome is Outcome.ENGINE_UNREACHABLE:
+            self._estimates.forget()
+        length = length_of(life.prompt_tokens, life.cached_tokens if ok else None, None)
+        estimated = self._estimates.ended(number, MODEL, length, ok=ok and life.streaming)
+        account = Account(
+            lane=life.lane,
+            model=MODEL,
+            prompt_bucket=BUCKETS.bucket_of(life.prompt_tokens),
+            streaming=life.streaming,
+            outcome=life.outcome,
+            marks=_marks(life, ok=ok),
+            ledger=None,
+            cancelled_in=life.cancelled_in,
+            estimated_prefill_seconds=estimated,
+            key=number,
+        )
+        in_band = self._reports and life.report is not None and life.report_late_seconds == 0
+        keys: tuple[Hashable, ...] = (("life", number),)
+        self._watchers.ended(account, _report(life) if in_band else None, keys, None, at=at)
+
+    def _engine_said(self, state: State, at: float) -> None:
+        """The engine's health check and its own page were read."""
+        self._up.set(int(state.up))
+        last = self._last_state
+        if not state.up:
+            self._state.scraped("unreachable")
+            self._state.unknown()
+            return
+        fresh = last is None or last.process != state.process
+        counts: Iterable[tuple[Count, str]] = (
+            (Count.PREEMPTIONS, "preemptions"),
+            (Count.PREFIX_CACHE_QUERIES, "prefix_queries"),
+            (Count.PREFIX_CACHE_HITS, "prefix_hits"),
+        )
+        grown = {
+            name: float(getattr(state, field) - (0 if fresh or last is None else getattr(last, field)))
+            for name, field in counts
+        }
+        self._state.scraped("ok")
+        self._state.read(
+            EngineState(
+                requests_waiting=float(state.waiting),
+                requests_running=float(state.running),
+                kv_cache_usage_ratio=state.kv_usage,
+                counters={},
+                started_at_unix=None,
+            ),
+            Growth(cast("Any", grown), restarted=fresh and last is not None),
+        )
+        self._last_state = state
+
+    def _restarted(self) -> None:
+        self._estimates.forget()
+        self._slo.engine_restarted()
+
+
+def _report(life: Life) -> EngineReport:
+    assert life.report is not None
+    queue, prefill, decode = life.report
+    return EngineReport(queue_seconds=queue, prefill_seconds=prefill, decode_seconds=decode)
+
+
+def _marks(life: Life, *, ok: bool) -> Marks:
+    """The instants as the sidecar has them. Usage comes with the end of a whole answer."""
+    first = life.reads[0] if life.reads else None
+    last = life.reads[-1] if life.reads else None
+    paused = sum(min(ended, last) - began for began, ended in life.pauses if last is not None and began < last)
+    return Marks(
+        accepted_at=life.received_at - 0.002,
+        received_at=life.received_at,
+        sent_at=life.received_at + 0.0003,
+        headers_at=first or life.ended_at,
+        first_token_at=first,
+        last_token_at=last,
+        ended_at=life.ended_at,
+        flushed_at=life.flushed_at,
+        paused_seconds=paused,
+        output_events=sum(life.events),
+        choices=1,
+        usage=Usage(life.prompt_tokens, life.cached_tokens, life.output_tokens) if ok else None,
+    )

@@ -1,0 +1,133 @@
+"""What all the runs come to, in words and tables: for a terminal while they run, and as a page for docs/.
+
+It knows graded cases and false pages. It refuses to judge them: bounds stand in `__main__.py`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from statistics import median
+
+from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, False_
+from bench.incidents.run import Done
+
+
+BOOTSTRAPS = 400
+COLUMNS = ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "none")
+
+
+def line(done: Done, left: int) -> str:
+    """One finished run, in a line."""
+    words = []
+    for case in done.cases:
+        sign = {RIGHT: "+", WRONG: "WRONG ", UNATTRIBUTED: "?", MISSED: "MISSED "}[case.result]
+        mode = "" if case.reports else "e:"
+        seconds = "" if case.seconds is None else f"@{case.seconds:.0f}"
+        severity = "" if case.severity == "page" else "ticket "
+        words.append(f"{mode}{severity}{'/'.join(case.key)} {sign}{case.said or ''}{seconds}")
+    words += [f"FALSE {'' if each.reports else 'e:'}{each.alert} {each.key} ({each.why})" for each in done.false]
+    told = ", ".join(words) or "nothing burns"
+    job = done.job
+    return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
+
+
+def table(cases: Sequence[Case], false: Sequence[False_], runs: int) -> str:
+    """All that is to be said of one mode, as markdown."""
+    pages = [case for case in cases if case.severity == "page"]
+    if not pages:
+        return f"{runs} runs, and no lane had to page.\n"
+    parts = [f"{runs} runs, {len(pages)} lanes that had to page.\n", _shares("All", pages), _confusion(pages)]
+    parts.append(_by("root", pages, lambda case: "|".join(case.root)))
+    parts.append(_by("kind", pages, lambda case: case.kind))
+    parts.append(_by("engine", pages, lambda case: case.engine))
+    parts.append(_by("objective", pages, lambda case: case.key[1]))
+    parts.append(_times(pages))
+    parts.append(_waited(pages))
+    tickets = [case for case in cases if case.severity == "ticket"]
+    if tickets:
+        parts.append(_shares("Tickets of slow burns", tickets))
+    parts.append(_false(false))
+    return "\n".join(parts)
+
+
+def share(cases: Sequence[Case], result: str) -> float:
+    """Of the cases, how many came out so."""
+    return sum(case.result == result for case in cases) / len(cases) if cases else 1.0
+
+
+def interval(cases: Sequence[Case], result: str) -> tuple[float, float]:
+    """95 % of the share, by resampling seeds: cases of one run are not independent."""
+    by_seed: dict[int, list[Case]] = defaultdict(list)
+    for case in cases:
+        by_seed[case.seed].append(case)
+    groups, rng = list(by_seed.values()), Random(0)
+    shares = sorted(
+        share([case for group in rng.choices(groups, k=len(groups)) for case in group], result)
+        for _ in range(BOOTSTRAPS)
+    )
+    return shares[int(0.025 * BOOTSTRAPS)], shares[int(0.975 * BOOTSTRAPS)]
+
+
+def _shares(title: str, cases: Sequence[Case]) -> str:
+    low, high = interval(cases, RIGHT)
+    others = ", ".join(f"{result} {share(cases, result):.1%}" for result in (WRONG, UNATTRIBUTED, MISSED))
+    return f"{title}: right {share(cases, RIGHT):.1%} [{low:.1%}, {high:.1%}] of {len(cases)}, {others}.\n"
+
+
+def _confusion(cases: Sequence[Case]) -> str:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for case in cases:
+        counts["|".join(case.root)][case.said or "none"] += 1
+    head = "| truth \\ page | " + " | ".join(COLUMNS) + " |\n" + "|---" * (len(COLUMNS) + 1) + "|\n"
+    rows = (
+        f"| {root} | " + " | ".join(str(found[column] or "") for column in COLUMNS) + " |\n"
+        for root, found in sorted(counts.items())
+    )
+    return head + "".join(rows)
+
+
+def _by(title: str, cases: Sequence[Case], of: Callable[[Case], str]) -> str:
+    groups: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        groups[of(case)].append(case)
+    rows = [
+        f"| {name} | {len(group)} | {share(group, RIGHT):.1%} | {share(group, WRONG):.1%} | {share(group, UNATTRIBUTED):.1%}"
+        f" | {share(group, MISSED):.1%} | {_seconds(group)} |\n"
+        for name, group in sorted(groups.items())
+    ]
+    return f"| {title} | cases | right | wrong | unattributed | missed | to page, median s |\n|---|---|---|---|---|---|---|\n" + "".join(
+        rows
+    )
+
+
+def _seconds(cases: Iterable[Case]) -> str:
+    known = [case.seconds for case in cases if case.seconds is not None]
+    return f"{median(known):.0f}" if known else "-"
+
+
+def _times(cases: Sequence[Case]) -> str:
+    since_fault = sorted(case.seconds for case in cases if case.seconds is not None)
+    since_burning = sorted(case.seconds_burning for case in cases if case.seconds_burning is not None)
+    if not since_fault:
+        return "No page at all.\n"
+    return (
+        f"Seconds to page, from the fault: median {median(since_fault):.0f}, p95 {_p95(since_fault):.0f};"
+        f" from the instant at which a lane burned fast enough: median {median(since_burning):.0f}, p95 {_p95(since_burning):.0f}.\n"
+    )
+
+
+def _p95(values: Sequence[float]) -> float:
+    return values[min(len(values) - 1, int(0.95 * len(values)))]
+
+
+def _waited(cases: Sequence[Case]) -> str:
+    told = [case.waited_right for case in cases if case.waited_right is not None]
+    if not told:
+        return "Nothing was said of where they waited.\n"
+    return f"Where they waited: right {sum(told) / len(told):.1%} of the {len(told)} pages that could say.\n"
+
+
+def _false(false: Sequence[False_]) -> str:
+    counts = Counter((each.why, each.alert) for each in false)
+    words = ", ".join(f"{alert} {why} {count}" for (why, alert), count in counts.most_common())
+    return f"False pages: {len(false)}{': ' + words if words else ''}.\n"

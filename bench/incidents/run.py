@@ -1,0 +1,104 @@
+"""One run from its seed to its grades: play it and its pair, let the product and the rules look, compare with the truth.
+
+It knows the order of these steps, and which engine a seed meets. Everything else is theirs.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from random import Random
+
+from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
+from bench.incidents.engines import ENGINES, EngineConfig
+from bench.incidents.grade import Case, False_, Who, graded
+from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
+from bench.incidents.kinds import KINDS
+from bench.incidents.life import Run
+from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, pair_of, play
+from bench.incidents.product import Product
+from bench.incidents.prometheus import Heard, hear, names_in
+from bench.incidents.samples import Samples
+from bench.incidents.truth import Truth, truth_of
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run to do."""
+
+    kind: str
+    engine: str
+    seed: int
+    modes: tuple[bool, ...] = (True, False)
+    """With the engine's reports, and without."""
+
+
+@dataclass(slots=True)
+class Done:
+    """One run that was done."""
+
+    job: Job
+    magnitude: float
+    factor: float
+    cases: list[Case]
+    false: list[False_]
+    seconds: float
+    """That it took."""
+    truth: Truth
+    heard: dict[bool, Heard]
+
+
+def engine_for(kind: str, seed: int) -> EngineConfig:
+    """Every kind meets every engine, each seed another."""
+    number = [each.name for each in KINDS].index(kind)
+    return ENGINES[(number + seed) % len(ENGINES)]
+
+
+def jobs(
+    kinds: list[str], engines: list[str], seeds: list[int], modes: tuple[bool, ...] = (True, False)
+) -> list[Job]:
+    """The runs of these kinds and seeds whose engine is one of these."""
+    found = [Job(kind, engine_for(kind, seed).name, seed, modes) for seed in seeds for kind in kinds]
+    return [job for job in found if job.engine in engines]
+
+
+def done(job: Job) -> Done:
+    """Do it."""
+    began = time.perf_counter()
+    kind, engine = KINDS_BY_NAME[job.kind], ENGINES_BY_NAME[job.engine]
+    rng = Random(f"{job.seed}/{job.kind}")
+    magnitude, factor = rng.random(), load_factor(job.seed)
+    incident = kind.draw(engine, factor, magnitude, rng)
+    run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
+    truth = truth_of(engine, kind, run, pair)
+    lanes = truth.lanes.values()
+    if any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
+        # It burns too slowly to page: give it the hour within which a ticket must come.
+        incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
+        run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
+        truth = truth_of(engine, kind, run, pair)
+    result = Done(job, magnitude, factor, [], [], 0.0, truth, {})
+    for reports in job.modes:
+        heard = listened(engine, run, truth, reports=reports)
+        who = Who(job.kind, job.engine, job.seed, reports, kind.front_end)
+        cases, false = graded(who, truth, heard, run.fault_at)
+        result.cases += cases
+        result.false += false
+        result.heard[reports] = heard
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+def listened(engine: EngineConfig, run: Run, truth: Truth, *, reports: bool) -> Heard:
+    """What the rules say of a run."""
+    samples = sampled(engine, run, reports=reports)
+    step = samples.every_seconds
+    quiet_at = min(run.ends_at, step * (truth.quiet_at // step + 1))
+    return hear(samples, run.fault_at, quiet_at, run.ends_at)
+
+
+def sampled(engine: EngineConfig, run: Run, *, reports: bool) -> Samples:
+    """What Prometheus would have scraped of a run."""
+    samples = Product(engine, run, reports=reports).play(names_in())
+    samples.without_idle_buckets()
+    samples.add_constant("up", {}, 1.0)
+    samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
+    return samples

@@ -1,0 +1,127 @@
+"""Columns of samples: for each series that a rule reads, its value at every scrape, or None where it was not on the page.
+
+It knows how children become series (a histogram is its buckets, count and sum) and how such a column is written for promtool. It
+refuses to know what any of them means.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sidecar.metrics.children import Child, HistogramChild
+from sidecar.metrics.registry import Metrics
+
+
+TARGET = {"namespace": "serving", "pod": "llm-0", "job": "llm-phase-sidecar", "instance": "llm-0:9901"}
+"""The labels that Prometheus adds to a scrape."""
+
+Labels = tuple[tuple[str, str], ...]
+Column = list[float | None]
+
+
+class Samples:
+    """All series of one pod, by name and labels."""
+
+    def __init__(self, metrics: Metrics, names: frozenset[str], every_seconds: float) -> None:
+        """`names`: as rules write them, with `_bucket`, `_count` and `_sum`."""
+        self.every_seconds = every_seconds
+        self.columns: dict[tuple[str, Labels], Column] = {}
+        self._metrics = metrics
+        self._taken = 0
+        self._plain = [family for family in metrics.families if family.metric.name in names]
+        self._histograms = [
+            (family, suffixes)
+            for family in metrics.families
+            if (suffixes := [each for each in ("_bucket", "_count", "_sum") if family.metric.name + each in names])
+        ]
+
+    def take(self) -> None:
+        """A scrape, after `metrics.refresh`."""
+        for family in self._plain:
+            names = [label.name for label in family.metric.labels]
+            for child in family.children.values():
+                value = getattr(child, "value", None)
+                if value is not None:
+                    self._add(family.metric.name, _labels(names, child), value)
+        for family, suffixes in self._histograms:
+            names = [label.name for label in family.metric.labels]
+            for child in family.children.values():
+                assert isinstance(child, HistogramChild)
+                self._add_histogram(family.metric.name, suffixes, _labels(names, child), child)
+        self._taken += 1
+
+    def add_constant(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        """A series that stands still, once all is taken."""
+        self.columns[name, tuple(labels.items())] = [value] * self._taken
+
+    def _add_histogram(self, name: str, suffixes: Sequence[str], labels: Labels, child: HistogramChild) -> None:
+        if "_count" in suffixes:
+            self._add(f"{name}_count", labels, child.count)
+        if "_sum" in suffixes:
+            self._add(f"{name}_sum", labels, child.sum)
+        if "_bucket" in suffixes:
+            total = 0
+            for bound, count in zip((*child.bounds, float("inf")), child.counts, strict=True):
+                total += count
+                le = "+Inf" if bound == float("inf") else repr(float(bound))
+                self._add(f"{name}_bucket", (*labels, ("le", le)), total)
+
+    def _add(self, name: str, labels: Labels, value: float) -> None:
+        column = self.columns.get((name, labels))
+        if column is None:
+            column = self.columns[name, labels] = []
+        column.extend([None] * (self._taken - len(column)))
+        column.append(value)
+
+    def written(self) -> Iterator[tuple[str, str]]:
+        """Each series as promtool wants it: its selector, and its values."""
+        for (name, labels), column in self.columns.items():
+            column.extend([None] * (self._taken - len(column)))
+            every = dict(TARGET) | dict(labels)
+            inner = ",".join(f'{key}="{value}"' for key, value in every.items())
+            yield f"{name}{{{inner}}}", _values(column)
+
+    def without_idle_buckets(self) -> None:
+        """Leave out prompt buckets that nobody came to, where another bucket of the same series stays: sums are the same without."""
+        busy = {
+            (name, _but(labels, "prompt_bucket")) for (name, labels), column in self.columns.items() if _moves(column)
+        }
+        kept: set[tuple[str, Labels]] = set()
+        for name, labels in list(self.columns):
+            rest = (name, _but(labels, "prompt_bucket"))
+            if rest[1] == labels or _moves(self.columns[name, labels]):
+                continue
+            if rest in busy or rest in kept:
+                del self.columns[name, labels]
+            kept.add(rest)
+
+
+def _labels(names: Sequence[str], child: Child) -> Labels:
+    return tuple(zip(names, (str(value) for value in child.labels), strict=True))
+
+
+def _but(labels: Labels, name: str) -> Labels:
+    return tuple(label for label in labels if label[0] != name)
+
+
+def _moves(column: Column) -> bool:
+    return any(value for value in column)
+
+
+def _values(column: Column) -> str:
+    """Runs of the same value are written once; what leaves the page is marked stale, as a scrape would."""
+    words: list[str] = []
+    at, before = 0, False
+    while at < len(column):
+        value, until = column[at], at
+        while until < len(column) and column[until] == value:
+            until += 1
+        more = until - at - 1
+        if value is None:
+            words.append("stale" if before else "_")
+            if more:
+                words.append(f"_x{more}" if more > 1 else "_")
+        else:
+            text = f"{value:.9g}"
+            words.append(text if not more else f"{text}+0x{more}")
+        before = value is not None
+        at = until
+    return " ".join(words)

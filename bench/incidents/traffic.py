@@ -1,0 +1,125 @@
+"""Who comes when and with what: the arrivals of one run, drawn from one seed.
+
+It knows rates, lengths and lanes. It refuses to know the engine. The usual arrivals are drawn apart from those that an incident
+adds, so that a run and its pair without the incident have the same requests as far as they can.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from random import Random
+
+from bench.incidents.effects import Episode, Stranger
+from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to come."""
+
+    at: float
+    lane: str
+    prompt_tokens: int
+    output_tokens: int
+    streaming: bool
+    prefix: str
+    """Which shared beginning it has; empty for none."""
+    shared_tokens: int
+    luck: float
+    """A number between 0 and 1 that is this request's own: whether it gives up, whose report is lost, whose client is slow."""
+
+
+class Active:
+    """Which episodes are there at an instant of the run."""
+
+    def __init__(self, episodes: Sequence[Episode], fault_at: float, recovers_at: float) -> None:
+        self._spans = [
+            (
+                fault_at + episode.begins,
+                recovers_at if episode.ends is None else min(recovers_at, fault_at + episode.ends),
+                episode,
+            )
+            for episode in episodes
+        ]
+
+    def at(self, instant: float) -> list[Episode]:
+        """Those that have begun and not ended."""
+        return [episode for begins, ends, episode in self._spans if begins <= instant < ends]
+
+    def edges(self) -> list[float]:
+        """Every instant at which one begins or ends."""
+        return sorted({edge for begins, ends, _ in self._spans for edge in (begins, ends)})
+
+    def spans(self) -> list[tuple[float, float, Episode]]:
+        return self._spans
+
+
+def arrivals(
+    engine: EngineConfig, factor: float, seed: int, active: Active, ends_at: float, day: "Day | None" = None
+) -> Iterator[Asked]:
+    """All requests of a run in order. `factor`: of every lane's rate."""
+    streams = []
+    for load in engine.lanes:
+        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, ends_at, day))
+        streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active))
+    for number, (begins, ends, episode) in enumerate(active.spans()):
+        for stranger in episode.effect.strangers:
+            streams.append(_strangers(stranger, Random(f"{seed}/{number}/strangers"), begins, ends))  # noqa: PERF401
+    return merge(*streams, key=lambda asked: asked.at)
+
+
+class Day:
+    """A daily curve: the factor of all rates at an instant, between `low` and 1."""
+
+    def __init__(self, curve: Sequence[float], step_seconds: float) -> None:
+        self._curve = curve
+        self._step = step_seconds
+
+    def at(self, instant: float) -> float:
+        return self._curve[int(instant / self._step) % len(self._curve)]
+
+
+def _usual(
+    load: LaneLoad, factor: float, rng: Random, active: Active, ends_at: float, day: Day | None
+) -> Iterator[Asked]:
+    at = rng.expovariate(load.per_second * factor)
+    while at < ends_at:
+        asked = _asked(load, at, rng, active)
+        if day is None or rng.random() < day.at(at):
+            yield asked
+        at += rng.expovariate(load.per_second * factor)
+
+
+def _more(load: LaneLoad, factor: float, rng: Random, active: Active) -> Iterator[Asked]:
+    """What an incident adds to a lane's arrivals."""
+    for begins, ends, episode in active.spans():
+        more = episode.effect.load.get(load.lane, 1.0) - 1.0
+        if more <= 0.0:
+            continue
+        at = begins + rng.expovariate(load.per_second * factor * more)
+        while at < ends:
+            yield _asked(load, at, rng, active)
+            at += rng.expovariate(load.per_second * factor * more)
+
+
+def _strangers(stranger: Stranger, rng: Random, begins: float, ends: float) -> Iterator[Asked]:
+    at = begins + rng.expovariate(stranger.per_second)
+    while at < ends:
+        prompt = round(rng.uniform(*stranger.prompt_tokens))
+        output = round(rng.uniform(*stranger.output_tokens))
+        yield Asked(at, stranger.lane, prompt, output, True, "", 0, rng.random())
+        at += rng.expovariate(stranger.per_second)
+
+
+def _asked(load: LaneLoad, at: float, rng: Random, active: Active) -> Asked:
+    """One request of this lane. Draws the same numbers whatever is going on."""
+    own = (load.prompt_tokens - load.shared_tokens) * rng.uniform(1 - load.spread, 1 + load.spread)
+    output = load.output_tokens * rng.uniform(1 - load.spread, 1 + load.spread)
+    tenant, streamed, luck = rng.randrange(PREFIXES), rng.random() >= load.unstreamed, rng.random()
+    prefix, shared = (f"{load.lane}/{tenant}" if load.shared_tokens else ""), load.shared_tokens
+    for episode in active.at(at):
+        own *= episode.effect.prompts.get(load.lane, 1.0)
+        output *= episode.effect.outputs.get(load.lane, 1.0)
+        if (luck * 104_729) % 1.0 < episode.effect.uncached.get(load.lane, 0.0):
+            prefix = ""
+    return Asked(at, load.lane, max(16, round(shared + own)), max(2, round(output)), streamed, prefix, shared, luck)

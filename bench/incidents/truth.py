@@ -1,0 +1,252 @@
+"""What a run truly was: who burned and how fast, where they waited, and what was wrong. From lives alone, never from the product.
+
+It knows the tiers that the alerts promise and the table of kinds. It refuses to know counters, ledgers and rules: a miss here is an
+instant on the wire compared with a threshold.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from bench.incidents.engines import BUCKETS, EngineConfig
+from bench.incidents.kinds import Kind, Labels
+from bench.incidents.life import Life, Run
+from sidecar.objectives.objective import Objective, Objectives
+from sidecar.timeline.outcome import Outcome
+
+
+LOOK_EVERY_SECONDS = 15.0
+SUSTAINED_SECONDS = 60.0
+"""A burn must page if it is there for so long: four evaluations."""
+FAST_WINDOW_SECONDS = 300.0
+LEAST_MISSES = 10
+OUTAGE_RATIO = 0.5
+FAST_BURN = 10.0
+SLOW_BURN = 2.0
+SLOW_WINDOW_SECONDS = 1800.0
+SLOW_SUSTAINED_SECONDS = 300.0
+SHORT_WINDOW_SECONDS = 120.0
+NOW_SECONDS = 60.0
+QUIET_SECONDS = 60.0
+NEARLY = 0.7
+"""From this share of every threshold on, an alert is neither demanded nor false."""
+KV_FULL = 0.95
+KV_FULL_SHARE = 0.10
+"""Of the incident's readings: the pool was full while requests waited."""
+
+
+class Verdict(NamedTuple):
+    """One request's promise, kept or not."""
+
+    at: float
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTruth:
+    """What is true of one lane and objective in one run."""
+
+    root: Labels
+    proximate: str | None
+    """The phase whose summed excess over the pair is the largest; None where nothing was in excess."""
+    must_page: bool
+    may_page: bool
+    must_ticket: bool
+    """It burns too slowly to page, and fast enough for a ticket."""
+    may_ticket: bool
+    burns_at: float | None
+    """When it first burned as fast as must be paged; None where it never did."""
+    misses: int
+    requests: int
+
+
+Key = tuple[str, str]
+"""Lane and objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Of one run."""
+
+    lanes: dict[Key, LaneTruth]
+    quiet_at: float
+    """From here on nothing that the fault left behind burns any more: a page that begins later is false."""
+
+
+def truth_of(engine: EngineConfig, kind: Kind, run: Run, pair: Run) -> Truth:
+    """Every lane and objective that has a promise."""
+    objectives = engine.objectives()
+    told, usual = verdicts(run, objectives), _phases(pair)
+    waited = _phases(run)
+    full = _kv_ran_full(run)
+    found, quiet_at = {}, run.recovers_at
+    for load in engine.lanes:
+        for objective in Objective:
+            aim = load.aims.aim(objective)
+            key = (load.lane, objective.value)
+            if aim is None or key not in told:
+                continue
+            tiers = _tiers(told[key], aim.allowed_misses, run)
+            quiet_at = max(quiet_at, tiers.quiet_at)
+            during = [each for each in told[key] if run.fault_at <= each.at]
+            found[key] = LaneTruth(
+                kind.root(load.lane, objective.value, kv_ran_full=full),
+                _most_in_excess(waited.get(key, []), usual.get(key, [])),
+                tiers.must_page,
+                tiers.may_page,
+                tiers.must_ticket and not tiers.may_page,
+                tiers.may_ticket,
+                tiers.burns_at,
+                sum(each.missed for each in during),
+                len(during),
+            )
+    return Truth(found, min(run.ends_at, quiet_at + QUIET_SECONDS))
+
+
+def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
+    """Each lane's and objective's verdicts in the order in which they fall."""
+    found: dict[Key, list[Verdict]] = defaultdict(list)
+    for life in run.lives:
+        aims = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens))
+        for objective in Objective:
+            aim = aims.aim(objective)
+            verdict = None if aim is None else _verdict(life, objective, aim.threshold_seconds, run.ends_at)
+            if verdict is not None and verdict.at <= run.ends_at:
+                found[life.lane, objective.value].append(verdict)
+    for each in found.values():
+        each.sort()
+    return found
+
+
+def _verdict(life: Life, objective: Objective, threshold: float, ends_at: float) -> Verdict | None:
+    if life.streaming == (objective is Objective.E2E):
+        return None
+    first, ended = life.first_token_at, life.ended_at
+    if objective is Objective.TPOT:
+        if first is None or ended is None:
+            return None
+        if life.outcome is not Outcome.OK:
+            return Verdict(ended, missed=True) if life.outcome is Outcome.ENGINE_TRUNCATED else None
+        if life.output_tokens < 2:
+            return None
+        return Verdict(ended, (life.reads[-1] - first) / (life.output_tokens - 1) > threshold)
+    due = life.received_at + threshold
+    done = first if objective is Objective.TTFT else (life.flushed_at if life.outcome is Outcome.OK else None)
+    if done is not None and done <= due:
+        return Verdict(done, missed=False)
+    if ended is not None and ended <= due and done is None:
+        return None if life.outcome is Outcome.CLIENT_CANCELLED else Verdict(ended, missed=True)
+    return Verdict(due, missed=True) if due <= ends_at else None
+
+
+# --- how fast ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Tiers:
+    must_page: bool = False
+    may_page: bool = False
+    must_ticket: bool = False
+    may_ticket: bool = False
+    burns_at: float | None = None
+    quiet_at: float = 0.0
+
+
+class _Windows:
+    """Misses and their share in any trailing window."""
+
+    def __init__(self, told: Sequence[Verdict]) -> None:
+        self._instants = [each.at for each in told]
+        self._missed = [0, *accumulate(int(each.missed) for each in told)]
+
+    def at(self, instant: float, seconds: float) -> tuple[int, float]:
+        """Misses, and their share of the requests (0 where there were none)."""
+        low, high = bisect_left(self._instants, instant - seconds), bisect_right(self._instants, instant)
+        misses = self._missed[high] - self._missed[low]
+        return misses, misses / (high - low) if high > low else 0.0
+
+
+def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
+    """How fast it burned, by trailing windows, as a rule would look."""
+    windows, tiers = _Windows(told), _Tiers()
+    page_ratio = min(OUTAGE_RATIO, FAST_BURN * allowed)
+    paging = slow = 0.0
+    at = run.fault_at
+    while at <= run.ends_at:
+        # A window of five minutes remembers what is over: it must page only while it is still going on.
+        long, now = windows.at(at, FAST_WINDOW_SECONDS), windows.at(at, NOW_SECONDS)
+        short = windows.at(at, SHORT_WINDOW_SECONDS)
+        pages = long[0] >= LEAST_MISSES and long[1] >= page_ratio and now[1] >= page_ratio
+        paging = paging + LOOK_EVERY_SECONDS if pages else 0.0
+        if paging >= SUSTAINED_SECONDS:
+            tiers.must_page = True
+            tiers.burns_at = at - SUSTAINED_SECONDS if tiers.burns_at is None else tiers.burns_at
+        if any(window[0] >= NEARLY * LEAST_MISSES and window[1] >= NEARLY * page_ratio for window in (long, short)):
+            tiers.may_page, tiers.quiet_at = True, at
+        misses, ratio = windows.at(at, SLOW_WINDOW_SECONDS)
+        burns = misses >= LEAST_MISSES and min(ratio, long[1]) >= SLOW_BURN * allowed
+        slow = slow + LOOK_EVERY_SECONDS if burns else 0.0
+        tiers.must_ticket = tiers.must_ticket or slow >= SLOW_SUSTAINED_SECONDS
+        tiers.may_ticket = tiers.may_ticket or (misses >= NEARLY * LEAST_MISSES and ratio >= NEARLY * allowed)
+        at += LOOK_EVERY_SECONDS
+    return tiers
+
+
+# --- where they waited -------------------------------------------------------------------------------------------------
+
+Waited = dict[str, float]
+
+
+def _phases(run: Run) -> dict[Key, list[Waited]]:
+    """Of every request that came between fault and recovery: where its time went, in seconds, by objective."""
+    found: dict[Key, list[Waited]] = defaultdict(list)
+    for life in run.lives:
+        phases = life.phases
+        if not run.fault_at <= life.received_at < run.recovers_at or phases is None:
+            continue
+        if not life.streaming:
+            found[life.lane, "e2e"].append(
+                {
+                    "queue": phases.queue,
+                    "prefill": phases.prefill,
+                    "decode": phases.decode,
+                    "unattributed": phases.front_end + phases.delivery,
+                }
+            )
+            continue
+        first = life.first_token_at
+        assert first is not None
+        arrived = phases.front_end + phases.queue + phases.prefill + phases.delivery
+        found[life.lane, "ttft"].append(
+            {
+                "queue": phases.queue,
+                "prefill": phases.prefill,
+                "first_token": phases.front_end + phases.delivery,
+                "stream": max(0.0, first - life.received_at - arrived),
+            }
+        )
+        if life.outcome is Outcome.OK and life.ended_at is not None:
+            slower = life.reads[-1] - first - phases.decode
+            found[life.lane, "tpot"].append({"decode": phases.decode, "stream": max(0.0, slower)})
+    return found
+
+
+def _most_in_excess(now: Sequence[Waited], usual: Sequence[Waited]) -> str | None:
+    """The phase whose sum has grown the most, for as many requests as there are now."""
+    if not now or not usual:
+        return None
+    excess = {
+        phase: sum(each[phase] for each in now) - len(now) * sum(each[phase] for each in usual) / len(usual)
+        for phase in now[0]
+    }
+    most = max(excess, key=lambda phase: excess[phase])
+    return most if excess[most] > 0 else None
+
+
+def _kv_ran_full(run: Run) -> bool:
+    during = [state for state in run.states if run.fault_at <= state.at < run.recovers_at]
+    full = sum(state.kv_usage >= KV_FULL and state.waiting > 0 for state in during)
+    return full >= KV_FULL_SHARE * max(1, len(during))
