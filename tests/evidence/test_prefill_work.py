@@ -1,0 +1,320 @@
+"""What prefills cost against what was expected: shared seconds count once, and only a prompt that was alone teaches."""
+
+from itertools import count
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.engines.prefill_cost import READY_SAMPLES, Length
+from sidecar.evidence.prefill_work import (
+    MAX_CURVES,
+    MAX_SPANS,
+    REMEMBERED_SAMPLES,
+    REMEMBERED_SECONDS,
+    SAMPLE_EVERY_SECONDS,
+    PrefillWork,
+    Seen,
+    Work,
+)
+
+
+TOKENS = "tokens"
+NUMBERS = count()
+
+
+def cost(tokens: float) -> float:
+    """What prompts truly cost in these stories: 20 ms, and 0.1 ms a token."""
+    return 0.02 + 1e-4 * tokens
+
+
+class House:
+    """One engine's work and a clock; each verb is something that a request does."""
+
+    def __init__(self) -> None:
+        self.work = PrefillWork()
+        self.now = 100.0
+
+    def comes(self, *, after: float = 0.0) -> int:
+        self.now += after
+        key = next(NUMBERS)
+        self.work.received(key, self.now)
+        return key
+
+    def speaks(self, key: int, *, after: float = 0.0) -> Seen:
+        self.now += after
+        seen = self.work.first_token(key, self.now)
+        assert seen is not None
+        return seen
+
+    def reports(
+        self, seen: Seen, tokens: float, *, model: str = "m", seconds: float | None = None, learn: bool = True
+    ) -> Work | None:
+        """The engine says that its prefill took so long; unless said otherwise, what such a prompt costs."""
+        seconds = cost(tokens) if seconds is None else seconds
+        return self.work.prefilled(model, Length(tokens, TOKENS), seen, seconds, learn=learn)
+
+    def alone(
+        self, tokens: float, *, seconds: float | None = None, learn: bool = True, model: str = "m", after: float = 60.0
+    ) -> Work | None:
+        """A request that meets nobody at all."""
+        key = self.comes(after=after)
+        seen = self.speaks(key, after=cost(tokens) if seconds is None else seconds)
+        return self.reports(seen, tokens, model=model, seconds=seconds, learn=learn)
+
+    def taught(self) -> "House":
+        """By many prompts of 100 to 10,000 tokens, one a minute."""
+        rng = Random(1)
+        for _ in range(3 * READY_SAMPLES):
+            self.alone(100 * 100 ** rng.random())
+        self.now += REMEMBERED_SECONDS
+        return self
+
+    def expects(self, tokens: float, model: str = "m") -> float | None:
+        return self.work.cost_seconds(model, Length(tokens, TOKENS))
+
+
+# --- what is expected ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", [200, 1_000, 9_000])
+def test_what_is_expected_follows_the_length(tokens: float) -> None:
+    assert House().taught().expects(tokens) == pytest.approx(cost(tokens), rel=0.1)
+
+
+def test_nothing_is_expected_before_enough_was_seen() -> None:
+    """And then nothing is counted: own without expected would be evidence of nothing."""
+    house = House()
+
+    assert (house.alone(500), house.expects(500)) == (None, None)
+
+
+def test_of_an_unknown_length_nothing_is_expected() -> None:
+    house = House().taught()
+    seen = house.speaks(house.comes(), after=1.0)
+
+    assert house.work.prefilled("m", None, seen, 1.0, learn=True) is None
+    assert house.work.cost_seconds("m", None) is None
+    assert house.work.cost_seconds("m", Length(500, "bytes")) is None
+    assert house.expects(500, model="another") is None
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_a_prefill_that_took_no_time_is_none(seconds: float) -> None:
+    house = House().taught()
+    seen = house.speaks(house.comes(), after=1.0)
+
+    assert house.reports(seen, 500, seconds=seconds) is None
+
+
+def test_a_slower_engine_shows_in_the_ratio() -> None:
+    """Everything takes 2.5 times as long, and is not learned from, because promises are being missed."""
+    house = House().taught()
+    own = expected = 0.0
+    for number in range(50):
+        work = house.alone(1000 + 50 * number, seconds=2.5 * cost(1000 + 50 * number), learn=False)
+        assert work is not None
+        own, expected = own + work.own_seconds, expected + work.expected_seconds
+
+    assert own / expected == pytest.approx(2.5, rel=0.1)
+
+
+def test_another_engine_is_learned_anew() -> None:
+    house = House().taught()
+
+    house.work.forget()
+
+    assert (house.expects(1000), house.alone(1000)) == (None, None)
+
+
+# --- who teaches ---------------------------------------------------------------------------------------------------------
+
+
+def learned(house: House) -> int:
+    """How many samples there are in all."""
+    return sum(curve.samples for curve in house.work._curves.values())
+
+
+def test_who_was_alone_teaches_unless_something_burns() -> None:
+    house = House()
+    house.alone(1000)
+    assert learned(house) == 1
+
+    house.alone(1000, learn=False)
+    assert learned(house) == 1
+
+
+def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
+    """The engine may compute both together; the last of them has heard the other within its own prefill."""
+    house = House()
+    first, second = house.comes(), house.comes(after=0.01)
+    reports = [(house.speaks(first, after=0.3), 0.3), (house.speaks(second), 0.29)]
+    for seen, seconds in reports:
+        house.reports(seen, 1000, seconds=seconds)
+
+    assert learned(house) == 0
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.2, 1), (0.21, 0)])
+def test_who_waited_and_was_computed_after_the_others_teaches(seconds: float, samples: int) -> None:
+    """Its prefill began when the other's first token had come: what it took is its own, as far as the report says so."""
+    house = House()
+    first, second = house.comes(), house.comes()
+    house.speaks(first, after=0.3)
+    seen = house.speaks(second, after=0.2)
+    house.reports(seen, 1000, seconds=seconds)
+
+    assert learned(house) == samples
+
+
+@pytest.mark.parametrize(("gone_after", "samples"), [(0.1, 1), (0.2, 0)])
+def test_who_left_without_a_token_may_have_been_computed_until_then(gone_after: float, samples: int) -> None:
+    """A client that gave up, or an answer that is not streamed: the prompt that is alone from then on teaches."""
+    house = House()
+    gone, stays = house.comes(), house.comes()
+    house.now += gone_after
+    house.work.left(gone, house.now)
+    seen = house.speaks(stays, after=0.5 - gone_after)
+    house.reports(seen, 1000, seconds=0.35)
+
+    assert learned(house) == samples
+
+
+def test_who_had_its_token_disturbs_nobody_by_leaving() -> None:
+    house = House()
+    stream = house.comes()
+    house.speaks(stream, after=0.1)
+    prompt = house.comes(after=1.0)
+    house.now += 0.1
+    house.work.left(stream, house.now)
+    house.reports(house.speaks(prompt, after=0.1), 1000, seconds=0.2)
+
+    assert learned(house) == 1
+
+
+def test_a_burst_does_not_rewrite_what_is_expected() -> None:
+    """Once a length has its samples, one in ten seconds is taken: eighty that took four times as long within ten of them are one."""
+    house = House()
+    for _ in range(REMEMBERED_SAMPLES + 10):
+        house.alone(100)
+    house.now += SAMPLE_EVERY_SECONDS
+    for _ in range(80):
+        house.alone(100, seconds=4 * cost(100), after=0.0)
+
+    assert house.expects(100) == pytest.approx(cost(100))
+
+
+def test_an_engine_that_stays_slower_is_learned_in_time() -> None:
+    """While nothing burns: half of the samples take five minutes."""
+    house = House()
+    for _ in range(REMEMBERED_SAMPLES + 10):
+        house.alone(1000)
+    for _ in range(REMEMBERED_SAMPLES):
+        house.alone(1000, seconds=0.15, after=SAMPLE_EVERY_SECONDS)
+
+    assert house.expects(1000) == pytest.approx(0.15)
+
+
+# --- who waits -----------------------------------------------------------------------------------------------------------
+
+
+def test_idle_is_who_found_nobody_waiting() -> None:
+    house = House()
+    first, second = house.comes(), house.comes()
+
+    assert (house.speaks(first, after=1).idle, house.speaks(second, after=1).idle) == (True, False)
+    assert house.speaks(house.comes()).idle is True
+
+
+def test_a_first_token_comes_once() -> None:
+    """And only of who is known."""
+    house = House()
+    key = house.comes()
+    house.speaks(key)
+
+    assert house.work.first_token(key, house.now) is None
+    assert house.work.first_token("nobody", house.now) is None
+
+
+# --- shared seconds ------------------------------------------------------------------------------------------------------
+
+
+def test_prompts_that_are_computed_together_share_their_seconds() -> None:
+    """Two that both took a second, half of it together: one second and a half in all, whoever reports first."""
+    house = House().taught()
+    first, second = house.comes(), house.comes(after=0.5)
+    reports = [house.speaks(first, after=0.5), house.speaks(second, after=0.5)]
+
+    works = [house.reports(seen, 1000, seconds=1.0, learn=False) for seen in reversed(reports)]
+
+    assert [round(work.own_seconds, 9) for work in works if work is not None] == [1.0, 0.5]
+
+
+def ended(at: int) -> Seen:
+    return Seen(float(at), idle=False, alone_since=0.0, undisturbed=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), st.integers(1, 120)), min_size=1, max_size=60), st.randoms())
+def test_what_is_taken_is_the_union_of_all_prefills_in_whatever_order(
+    spans: list[tuple[int, int]], rng: Random
+) -> None:
+    """Against a set of whole seconds, after every report; and spans stay apart and in order."""
+    work, taken, total = PrefillWork(), set[int](), 0.0
+    rng.shuffle(spans)
+
+    for end, seconds in spans:
+        total += work._take(float(end - seconds), float(end))
+        taken.update(range(end - seconds, end))
+        assert total == len(taken)
+        assert all(one[1] < other[0] for one, other in zip(work._taken, work._taken[1:], strict=False))
+
+
+# --- memory --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ago", "counted"), [(REMEMBERED_SECONDS - 20, True), (REMEMBERED_SECONDS + 20, False)])
+def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: bool) -> None:
+    """A stream of twenty minutes is settled when nobody knows any more who else was in prefill then."""
+    house = House().taught()
+    began = house.now
+    for _ in range(int(REMEMBERED_SECONDS / 10) + 4):
+        house.alone(1000, after=10.0)
+    late = Seen(house.now - ago, idle=False, alone_since=0.0, undisturbed=False)
+
+    assert house.now > began + REMEMBERED_SECONDS
+    assert (house.reports(late, 1000) is not None) is counted
+
+
+def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> None:
+    """At a hundred prompts a second the oldest go sooner, and what is gone is never counted twice."""
+    house = House().taught()
+    for _ in range(2 * MAX_SPANS):
+        house.alone(100, after=0.01, learn=False)
+        assert len(house.work._taken) <= MAX_SPANS
+    assert house.reports(ended(int(house.now) - 600), 100) is None
+
+    house.alone(100, after=REMEMBERED_SECONDS + 1)
+    assert len(house.work._taken) == 1
+
+
+def test_models_and_lengths_that_nobody_has_seen_do_not_grow_the_memory() -> None:
+    """Model labels are a closed set; should they not be, the first ones stay."""
+    house = House()
+    for number in range(2 * MAX_CURVES):
+        house.alone(1000, model=f"{number}")
+
+    assert len(house.work._curves) == MAX_CURVES
+    assert len(house.work._learned_at) == MAX_CURVES
+
+
+@given(st.lists(st.tuples(st.sampled_from(["received", "first_token", "left"]), st.integers(0, 4)), max_size=50))
+def test_nobody_who_has_left_is_waited_for(told: list[tuple[str, int]]) -> None:
+    work, now = PrefillWork(), 0.0
+    for verb, key in told:
+        now += 1.0
+        getattr(work, verb)(key, now)
+    for key in range(5):
+        work.left(key, now)
+
+    assert work._waiting == {}

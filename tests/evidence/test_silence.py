@@ -1,0 +1,317 @@
+"""A silence is not a hang: what explains one and what does not, on both sides of every edge, under a fake clock."""
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.evidence.silence import EXCUSE, STALL_SECONDS, UNKNOWN_SECONDS, Silence
+
+
+class Engine:
+    """A silence with the clock as its first word. Costs are 0.1 s unless said otherwise."""
+
+    def __init__(self) -> None:
+        self.silence = Silence()
+
+    def asked(self, at: float, key: str, *, cost: float | None = 0.1, streaming: bool = True) -> None:
+        self.silence.received(key, at, streaming=streaming, cost_seconds=cost)
+
+    def streams(self, at: float, key: str) -> None:
+        """A request that has had its first output, at this instant."""
+        self.asked(at, key)
+        self.silence.began(key, at)
+
+    def looked(self, at: float) -> tuple[float, float]:
+        """(seconds silent, seconds of work that were pending then)."""
+        seconds, expected = astuple(self.silence.look(at))
+        return round(seconds, 9), round(expected, 9)
+
+    def stalled(self, at: float) -> float:
+        self.silence.look(at)
+        return round(self.silence.stalled_seconds, 9)
+
+
+def test_an_idle_engine_is_not_silent() -> None:
+    engine = Engine()
+    assert engine.looked(1000.0) == (0.0, 0.0)
+
+    engine.streams(1000.0, "a")
+    engine.silence.left("a", 1001.0)
+
+    assert engine.looked(2000.0) == (0.0, 0.0)
+    assert engine.stalled(2000.0) == 0.0
+
+
+@pytest.mark.parametrize(("at", "stalled"), [(108.0, 0.0), (108.5, 0.5), (130.0, 22.0)])
+def test_eight_seconds_of_silence_are_no_stall_and_what_comes_after_is(at: float, stalled: float) -> None:
+    engine = Engine()
+    engine.streams(100.0, "a")
+
+    assert engine.stalled(at) == stalled
+    assert STALL_SECONDS == 8
+
+
+@pytest.mark.parametrize(("at", "stalled"), [(130.0, 0.0), (131.0, 1.0)])
+def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: float) -> None:
+    """A prompt of ten seconds, and nothing else."""
+    engine = Engine()
+    engine.asked(100.0, "long", cost=10.0)
+
+    assert engine.looked(at) == (at - 100.0, 10.0)
+    assert engine.stalled(at) == stalled
+    assert EXCUSE == 3
+
+
+def test_a_long_prompt_in_prefill_excuses_the_streams_beside_it() -> None:
+    """An engine that does not chunk: it came while others streamed, and the silence began at the last token before it."""
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(100.5, "long", cost=10.0)
+    engine.silence.spoke(100.6)
+
+    assert engine.looked(130.0) == (29.4, 10.0)
+    assert engine.stalled(130.6) == 0.0
+    assert engine.stalled(131.6) == 1.0
+
+
+def test_work_that_came_later_does_not_excuse() -> None:
+    """While an engine hangs, work piles up: it explains nothing."""
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.silence.spoke(101.0)
+    for second in range(20):
+        engine.asked(102.0 + second, f"{second}", cost=10.0)
+
+    assert engine.looked(131.0) == (30.0, 0.0)
+    assert engine.stalled(131.0) == 22.0
+
+
+def test_all_that_was_pending_excuses_together() -> None:
+    """Whose first output has come, or who has left, is pending no more."""
+    engine = Engine()
+    for key, cost in (("a", 2.0), ("b", 3.0), ("c", 4.0), ("gone", 50.0)):
+        engine.asked(100.0, key, cost=cost)
+    engine.silence.left("gone", 101.0)
+    engine.silence.began("a", 102.0)
+
+    assert engine.looked(110.0) == (8.0, 7.0)
+
+
+def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
+    """What is not known accuses nobody soon: a minute."""
+    engine = Engine()
+    engine.asked(100.0, "a", cost=None)
+
+    assert engine.looked(101.0) == (1.0, UNKNOWN_SECONDS)
+    assert engine.stalled(160.0) == 0.0
+    assert engine.stalled(161.0) == 1.0
+
+
+def test_output_ends_a_silence_whoever_it_is_of() -> None:
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.streams(105.0, "b")
+    engine.silence.spoke(107.0)
+
+    assert engine.looked(110.0) == (3.0, 0.0)
+
+
+# --- slow clients --------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
+    """The only stream is paused for ten minutes; when we read again, the silence begins then."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.paused("a", 101.0)
+    assert engine.looked(700.0) == (0.0, 0.0)
+
+    engine.silence.resumed("a", 700.0)
+
+    assert engine.looked(705.0) == (5.0, 0.0)
+    assert engine.stalled(709.0) == 1.0
+
+
+def test_what_was_read_before_the_pause_may_be_told_after_it() -> None:
+    """The write of a read fills the client's socket: paused is told first, and then what was read. That starts no silence."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.paused("a", 101.0)
+    engine.silence.spoke(101.0)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
+
+
+def test_a_first_token_that_fills_the_socket_starts_no_silence_either() -> None:
+    engine = Engine()
+    engine.asked(100.0, "a")
+    engine.silence.paused("a", 101.0)
+    engine.silence.began("a", 101.0)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
+
+
+def test_one_slow_client_excuses_nobody_else() -> None:
+    engine = Engine()
+    engine.streams(100.0, "slow")
+    engine.streams(100.0, "quick")
+    engine.silence.paused("slow", 101.0)
+
+    assert engine.looked(120.0) == (20.0, 0.0)
+    assert engine.stalled(120.0) == 12.0
+
+
+def test_a_stall_that_a_pause_ends_has_been_one() -> None:
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.paused("a", 110.0)
+
+    assert engine.stalled(200.0) == 2.0
+
+
+def test_who_left_while_paused_is_forgotten() -> None:
+    """A late resume does not bring it back."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.paused("a", 101.0)
+    engine.silence.left("a", 102.0)
+    engine.silence.resumed("a", 103.0)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
+
+
+# --- what is not seen as it comes ----------------------------------------------------------------------------------------
+
+
+def test_a_whole_answer_in_flight_explains_every_silence() -> None:
+    """It may be what the engine works on. Until it came, the silence was one."""
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(110.0, "whole", streaming=False)
+
+    assert engine.looked(400.0) == (0.0, 0.0)
+    assert engine.stalled(400.0) == 2.0
+
+
+def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
+    """A stream that waited behind it for its slot is not evidence of a hang; if it still gets nothing now, it is."""
+    engine = Engine()
+    engine.asked(100.0, "whole", streaming=False)
+    engine.asked(101.0, "stream", cost=4.0)
+    engine.silence.left("whole", 160.0)
+
+    assert engine.looked(170.0) == (10.0, 4.0)
+    assert engine.stalled(172.0) == 0.0
+    assert engine.stalled(173.0) == 1.0
+
+
+def test_one_of_two_whole_answers_is_not_both() -> None:
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(100.0, "first", streaming=False)
+    engine.asked(100.0, "second", streaming=False)
+    engine.silence.left("first", 101.0)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("by_its_head", [True, False])
+def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
+    """Told by the answer's head, while its prompt is pending still; or by its first output, when it is not."""
+    engine = Engine()
+    engine.asked(100.0, "a", streaming=False, cost=1.0)
+    if by_its_head:
+        engine.silence.answering("a", 130.0, streaming=True)
+    else:
+        engine.silence.began("a", 130.0)
+
+    assert engine.looked(140.0) == (10.0, 1.0 if by_its_head else 0.0)
+    assert engine.stalled(140.0) == 2.0
+
+
+def test_who_cannot_be_read_after_all_explains_every_silence() -> None:
+    """A compressed answer, or an observer that failed."""
+    engine = Engine()
+    engine.asked(100.0, "a")
+    engine.streams(100.0, "b")
+    engine.silence.answering("a", 101.0, streaming=False)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
+    engine.silence.left("a", 200.0)
+    assert engine.looked(203.0) == (3.0, 0.0)
+
+
+def test_an_expected_head_changes_nothing() -> None:
+    engine = Engine()
+    engine.asked(100.0, "stream")
+    engine.asked(100.0, "whole", streaming=False)
+    engine.silence.answering("stream", 105.0, streaming=True)
+    engine.silence.answering("whole", 105.0, streaming=False)
+    engine.silence.answering("nobody", 105.0, streaming=False)
+    engine.silence.left("whole", 106.0)
+
+    assert engine.looked(110.0) == (4.0, 0.1)
+
+
+# --- the total -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> None:
+    """Looked at in the middle, and ended by output a little later: all of the twelve seconds beyond eight."""
+    rarely, often = Engine(), Engine()
+    for engine in (rarely, often):
+        engine.streams(100.0, "a")
+    for second in range(17):
+        often.silence.look(101.0 + second)
+    for engine in (rarely, often):
+        engine.silence.spoke(120.0)
+
+    assert (rarely.stalled(121.0), often.stalled(121.0)) == (12.0, 12.0)
+
+
+def test_an_end_ends_a_stall_too() -> None:
+    """Its client gave up, and nobody else is there."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.left("a", 118.0)
+
+    assert engine.stalled(500.0) == 10.0
+
+
+_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "look")
+
+
+@given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
+def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, float]]) -> None:
+    """The total never falls, nobody is silent without being heard, and when all have left there is nothing in any table."""
+    engine, now, total = Engine(), 100.0, 0.0
+    silence = engine.silence
+    inside: set[str] = set()
+
+    for verb, number, later in told:
+        now, key = now + later, f"{number}"
+        if verb in ("asked", "whole") and key not in inside:
+            inside.add(key)
+            engine.asked(now, key, cost=later, streaming=verb == "asked")
+        elif verb in ("answering", "opaque"):
+            silence.answering(key, now, streaming=verb == "answering")
+        elif verb == "spoke":
+            silence.spoke(now)
+        elif verb == "began" and key in inside:
+            silence.began(key, now)
+        elif verb in ("paused", "resumed", "left"):
+            getattr(silence, verb)(key, now)
+            inside -= {key} if verb == "left" else set()
+        silent, _ = engine.looked(now)
+        assert silence.stalled_seconds >= total
+        total = silence.stalled_seconds
+        assert (silence._since is not None) == bool(silence._heard)
+        assert silent == 0 or inside
+    for key in inside:
+        silence.left(key, now)
+
+    tables = (silence._pending, silence._heard, silence._paused, silence._opaque)
+    assert [len(table) for table in tables] == [0, 0, 0, 0]
+    assert (silence._pending_seconds, engine.looked(now + 1e6)) == (0.0, (0.0, 0.0))

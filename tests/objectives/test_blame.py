@@ -1,0 +1,225 @@
+"""Each miss votes for one phase: the one that took most more than its share, of the very request that missed."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.objectives.blame import E2E_SHARES, VOTES, Blame, blame_of_ledger, blame_of_outcome
+from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+from tests.support.story import Story
+
+
+TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
+AIMS = Aims(ttft=Aim(1.0, 0.99), tpot=Aim(0.1, 0.99), e2e=Aim(10.0, 0.99))
+"""Of a second to the first token, 0.28 are meant for the queue, 0.69 for prefill and 0.03 for the front end."""
+
+
+def ttft_vote(
+    queue: float | None, prefill: float | None = None, first_token: float = 0.0, held: float = 0.0, *, aims: Aims = AIMS
+) -> Blame:
+    """The vote of a stream whose time to first token was made of these; the engine had made `held` seconds of output before we saw any."""
+    ttft = (queue or 0.0) + (prefill or 0.0) + first_token + held
+    story = Story().received(0).token(ttft).token(ttft + 1.0).end(ttft + 1.0)
+    ledger = story.ledger() if queue is None else story.ledger(queue, prefill, 1.0 + held)
+    return blame_of_ledger(TTFT, ledger, story.timeline.marks(), aims)
+
+
+@pytest.mark.parametrize(
+    ("queue", "prefill", "first_token", "vote"),
+    [
+        (0.9, 0.2, 0.0, Blame.QUEUE),
+        (0.1, 1.0, 0.0, Blame.PREFILL),
+        (0.1, 0.3, 0.7, Blame.FIRST_TOKEN),
+        (0.30, 0.72, 0.0, Blame.PREFILL),
+        (0.50, 0.90, 0.0, Blame.QUEUE),
+        (0.50, 0.92, 0.0, Blame.PREFILL),
+        (0.50, 0.40, 0.24, Blame.QUEUE),
+        (0.50, 0.40, 0.26, Blame.FIRST_TOKEN),
+    ],
+)
+def test_a_late_first_token_is_blamed_on_what_took_most_over_its_share(
+    queue: float, prefill: float, first_token: float, vote: Blame
+) -> None:
+    """Not on what took longest: 0.9 s of prefill are 0.21 too many, and half a second of queue 0.22."""
+    assert ttft_vote(queue, prefill, first_token) == vote
+
+
+def test_shares_are_the_lanes_own() -> None:
+    """Where a queue is meant to be, half a second of it is none too many."""
+    queueing = replace(AIMS, shares={Phase.QUEUE: 0.6, Phase.PREFILL: 0.3, Phase.FIRST_TOKEN: 0.1})
+
+    assert ttft_vote(0.5, 0.6) == Blame.QUEUE
+    assert ttft_vote(0.5, 0.6, aims=queueing) == Blame.PREFILL
+
+
+def test_a_phase_without_a_share_has_none() -> None:
+    only_prefill = replace(AIMS, shares={Phase.QUEUE: 0.0, Phase.PREFILL: 1.0, Phase.FIRST_TOKEN: 0.0})
+
+    assert ttft_vote(0.01, 1.005, aims=only_prefill) == Blame.QUEUE
+
+
+@pytest.mark.parametrize(("held", "vote"), [(0.7, Blame.STREAM), (0.1, Blame.QUEUE)])
+def test_what_was_held_back_before_the_sidecar_is_streams(held: float, vote: Blame) -> None:
+    """Nothing of a threshold is meant for a hop that buffers."""
+    assert ttft_vote(0.6, 0.3, 0.0, held) == vote
+
+
+def test_without_a_split_nobody_is_blamed() -> None:
+    """No report; a stream without a token; a ledger that could not be closed at all."""
+    tokenless = Story().received(0).end(5.0)
+
+    assert ttft_vote(None) == Blame.UNATTRIBUTED
+    assert blame_of_ledger(TTFT, tokenless.ledger(), tokenless.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+    assert blame_of_ledger(TTFT, None, tokenless.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+
+
+def test_an_estimated_split_votes_like_any_other() -> None:
+    """It has no first_token, and so cannot blame it."""
+    story = Story().received(0).token(2.0).token(3.0).end(3.0)
+    report = EngineReport(1.5, 0.5, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
+    ledger = close_ledger(story.timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
+
+    assert blame_of_ledger(TTFT, ledger, story.timeline.marks(), AIMS) == Blame.QUEUE
+
+
+# --- the pace ------------------------------------------------------------------------------------------------------------
+
+
+def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report: bool = True) -> Blame:
+    """Of eleven tokens that took so long from first to last: one second was promised."""
+    story = Story().received(0).token(0.5).token(1.0)
+    if paused:
+        story.paused(1.0).resumed(1.0 + paused)
+    story.token(0.5 + seconds).usage(0.5 + seconds, completion_tokens=11).end(0.5 + seconds)
+    ledger = story.ledger(0.1, 0.2, seconds + held) if report else story.ledger()
+    return blame_of_ledger(TPOT, ledger, story.timeline.marks(), AIMS)
+
+
+@pytest.mark.parametrize(
+    ("paused", "vote"), [(0.0, Blame.DECODE), (0.49, Blame.DECODE), (0.5, Blame.STREAM), (0.9, Blame.STREAM)]
+)
+@pytest.mark.parametrize("report", [True, False])
+def test_a_slow_pace_is_streams_if_half_of_the_excess_was_held_back(paused: float, vote: Blame, report: bool) -> None:
+    """Two seconds instead of one; what the client kept us from reading we know without any report."""
+    assert tpot_vote(2.0, paused=paused, report=report) == vote
+
+
+def test_what_a_hop_held_back_counts_with_what_the_client_did() -> None:
+    """Of a second too many, the hop held back 0.15 s before the first token; the client must have 0.35 s of it."""
+    assert tpot_vote(2.0, paused=0.36) == Blame.DECODE
+    assert tpot_vote(2.0, paused=0.34, held=0.15) == Blame.DECODE
+    assert tpot_vote(2.0, paused=0.36, held=0.15) == Blame.STREAM
+
+
+def test_a_pace_that_cannot_be_counted_is_nobodys() -> None:
+    """Without the number of tokens there is no excess to compare with."""
+    story = Story().received(0).token(0.5).token(3.0).end(3.0)
+
+    assert blame_of_ledger(TPOT, story.ledger(0.1, 0.2, 2.5), story.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+
+
+# --- whole answers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queue", "prefill", "decode", "rest", "vote"),
+    [
+        (3.0, 1.0, 7.0, 0.0, Blame.QUEUE),
+        (0.5, 4.0, 7.0, 0.0, Blame.PREFILL),
+        (0.5, 1.0, 9.0, 0.0, Blame.DECODE),
+        (0.5, 1.0, 6.0, 4.0, Blame.UNATTRIBUTED),
+    ],
+)
+def test_a_late_whole_answer_is_blamed_by_its_own_shares(
+    queue: float, prefill: float, decode: float, rest: float, vote: Blame
+) -> None:
+    """Of ten seconds: one for the queue, two for prefill, six and a half for decode, half a second for what nobody reports."""
+    story = Story().received(0).end(queue + prefill + decode + rest)
+
+    ledger = story.ledger(queue, prefill, decode, streaming=False)
+
+    assert blame_of_ledger(E2E, ledger, story.timeline.marks(), AIMS) == vote
+
+
+def test_a_late_whole_answer_without_a_report_is_nobodys() -> None:
+    story = Story().received(0).end(20.0)
+
+    ledger = story.ledger(streaming=False)
+
+    assert blame_of_ledger(E2E, ledger, story.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+
+
+def test_the_shares_of_a_whole_answer_are_all_of_it() -> None:
+    assert sum(E2E_SHARES.values()) == pytest.approx(1)
+
+
+# --- ends without a ledger -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_who_did_not_end_well_votes_by_his_outcome(outcome: Outcome) -> None:
+    """Turned away: queue. Failed by the engine: engine. Given up, or cut by ourselves: nobody knows where it waited."""
+    expected = Blame.ENGINE if outcome.startswith("engine_") else Blame.UNATTRIBUTED
+    expected = Blame.QUEUE if outcome is Outcome.REJECTED else expected
+
+    assert blame_of_outcome(outcome) == expected
+
+
+# --- the closed set ------------------------------------------------------------------------------------------------------
+
+
+def test_votes_are_phases_of_the_ledger_or_the_engine() -> None:
+    assert {*Blame} == {*(phase.value for phase in Phase), "engine"}
+
+
+_SECONDS = st.one_of(st.none(), st.floats(0, 20))
+
+
+@given(
+    objective=st.sampled_from(list(Objective)),
+    report=st.builds(EngineReport, _SECONDS, _SECONDS, _SECONDS),
+    streaming=st.booleans(),
+    ttft=st.floats(0, 20),
+    rest=st.floats(0, 20),
+    paused=st.floats(0, 1),
+    tokens=st.one_of(st.none(), st.integers(0, 50)),
+    estimated=st.booleans(),
+)
+def test_no_ledger_makes_a_vote_that_has_no_series(
+    objective: Objective,
+    report: EngineReport,
+    streaming: bool,
+    ttft: float,
+    rest: float,
+    paused: float,
+    tokens: int | None,
+    estimated: bool,
+) -> None:
+    """Every vote is one of those that stand at 0 from the start, also of a stream that was judged as a whole answer."""
+    marks = Marks(
+        accepted_at=0.0,
+        received_at=1.0,
+        first_token_at=1.0 + ttft,
+        last_token_at=1.0 + ttft + rest,
+        flushed_at=1.0 + ttft + rest,
+        paused_seconds=paused * rest,
+        choices=1,
+        usage=Usage(completion_tokens=tokens),
+    )
+    if estimated:
+        report = replace(report, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
+    ledger = close_ledger(marks, streaming=streaming, report=report)
+
+    assert blame_of_ledger(objective, ledger, marks, AIMS) in VOTES[objective]
+
+
+def test_shares_are_of_phases_that_a_first_token_waits_in() -> None:
+    assert {*TTFT_SHARES} == {Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN}

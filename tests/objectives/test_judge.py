@@ -1,0 +1,445 @@
+"""Each promise is decided once: at its deadline, or when it is met, or when the engine spoils it; and never by what is no fault."""
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.ledger.account import Account
+from sidecar.objectives.judge import FEW_DUE, Case, Judge, pace_seconds
+from sidecar.objectives.objective import NOTHING, Aim, Aims, Objective
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
+AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
+START = 100.0
+"""When every request of these stories was received."""
+
+
+class Court:
+    """A judge, and what it has decided: (key, objective, missed), in order. Instants are seconds after `START`."""
+
+    def __init__(self) -> None:
+        self.decided: list[tuple[str, str, bool]] = []
+        self.judge = Judge(lambda case, objective, _aim, missed: self.decided.append((case.lane, objective, missed)))
+
+    def received(self, key: str, *, streaming: bool | None = True, aims: Aims = AIMS, at: float = 0.0) -> None:
+        self.judge.received(key, Case("m", key, "0-512", aims, START + at, streaming))
+
+    def output(self, key: str, at: float, events: int = 1) -> None:
+        self.judge.output(key, START + at, events)
+
+    def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
+        self.judge.answering(key, START + at, streaming=streaming)
+
+    def tick(self, at: float) -> None:
+        self.judge.tick(START + at)
+
+    def ended(
+        self,
+        key: str,
+        at: float,
+        outcome: Outcome = Outcome.OK,
+        *,
+        streaming: bool = True,
+        tokens: tuple[float, float, int] | None = None,
+        choices: int = 1,
+    ) -> Case | None:
+        """`tokens`: the instants of the first and the last, and how many by the usage."""
+        first, last, completion = (None, None, None) if tokens is None else tokens
+        marks = Marks(
+            accepted_at=START,
+            received_at=START,
+            first_token_at=None if first is None else START + first,
+            last_token_at=None if last is None else START + last,
+            flushed_at=START + at,
+            choices=choices,
+            usage=Usage(completion_tokens=completion),
+        )
+        account = Account(key, "m", "0-512", streaming, outcome, marks, None)
+        return self.judge.ended(key, account, START + at)
+
+
+# --- the first token -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("at", "missed"), [(0.5, False), (1.0, False), (1.0001, True), (60.0, True)])
+def test_a_first_token_is_in_time_up_to_its_threshold(at: float, missed: bool) -> None:
+    """The threshold itself still keeps the promise."""
+    court = Court()
+    court.received("a")
+
+    court.output("a", at)
+
+    assert court.decided == [("a", TTFT, missed)]
+
+
+def test_a_miss_is_counted_at_its_deadline_and_not_when_the_request_ends() -> None:
+    """It waits for a minute in all; a second after it came it has missed, and is overdue until its token comes."""
+    court = Court()
+    court.received("a")
+
+    court.tick(1.0)
+    assert (court.decided, len(court.judge.overdue)) == ([], 0)
+    court.tick(1.1)
+    assert (court.decided, len(court.judge.overdue)) == ([("a", TTFT, True)], 1)
+    court.output("a", 60.0)
+    assert len(court.judge.overdue) == 0
+    court.ended("a", 61.0, tokens=(60.0, 61.0, 5))
+
+    assert court.decided == [("a", TTFT, True), ("a", TPOT, False)]
+
+
+def test_deadlines_are_kept_in_their_own_order() -> None:
+    """Who came later may be due sooner."""
+    court = Court()
+    court.received("slow", aims=Aims(ttft=Aim(30.0, 0.9)))
+    court.received("quick", at=5.0)
+
+    court.tick(6.5)
+    assert court.decided == [("quick", TTFT, True)]
+    court.tick(30.5)
+    assert court.decided == [("quick", TTFT, True), ("slow", TTFT, True)]
+
+
+def test_a_request_without_promises_is_not_remembered() -> None:
+    court = Court()
+    court.received("a", aims=NOTHING)
+
+    court.tick(1000.0)
+    court.output("a", 1001.0)
+
+    assert (court.ended("a", 1002.0), court.decided, len(court.judge)) == (None, [], 0)
+
+
+# --- the pace ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("last", "missed"), [(2.0, False), (2.01, True)])
+def test_a_pace_is_judged_at_the_end(last: float, missed: bool) -> None:
+    """Five tokens: four gaps, 0.25 s each on average."""
+    court = Court()
+    court.received("a")
+    court.output("a", 1.0)
+
+    court.ended("a", last, tokens=(1.0, last, 5))
+
+    assert court.decided == [("a", TTFT, False), ("a", TPOT, missed)]
+
+
+@pytest.mark.parametrize(("completion", "choices"), [(1, 1), (5, 2), (0, 1)])
+def test_an_undefined_pace_is_no_verdict(completion: int, choices: int) -> None:
+    """One token has no gap, and two choices no pace of their own."""
+    court = Court()
+    court.received("a")
+    court.output("a", 0.5)
+
+    court.ended("a", 99.0, tokens=(0.5, 99.0, completion), choices=choices)
+
+    assert court.decided == [("a", TTFT, False)]
+
+
+def test_a_pace_needs_the_engines_count() -> None:
+    marks = Marks(accepted_at=0.0, received_at=0.0, first_token_at=1.0, last_token_at=2.0, choices=1)
+
+    assert pace_seconds(Account("a", "m", "0-512", True, Outcome.OK, marks, None)) is None
+
+
+# --- answers that are not streamed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("at", "missed"), [(8.0, False), (8.01, True)])
+def test_a_whole_answer_is_judged_by_its_last_byte(at: float, missed: bool) -> None:
+    court = Court()
+    court.received("a", streaming=False)
+
+    court.ended("a", at, streaming=False)
+
+    assert court.decided == [("a", E2E, missed)]
+
+
+def test_a_whole_answer_that_does_not_come_misses_at_its_deadline() -> None:
+    """And is not overdue: that gauge is of streams."""
+    court = Court()
+    court.received("a", streaming=False)
+
+    court.tick(8.1)
+
+    assert (court.decided, len(court.judge.overdue)) == ([("a", E2E, True)], 0)
+
+
+# --- what the answer's head shows ----------------------------------------------------------------------------------------
+
+
+def test_who_did_not_say_is_held_to_what_the_answer_shows() -> None:
+    """Nothing can be missed before: nobody knows which promise it would be."""
+    court = Court()
+    court.received("stream", streaming=None)
+    court.received("whole", streaming=None)
+
+    court.tick(20.0)
+    assert court.decided == []
+    court.answering("stream", 20.0, streaming=True)
+    court.answering("whole", 20.0, streaming=False)
+    court.tick(20.1)
+
+    assert court.decided == [("stream", TTFT, True), ("whole", E2E, True)]
+
+
+def test_a_stream_that_was_not_asked_for_has_no_promise_as_a_whole() -> None:
+    """Its first token counts, told by its head or by itself."""
+    court = Court()
+    court.received("head", streaming=False)
+    court.received("token", streaming=False)
+
+    court.answering("head", 0.5, streaming=True)
+    court.output("head", 0.9)
+    court.output("token", 0.9)
+    court.tick(9.0)
+
+    assert court.decided == [("head", TTFT, False), ("token", TTFT, False)]
+
+
+def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None:
+    court = Court()
+    court.received("a")
+
+    court.answering("a", 0.5, streaming=False)
+    court.tick(2.0)
+    court.ended("a", 3.0, streaming=False)
+
+    assert court.decided == [("a", E2E, False)]
+
+
+def test_an_answer_that_nobody_reads_misses_nothing() -> None:
+    """A compressed stream: its tokens come, and nobody sees when. Neither kept nor missed, nor in the sum of requests."""
+    court = Court()
+    court.received("a")
+
+    court.answering("a", 0.5, streaming=None)
+    court.tick(50.0)
+    case = court.ended("a", 60.0)
+
+    assert (court.decided, len(court.judge.overdue)) == ([], 0)
+    assert case is not None
+    assert case.missed == ()
+
+
+def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
+    """Its token was late in any case, since the head is no later. But who it was that waited nobody knows any more."""
+    court = Court()
+    court.received("a")
+
+    court.answering("a", 1.5, streaming=None)
+
+    assert (court.decided, len(court.judge.overdue)) == ([("a", TTFT, True)], 0)
+
+
+# --- who counts ----------------------------------------------------------------------------------------------------------
+
+SPOILING = (
+    Outcome.REJECTED,
+    Outcome.ENGINE_ERROR,
+    Outcome.ENGINE_UNREACHABLE,
+    Outcome.ENGINE_TIMEOUT,
+    Outcome.ENGINE_TRUNCATED,
+    Outcome.SIDECAR_ERROR,
+)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED])
+def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: Outcome) -> None:
+    """At the threshold, too. And one who leaves in mid-stream has had his first token, and no pace."""
+    court = Court()
+    for key, streaming in (("waits", True), ("whole", False), ("streams", True)):
+        court.received(key, streaming=streaming)
+    court.output("streams", 0.5)
+
+    court.ended("waits", 1.0, outcome)
+    court.ended("whole", 8.0, outcome, streaming=False)
+    court.ended("streams", 30.0, outcome)
+
+    assert court.decided == [("streams", TTFT, False)]
+
+
+@pytest.mark.parametrize(("streaming", "after", "objective"), [(True, 1.01, TTFT), (False, 8.01, E2E)])
+def test_a_cancel_after_the_threshold_is_a_miss(streaming: bool, after: float, objective: Objective) -> None:
+    """Whether or not a tick has come between."""
+    court = Court()
+    court.received("a", streaming=streaming)
+
+    case = court.ended("a", after, Outcome.CLIENT_CANCELLED, streaming=streaming)
+
+    assert court.decided == [("a", objective, True)]
+    assert case is not None
+    assert case.missed == (objective,)
+
+
+@pytest.mark.parametrize("outcome", SPOILING)
+def test_what_the_engine_spoils_is_a_miss_of_what_was_open_still(outcome: Outcome) -> None:
+    """Of a stream its first token; once that has come, its pace; of a whole answer the whole. However soon, and although every error
+    is answered by what is no stream.
+    """
+    court = Court()
+    for key, streaming in (("waits", True), ("whole", False), ("unclear", None)):
+        court.received(key, streaming=streaming)
+        court.ended(key, 0.1, outcome, streaming=False)
+    if outcome is not Outcome.REJECTED:  # who has had a token was let in
+        court.received("streams")
+        court.output("streams", 0.5)
+        court.ended("streams", 0.6, outcome, tokens=(0.5, 0.6, 2))
+
+    expected = [("waits", TTFT, True), ("whole", E2E, True), ("unclear", TTFT, True)]
+    if outcome is not Outcome.REJECTED:
+        expected += [("streams", TTFT, False), ("streams", TPOT, True)]
+    assert court.decided == expected
+
+
+def test_what_had_missed_already_is_not_missed_again() -> None:
+    """A stream that waited past its threshold and then failed, and a whole answer."""
+    court = Court()
+    court.received("a")
+    court.received("b", streaming=False)
+    court.tick(9.0)
+
+    court.ended("a", 10.0, Outcome.ENGINE_TIMEOUT)
+    court.ended("b", 10.0, Outcome.ENGINE_TIMEOUT, streaming=False)
+
+    assert court.decided == [("a", TTFT, True), ("b", E2E, True)]
+
+
+@pytest.mark.parametrize(
+    ("aims", "streaming", "outcome", "missed"),
+    [
+        (Aims(tpot=AIMS.tpot), True, Outcome.ENGINE_UNREACHABLE, [TPOT]),
+        (Aims(tpot=AIMS.tpot), True, Outcome.REJECTED, []),
+        (Aims(e2e=AIMS.e2e), None, Outcome.REJECTED, [E2E]),
+        (Aims(e2e=AIMS.e2e), True, Outcome.ENGINE_ERROR, []),
+        (Aims(ttft=AIMS.ttft), False, Outcome.ENGINE_ERROR, []),
+    ],
+    ids=["only a pace", "never let in", "only the whole, and nobody knows", "not about streams", "only about streams"],
+)
+def test_only_what_was_promised_is_missed(
+    aims: Aims, streaming: bool | None, outcome: Outcome, missed: list[Objective]
+) -> None:
+    court = Court()
+    court.received("a", streaming=streaming, aims=aims)
+
+    court.ended("a", 0.1, outcome, streaming=False)
+
+    assert court.decided == [("a", objective, True) for objective in missed]
+
+
+def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
+    """Of its first token nobody can say anything; that it failed everybody can."""
+    court = Court()
+    court.received("a")
+    court.answering("a", 0.5, streaming=None)
+
+    court.ended("a", 3.0, Outcome.ENGINE_TRUNCATED)
+
+    assert court.decided == [("a", TPOT, True)]
+
+
+# --- token deadlines -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_token_is_due_at_its_threshold_and_the_next_a_pace_later() -> None:
+    """One second, then a quarter of a second each: the one at 1.6 is late, for 1.25 was its deadline."""
+    court = Court()
+    court.received("a")
+    for at in (1.0, 1.6, 1.8):
+        court.output("a", at)
+
+    case = court.ended("a", 2.0, tokens=(1.0, 1.8, 3))
+
+    assert case is not None
+    assert case.tokens is not None
+    assert (case.tokens.deadlines, case.tokens.misses) == (3, 1)
+
+
+@pytest.mark.parametrize("aims", [Aims(ttft=AIMS.ttft), Aims(tpot=AIMS.tpot)])
+def test_tokens_have_deadlines_only_where_both_are_promised(aims: Aims) -> None:
+    court = Court()
+    court.received("a", aims=aims)
+    court.output("a", 0.5)
+
+    case = court.ended("a", 1.0, tokens=(0.5, 1.0, 2))
+
+    assert case is not None
+    assert case.tokens is None
+
+
+# --- memory --------------------------------------------------------------------------------------------------------------
+
+
+def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
+    """A batch lane promises a first token within the hour: a thousand requests that took a second each leave no thousand deadlines."""
+    court = Court()
+    for number in range(1000):
+        court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
+        court.output(f"{number}", number + 0.9)
+        court.ended(f"{number}", number + 1.0, tokens=(number, number + 0.9, 2))
+
+    assert len(court.judge._due) <= FEW_DUE + 2
+    assert len(court.decided) == 1000
+
+
+def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
+    court = Court()
+    court.received("waits", aims=Aims(ttft=Aim(500.0, 0.9)))
+    for number in range(3 * FEW_DUE):
+        court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
+        court.ended(f"{number}", number, Outcome.CLIENT_CANCELLED)
+
+    court.tick(500.1)
+
+    assert court.decided == [("waits", TTFT, True)]
+
+
+_VERBS = ("received", "output", "answering", "tick", "ended")
+_OUTCOMES = st.sampled_from(list(Outcome))
+_STREAMING = st.sampled_from([True, False, None])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 5), _STREAMING, _OUTCOMES), max_size=60
+    ),
+    st.sampled_from([AIMS, Aims(ttft=AIMS.ttft), Aims(tpot=AIMS.tpot, e2e=AIMS.e2e)]),
+)
+def test_each_promise_is_decided_once_whatever_happens_in_whatever_order(
+    told: list[tuple[str, int, float, bool | None, Outcome]], aims: Aims
+) -> None:
+    """And afterwards nobody is remembered."""
+    court, now, lives = Court(), 0.0, count()
+    inside: dict[int, str] = {}
+
+    for verb, who, later, streaming, outcome in told:
+        now += later
+        if verb == "received" and who not in inside:
+            inside[who] = f"{who}.{next(lives)}"
+            court.received(inside[who], streaming=streaming, aims=aims, at=now)
+        key = inside.get(who, "nobody")
+        if verb == "output":
+            court.output(key, now, 2)
+        elif verb == "answering":
+            court.answering(key, now, streaming=streaming)
+        elif verb == "tick":
+            court.tick(now)
+        elif verb == "ended":
+            court.ended(key, now, outcome, streaming=streaming is True, tokens=(now - later, now, 5))
+            inside.pop(who, None)
+        assert len(court.judge) == len(inside)
+        assert len(court.judge.overdue) <= len(inside)
+    for key in inside.values():
+        court.ended(key, now, Outcome.CLIENT_CANCELLED)
+    court.tick(now + 3600.0)
+
+    verdicts = [(key, objective) for key, objective, _ in court.decided]
+    assert len(verdicts) == len(set(verdicts))
+    assert (len(court.judge), len(court.judge._due), len(court.judge.overdue)) == (0, 0, 0)
