@@ -1,0 +1,154 @@
+"""What can be done, and what should not: the texts of `interventions/*.yml`, which runbooks and diagnosis share.
+
+One file per runbook, of the same name. A fix is a mapping of
+
+| key | holds |
+|---|---|
+| `name` | unique among all files; or `same_as`, the name of a fix that stands elsewhere (with `targets` of its own, if they differ) |
+| `fix` | what to do, in one line |
+| `targets` | the causes or phases that it works against |
+| `cost` | `minutes`, `restart`, `replicas` or `project` |
+| `works_when` | `spike`, `steady` or `both` |
+| `vllm`, `sglang`, `tensorrt_llm`, `tgi` | the engine's own flag; absent: it has none, or the fix is made elsewhere |
+| `effect` | how much to expect, and why. An expectation from how engines schedule, and no measurement |
+| `after` | what must be so before it is worth doing |
+
+Knows the files and their form, and how fixes are ranked. Refuses to know what is wrong.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from sidecar.diagnosis.measured import Regime
+from sidecar.diagnosis.verdict import Cause
+from sidecar.objectives.blame import Blame
+
+
+ENGINES = ("vllm", "sglang", "tensorrt_llm", "tgi")
+"""The engines whose flags are known, by their kind."""
+
+CHAPTERS: Mapping[Blame, str] = {
+    Blame.QUEUE: "LLMQueueBurn",
+    Blame.PREFILL: "LLMPrefillBurn",
+    Blame.FIRST_TOKEN: "LLMFirstTokenBurn",
+    Blame.UNATTRIBUTED: "LLMUnattributedBurn",
+    Blame.DECODE: "LLMDecodeBurn",
+    Blame.STREAM: "LLMStreamBurn",
+    Blame.ENGINE: "LLMEngineBurn",
+}
+"""Phase to the runbook of its page."""
+
+
+class Cost(StrEnum):
+    """What a fix takes, cheapest first."""
+
+    MINUTES = "minutes"
+    RESTART = "restart"
+    REPLICAS = "replicas"
+    PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One fix."""
+
+    name: str
+    fix: str
+    targets: tuple[str, ...]
+    cost: Cost
+    works_when: str
+    """A `Regime`, or `both`."""
+    flags: Mapping[str, str]
+    """Kind of engine to its flag."""
+    effect: str | None
+    after: str | None
+
+    def works_in(self, regime: Regime | None) -> bool:
+        """Whether it helps for as long as this lasts; where nobody knows, it may."""
+        return regime is None or self.works_when in ("both", regime.value)
+
+    def known_to(self, engine: str | None) -> bool:
+        """Whether this engine can do it: False where others have a flag for it, and this one has none."""
+        return engine is None or engine not in ENGINES or not self.flags or engine in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Unhelpful:
+    """What is tempting, and does not help."""
+
+    do: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """What one runbook says to do."""
+
+    fixes: tuple[Intervention, ...]
+    """Cheapest first, as the runbook has them."""
+    not_to_do: tuple[Unhelpful, ...]
+
+
+@cache
+def chapters() -> Mapping[str, Chapter]:
+    """Runbook to what it says. Reads files: not on a loop that has traffic. Raises OSError, or KeyError for a wrong file."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    folder = files("sidecar").joinpath("diagnosis", "interventions")
+    said = {
+        file.name.removesuffix(".yml"): yaml.load(file.read_bytes(), loader)  # noqa: S506  safe, in C where there is one
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".yml")
+    }
+    named = {fix["name"]: _intervention(fix) for one in said.values() for fix in one["fixes"] if "name" in fix}
+    return {
+        name: Chapter(
+            tuple(_meant(fix, named) for fix in one["fixes"]),
+            tuple(Unhelpful(item["do"], item["why"]) for item in one["not_to_do"]),
+        )
+        for name, one in said.items()
+    }
+
+
+def _meant(fix: Mapping[str, Any], named: Mapping[str, Intervention]) -> Intervention:
+    if "name" in fix:
+        return named[fix["name"]]
+    same = named[fix["same_as"]]
+    return replace(same, targets=tuple(fix.get("targets", same.targets)))
+
+
+def _intervention(fix: Mapping[str, Any]) -> Intervention:
+    return Intervention(
+        name=fix["name"],
+        fix=fix["fix"],
+        targets=tuple(fix["targets"]),
+        cost=Cost(fix["cost"]),
+        works_when=fix["works_when"],
+        flags={engine: fix[engine] for engine in ENGINES if engine in fix},
+        effect=fix.get("effect"),
+        after=fix.get("after"),
+    )
+
+
+def ranked(
+    fixes: Iterable[Intervention], phase: Blame, causes: Iterable[Cause], regime: Regime | None, engine: str | None
+) -> list[Intervention]:
+    """What this engine can do, best first: for the cause, then in time, then cheap. No cause: all of the phase's.
+
+    What does not work in the regime comes last, and is not left out: a spike may turn out to stay.
+    """
+    wanted = {phase.value, *(cause.value for cause in causes if cause is not Cause.NONE)}
+    aimed = wanted != {phase.value}
+
+    def rank(item: tuple[int, Intervention]) -> tuple[bool, bool, int, int]:
+        place, fix = item
+        beside = aimed and not wanted & set(fix.targets)
+        return not fix.works_in(regime), beside, list(Cost).index(fix.cost), place
+
+    possible = [(place, fix) for place, fix in enumerate(fixes) if fix.known_to(engine)]
+    return [fix for _, fix in sorted(possible, key=rank)]

@@ -1,0 +1,166 @@
+"""The verdict on one lane and objective, made of votes, of what the whole engine shows, and of what stood a moment ago. Pure.
+
+The same rule as the recording rules (`alert_rules/verdict.py`), so that a page and a diagnosis name the same phase: a test
+compares the numbers, and promtool compares the answers. Knows counts and ratios. Refuses to know where they come from, and
+to name a phase where nothing missed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+
+
+WORTH_NAMING = 1.25
+"""By how much a number must have grown to be called a cause (reference: blame.md 4)."""
+FEWEST_MISSES = 10.0
+"""Below so many misses in five minutes the votes of the last thirty count."""
+FEWEST_VOTES = 5.0
+SPLIT_ENOUGH = 0.2
+"""Below this share of split votes nobody knows where the misses waited."""
+LEAD = 0.1
+"""A new leader must be ahead by ten points."""
+FAULTY_SHARE = 0.5
+"""Of a lane's misses, on pods with a fault: from here on the verdict is the engine's."""
+WAITING_THERE = 0.5
+"""Of those who wait now, in one stage: from here on it decides, while too few ledgers have closed."""
+
+
+class Evidence(StrEnum):
+    """What can have grown, engine-wide: the closed set of the label `evidence`."""
+
+    PREFILL = "prefill"
+    """Prefill costs more than was expected of the same prompts."""
+    UNCACHED = "uncached"
+    """A larger share of the prompts is not cached."""
+    LOAD = "load"
+    """More arrivals a second."""
+    PROMPTS = "prompts"
+    """More tokens in each prompt."""
+    DECODE = "decode"
+    """The quiet gap between tokens is longer."""
+
+
+class Cause(StrEnum):
+    """What a verdict is explained by: the closed set of the label `cause`."""
+
+    LOAD = "load"
+    PROMPTS = "prompts"
+    PREFILL = "prefill"
+    UNCACHED = "uncached"
+    DECODE = "decode"
+    KV = "kv"
+    SLOTS = "slots"
+    PREEMPTION = "preemption"
+    SILENCE = "silence"
+    DOWN = "down"
+    NONE = "none"
+
+
+FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
+"""Of an engine, in the order in which one explains the other."""
+_DEARER = (Evidence.PREFILL, Evidence.UNCACHED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that the verdict on one lane and objective is made of. What nobody knows is absent, never 0."""
+
+    objective: Objective
+    misses_5m: float = 0.0
+    misses_30m: float = 0.0
+    votes_5m: Mapping[Blame, float] = field(default_factory=dict)
+    votes_30m: Mapping[Blame, float] = field(default_factory=dict)
+    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    """Of the whole model, over a baseline that is frozen while objectives are missed."""
+    faulty: Mapping[Cause, float] = field(default_factory=dict)
+    """Fault to the share of the misses that stand on pods which have it, 0 to 1."""
+    kv_full: float = 0.0
+    """The same for a KV cache that has been full for a minute while requests waited; of misses before the first token."""
+    waiting: Mapping[Blame, float] = field(default_factory=dict)
+    """Queue, prefill: the engine's own count over those who wait here."""
+
+    @property
+    def votes(self) -> Mapping[Blame, float]:
+        """Those of the window that the verdict is over."""
+        return self.votes_5m if self.misses_5m >= FEWEST_MISSES else self.votes_30m
+
+    @property
+    def top(self) -> Evidence | None:
+        """What has grown most, if any is worth naming."""
+        worth = {evidence: ratio for evidence, ratio in self.ratios.items() if ratio >= WORTH_NAMING}
+        return max(worth, key=worth.__getitem__) if worth else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One phase, and what speaks for it."""
+
+    phase: Blame
+    cause: Cause
+    waited_in: Mapping[Blame, float]
+    """Shares of the split votes, 0 to 1, before any correction."""
+    votes: float
+    """How many votes were split."""
+    provisional: bool = False
+    """Too few ledgers have closed: the engine's state decided."""
+    moved: bool = False
+    """The queue's share went to prefill, because prefill made the queue."""
+
+
+def decide(case: Case, before: Blame | None = None) -> Verdict | None:
+    """The verdict; None where nothing missed in the last half hour. `before`: what it was a moment ago, if anything."""
+    missing = case.misses_30m > 0 or case.misses_5m > 0
+    split: dict[Blame, float] = {phase: n for phase, n in case.votes.items() if phase != Blame.UNATTRIBUTED and n > 0}
+    votes = sum(split.values())
+    waited_in: Mapping[Blame, float] = {phase: count / votes for phase, count in split.items()}
+    decided = votes >= FEWEST_VOTES and votes >= SPLIT_ENOUGH * sum(case.votes.values())
+    moves = case.top in _DEARER
+    fault = _fault(case, waited_in)
+    if not missing and fault is None and not decided:
+        return None
+    shares, provisional = _shares(case, waited_in, decided=decided)
+    moved = moves and Blame.QUEUE in shares
+    if moved:
+        queued = shares.pop(Blame.QUEUE)
+        shares[Blame.PREFILL] = shares.get(Blame.PREFILL, 0.0) + queued
+    scores = {phase: share + (LEAD if phase is before else 0.0) for phase, share in shares.items()}
+    phase = Blame.ENGINE if fault is not None else max(scores, key=scores.__getitem__)
+    return Verdict(
+        phase=phase,
+        cause=fault or _cause(case, phase),
+        waited_in=waited_in,
+        votes=votes,
+        provisional=provisional,
+        moved=moved and phase is Blame.PREFILL,
+    )
+
+
+def _shares(case: Case, waited_in: Mapping[Blame, float], *, decided: bool) -> tuple[dict[Blame, float], bool]:
+    if decided:
+        return dict(waited_in), False
+    there = {
+        phase: ratio
+        for phase, ratio in case.waiting.items()
+        if ratio > WAITING_THERE or (ratio == WAITING_THERE and phase is Blame.QUEUE)
+    }
+    if there and case.objective is not Objective.TPOT:
+        return {max(there, key=there.__getitem__): 1.0}, True
+    return {Blame.UNATTRIBUTED: 1.0}, False
+
+
+def _fault(case: Case, waited_in: Mapping[Blame, float]) -> Cause | None:
+    """What was held back behind the engine is no silence of its own; a full cache is the cause only where nothing else grew."""
+    if waited_in.get(Blame.STREAM, 0.0) < FAULTY_SHARE:
+        worst = max((case.faulty.get(fault, 0.0) for fault in FAULTS), default=0.0)
+        if worst >= FAULTY_SHARE:
+            return next(fault for fault in FAULTS if case.faulty.get(fault, 0.0) == worst)
+    return Cause.KV if case.kv_full >= FAULTY_SHARE and case.top is None else None
+
+
+def _cause(case: Case, phase: Blame) -> Cause:
+    if case.top is not None:
+        return Cause(case.top.value)
+    return Cause.SLOTS if phase is Blame.QUEUE else Cause.NONE
