@@ -1,0 +1,89 @@
+"""Asks a running sidecar and a running engine over HTTP: the only file of this room with a socket and a clock.
+
+GET, no redirects, no credentials, bounded in time and bytes. What is heard is judged in `observation.py`. Raises RefusedError with the
+URL and the reason where nobody answers.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException
+
+from sidecar.capacity.answer import RefusedError
+from sidecar.capacity.observation import Cache, Reading, read_cache, read_sidecar, since_start
+from sidecar.config_values import parse_engine_url
+
+
+TIMEOUT_SECONDS = 5.0
+MAX_PAGE_BYTES = 32 << 20
+EVERY_SECONDS = 1.0
+"""Short against a request's life, so that the number inside hardly changes between two readings."""
+
+Get = Callable[[str, str], tuple[bytes, str]]
+"""Base URL and path to body and Date."""
+
+
+def get(url: str, path: str) -> tuple[bytes, str]:
+    """The body and the Date of a 200. Raises RefusedError."""
+    address = parse_engine_url(url)
+    connection = HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", path, headers={"Accept": "*/*", "Accept-Encoding": "identity"})
+        response = connection.getresponse()
+        body = response.read(MAX_PAGE_BYTES)
+    except (OSError, HTTPException) as error:
+        raise RefusedError(f"{url}{path} does not answer: {error or type(error).__name__}") from None
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise RefusedError(f"{url}{path} answers {response.status}")
+    return body, response.headers.get("Date", "")
+
+
+def watch(
+    url: str,
+    window_seconds: float,
+    ask: Get = get,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Reading]:
+    """Readings of a sidecar over a window; a window of 0 is its whole life. Raises RefusedError."""
+    first, date = _reading(url, ask, clock)
+    if not window_seconds:
+        if first.started is None or not date:
+            raise RefusedError(f"{url} does not say when it began: give a --window above 0")
+        # Both are of the sidecar's own clock, so ours may be wrong.
+        return since_start(first, max(1.0, parsedate_to_datetime(date).timestamp() - first.started))
+    readings = [first]
+    while (passed := clock() - first.at) < window_seconds:
+        sleep(min(EVERY_SECONDS, window_seconds - passed))
+        readings.append(_reading(url, ask, clock)[0])
+    return readings
+
+
+def cache_of(url: str, ask: Get = get) -> Cache | None:
+    """What an engine's own metrics say of its cache; None where they do not."""
+    try:
+        return read_cache(ask(url, "/metrics")[0].decode(errors="replace"))
+    except ValueError:
+        return None
+
+
+def longest_of(url: str, ask: Get = get) -> int | None:
+    """The longest context that an engine accepts, by its list of models (vLLM: max_model_len); None where it does not say."""
+    try:
+        said = json.loads(ask(url, "/v1/models")[0])
+    except (ValueError, RecursionError, RefusedError):
+        return None
+    models = said.get("data") if isinstance(said, dict) else None
+    lengths = [model.get("max_model_len") for model in models or () if isinstance(model, dict)]
+    return next((length for length in lengths if isinstance(length, int) and length > 0), None)
+
+
+def _reading(url: str, ask: Get, clock: Callable[[], float]) -> tuple[Reading, str]:
+    body, date = ask(url, "/metrics")
+    try:
+        return read_sidecar(body.decode(errors="replace"), clock()), date
+    except ValueError as error:
+        raise RefusedError(f"{url}/metrics {error}") from None

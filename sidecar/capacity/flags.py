@@ -1,0 +1,304 @@
+"""The flags of `sidecar capacity`: what each accepts, and all that is wrong with a command line at once.
+
+Knows words only: it opens no file and asks nobody. Values are kept as they were understood, in `Asked`; what nobody said is None.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sidecar.capacity.gpus import GPUS
+from sidecar.capacity.models import MODELS
+from sidecar.capacity.units import (
+    read_bytes,
+    read_bytes_per_second,
+    read_count,
+    read_rate,
+    read_seconds,
+)
+from sidecar.config_values import parse_engine_url
+from sidecar.suggest import did_you_mean
+
+
+_ABOUT = """\
+Answer capacity questions by arithmetic that you can redo: what a token costs in the KV cache, what fits into the memory, how fast
+decoding can be at best, and how many replicas keep the queue short. Every number says whether it was measured, given, looked up,
+derived or assumed; every answer says what it assumes, and an answer that the data do not carry is refused. All are estimates.
+"""
+_EXAMPLES = """\
+examples:
+  sidecar capacity --model=llama-3.3-70b --tokens=4096
+      What 4,096 tokens of context keep in the KV cache.
+  sidecar capacity --model=llama-3.3-70b --model.weights=140GB --gpu=h100 --gpu.count=4 --gpu.reserve=40GB --users=50
+      The longest context for 50 users at once, and the fastest decoding that the memory allows.
+  sidecar capacity --model.config=config.json --gpu=l40s --tokens=8192
+      The same for any model, from its config.json.
+  sidecar capacity --rate=12 --wait=200ms --slots=64 --service=1:3s --service=64:11s --prefill=0.9:200ms --prefill=0.1:900ms
+      Replicas for a mean queue wait of 200 ms at 12 requests a second: a request runs 3 s alone and 11 s among 64 (from a load
+      test), and of ten prompts one takes 900 ms to prefill.
+  sidecar capacity --sidecar.url=http://127.0.0.1:9901 --slots=64 --wait=200ms --window=3m --replicas.now=4
+      The same from a running sidecar, watched for three minutes, which is one of four.
+  sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b --tokens=4096
+      What fits into the cache that a running vLLM has, by its own word.
+
+exit codes: 0 answered, 1 every question was refused, 2 wrong usage. How the numbers come about: docs/capacity.md
+"""
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"is not one of {', '.join(allowed)}{did_you_mean(text, allowed)}")
+        return text
+
+    return read
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ValueError("is not a share above 0 and up to 1, such as 0.9")
+    return value
+
+
+def _variation(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 10:
+        raise ValueError("is not a coefficient of variation from 0 to 10")
+    return value
+
+
+def _point(text: str) -> tuple[int, float]:
+    count, colon, seconds = text.partition(":")
+    try:
+        point = read_count(count), read_seconds(seconds)
+    except ValueError:
+        point = 0, 0.0
+    if not colon or not point[1]:
+        raise ValueError("is not REQUESTS:TIME, such as 8:4.2s (8 at once run 4.2 s each)")
+    return point
+
+
+def _prompt(text: str) -> tuple[float, float]:
+    weight, colon, seconds = text.partition(":")
+    try:
+        prompt = float(weight), read_seconds(seconds)
+    except ValueError:
+        prompt = 0.0, 0.0
+    if not colon or not 0 < prompt[0] <= 1e9 or not prompt[1]:
+        raise ValueError("is not WEIGHT:TIME, such as 0.9:200ms (nine in ten prompts take 200 ms)")
+    return prompt
+
+
+def _wait(text: str) -> float:
+    seconds = read_seconds(text)
+    if not seconds:
+        raise ValueError("is 0: some wait is left as long as two requests can meet")
+    return seconds
+
+
+def _url(text: str) -> str:
+    parse_engine_url(text)
+    return text.rstrip("/")
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    name: str
+    metavar: str
+    read: Callable[[str], object]
+    words: str
+    several: bool = False
+
+
+_MODEL_NAMES, _GPU_NAMES = tuple(MODELS), tuple(GPUS)
+_GROUPS: Mapping[str, tuple[_Flag, ...]] = {
+    "the model: by name, by its config.json, or by its geometry": (
+        _Flag("model", "NAME", _choice(*_MODEL_NAMES), f"one of {', '.join(_MODEL_NAMES)}"),
+        _Flag("model.config", "FILE", _text, "its config.json; an index of its weights beside it is read too"),
+        _Flag("model.layers", "N", read_count, "layers that keep a cache"),
+        _Flag("model.kv-heads", "N", read_count, "key-value heads, which are fewer than query heads in most models"),
+        _Flag("model.head-dim", "N", read_count, "numbers in one head's key"),
+        _Flag("model.query-heads", "N", read_count, "only to show what counting them instead would say"),
+        _Flag("model.weights", "SIZE", read_bytes, "of the weights, such as 140GB"),
+        _Flag("model.active-weights", "SIZE", read_bytes, "of a mixture of experts: what one token reads"),
+        _Flag("kv.bits", "N", _choice("4", "8", "16", "32"), "of one number in the cache (default: as the model)"),
+        _Flag("kv.block-size", "N", read_count, "tokens in a block of the cache (default 16)"),
+    ),
+    "the GPUs of one replica": (
+        _Flag("gpu", "NAME", _choice(*_GPU_NAMES), f"one of {', '.join(_GPU_NAMES)}"),
+        _Flag("gpu.count", "N", read_count, "GPUs that share the model by tensor parallelism (default 1)"),
+        _Flag("gpu.memory", "SIZE", read_bytes, "memory of one GPU, instead of --gpu's"),
+        _Flag("gpu.bandwidth", "SIZE/s", read_bytes_per_second, "memory bandwidth of one GPU, instead of --gpu's"),
+        _Flag("gpu.efficiency", "SHARE", _share, "of the bandwidth that is reached (default 1: a bound)"),
+        _Flag(
+            "gpu.utilisation", "SHARE", _share, "of the memory that the engine may take (default 0.9; 1 with a reserve)"
+        ),
+        _Flag(
+            "gpu.reserve",
+            "SIZE",
+            read_bytes,
+            "over all GPUs, for activations and graphs (default: none beyond the above)",
+        ),
+    ),
+    "what is asked": (
+        _Flag("tokens", "N", read_count, "prompt and output tokens of one sequence"),
+        _Flag("users", "N", read_count, "sequences at once"),
+        _Flag("tpot", "TIME", _wait, "time per output token to stay within, such as 30ms"),
+        _Flag("wait", "TIME", _wait, "mean queue wait to stay within, such as 200ms"),
+    ),
+    "load and service, for the replicas": (
+        _Flag("rate", "RATE", read_rate, "requests a second over all replicas, such as 12 or 700/m"),
+        _Flag("slots", "N", read_count, "sequences that run at once at one replica (vLLM: --max-num-seqs)"),
+        _Flag("service", "N:TIME", _point, "among N at once a request runs so long; twice or more", several=True),
+        _Flag("service.variation", "CV", _variation, "standard deviation of that time over its mean (default 1)"),
+        _Flag("prefill", "WEIGHT:TIME", _prompt, "a kind of prompt: its weight, its prefill alone", several=True),
+        _Flag("router", "KIND", _choice("random", "shortest"), "random (default) or shortest queue"),
+        _Flag("replicas.now", "N", read_count, "replicas that share the traffic now (default 1)"),
+    ),
+    "what is running": (
+        _Flag(
+            "sidecar.url", "URL", _url, "a sidecar's admin port, http://host:9901: load, service and queue are measured"
+        ),
+        _Flag("engine.url", "URL", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"),
+        _Flag(
+            "window", "TIME", read_seconds, "how long to watch the sidecar (default 60s; 0: its whole life, at once)"
+        ),
+    ),
+    "output": (_Flag("output", "KIND", _choice("text", "json"), "text (default) or json"),),
+}
+_FLAGS = {flag.name: flag for group in _GROUPS.values() for flag in group}
+_GEOMETRY = ("model.layers", "model.kv-heads", "model.head-dim")
+_SOURCES = ("model", "model.config", "model.layers")
+
+
+class UsageError(Exception):
+    """All that is wrong with a command line, a line each."""
+
+
+class Asked:
+    """What a command line says, by flag name; None (or nothing, where several may be given) where it says nothing."""
+
+    def __init__(self, said: Mapping[str, list[object]]) -> None:
+        self._said = said
+
+    def count(self, name: str) -> int | None:
+        """Of a flag that takes a whole number."""
+        value = self._last(name)
+        assert value is None or isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """Of a flag that takes a size, a time, a rate or a share."""
+        value = self._last(name)
+        assert value is None or isinstance(value, float)
+        return value
+
+    def word(self, name: str) -> str | None:
+        """Of a flag that takes a word."""
+        value = self._last(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def points(self) -> list[tuple[int, float]]:
+        """Of --service."""
+        return [value for value in self._said.get("service", []) if isinstance(value, tuple)]
+
+    def prompts(self) -> list[tuple[float, float]]:
+        """Of --prefill."""
+        return [value for value in self._said.get("prefill", []) if isinstance(value, tuple)]
+
+    def has(self, *names: str) -> bool:
+        """Whether one of them was given."""
+        return any(name in self._said for name in names)
+
+    def _last(self, name: str) -> object:
+        assert name in _FLAGS
+        return self._said.get(name, [None])[-1]
+
+
+def parser() -> argparse.ArgumentParser:
+    """For --help, and to take a command line apart; every value is read later, so that all errors are told at once."""
+    made = argparse.ArgumentParser(
+        prog="sidecar capacity",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    for title, flags in _GROUPS.items():
+        group = made.add_argument_group(title)
+        for flag in flags:
+            words = flag.words.replace("%", "%%")
+            group.add_argument(f"--{flag.name}", dest=flag.name, metavar=flag.metavar, action="append", help=words)
+    return made
+
+
+def read_flags(argv: Sequence[str]) -> Asked:
+    """Raises UsageError with every error, a line each. Help is argparse's: SystemExit(0)."""
+    try:
+        known, unknown = parser().parse_known_args(list(argv))
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from None
+    errors = [_unknown(text) for text in unknown]
+    said: dict[str, list[object]] = {}
+    for name, texts in vars(known).items():
+        for text in texts or ():
+            try:
+                said.setdefault(name, []).append(_FLAGS[name].read(text))
+            except ValueError as error:
+                errors.append(f"--{name}={text[:80]!r} {error}")
+        if len(texts or ()) > 1 and not _FLAGS[name].several:
+            errors.append(f"--{name} is given {len(texts)} times, and only one can be meant")
+    errors += _together({name for name, texts in vars(known).items() if texts})
+    if errors:
+        raise UsageError("\n".join(errors))
+    return Asked(said)
+
+
+def _together(given: set[str]) -> list[str]:
+    """What cannot stand together, or not alone."""
+    errors = []
+    sources = [f"--{name}" for name in _SOURCES if name in given]
+    if len(sources) > 1:
+        errors.append(f"{' and '.join(sources)} each describe a model: give one of them")
+    lacking = [f"--{name}" for name in _GEOMETRY if name not in given]
+    if set(_GEOMETRY) & given and lacking:
+        errors.append(f"a geometry by hand also needs {' and '.join(lacking)}")
+    if "wait" not in given and {"service", "prefill", "sidecar.url"} & given:
+        errors.append("--wait is missing: for which mean queue wait (such as --wait=200ms) are replicas wanted?")
+    if "wait" in given and "sidecar.url" not in given and "rate" not in given:
+        errors.append("--wait needs a load: --rate, or --sidecar.url of a sidecar that measures it")
+    if "window" in given and "sidecar.url" not in given:
+        errors.append("--window is how long to watch a sidecar: give --sidecar.url too")
+    if "service" in given and "slots" not in given:
+        errors.append("--service needs --slots: at how many at once does service stop to grow?")
+    if not given - {"output"}:
+        errors.append(
+            "nothing is asked: give a model (--model, --model.config) or a wait (--wait); --help has examples"
+        )
+    elif not {*_SOURCES, "wait", "service", "prefill", "sidecar.url"} & given:
+        errors.append(
+            "no model is given: --model, --model.config, or --model.layers with --model.kv-heads and --model.head-dim"
+        )
+    return errors
+
+
+def _unknown(text: str) -> str:
+    name = text.partition("=")[0]
+    if not name.startswith("-"):
+        return f"{text[:80]!r} is no flag: every input is --name=value"
+    return f"{name[:80]} is no flag of sidecar capacity{did_you_mean(name.lstrip('-'), _FLAGS)}"

@@ -1,0 +1,71 @@
+"""What is left for the KV cache, and what fits into it: so many sequences of a length, or so long a context for so many users.
+
+Two ways to know what is left: what the engine itself says that it has (blocks, from its metrics), or GPU memory x utilisation
+less weights and reserve. Pure arithmetic, always rounded to whole blocks and down. It refuses to guess a reserve that nobody stated.
+"""
+
+from dataclasses import dataclass
+
+from sidecar.capacity.answer import RefusedError
+from sidecar.capacity.geometry import Geometry
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bytes, over all GPUs of a replica."""
+
+    memory_bytes: float
+    utilisation: float
+    """The share of it that the engine may take, 0 to 1 (vLLM: --gpu-memory-utilization)."""
+    weights_bytes: float
+    reserve_bytes: float
+    """Activations, graphs, communication buffers: whatever is neither weights nor cache."""
+
+    @property
+    def cache_bytes(self) -> float:
+        """Left for the cache. Raises RefusedError where nothing is left."""
+        left = self.memory_bytes * self.utilisation - self.weights_bytes - self.reserve_bytes
+        if left <= 0:
+            raise RefusedError(
+                f"the weights and the reserve ask for {(self.weights_bytes + self.reserve_bytes) / 1e9:.4g} GB of the"
+                f" {self.memory_bytes * self.utilisation / 1e9:.4g} GB that the engine may take: nothing is left for the KV cache."
+                " More GPUs, a smaller reserve or quantised weights would change that"
+            )
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A KV cache of a known size for sequences of a known geometry."""
+
+    geometry: Geometry
+    cache_bytes: float
+
+    def sequences(self, tokens: int) -> int:
+        """How many sequences of so many tokens fit at once."""
+        return int(self.cache_bytes // self.geometry.sequence_bytes(tokens))
+
+    def fits(self, users: int, tokens: int) -> bool:
+        """Whether `users` sequences of `tokens` each fit at once."""
+        return users * self.geometry.sequence_bytes(tokens) <= self.cache_bytes
+
+    def longest(self, users: int, most: int) -> int:
+        """Tokens (prompt and output) that each of `users` may have at once, in whole blocks, `most` at the most; 0: none."""
+        low, high = 0, -(-most // self.geometry.block)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.fits(users, middle * self.geometry.block):
+                low = middle
+            else:
+                high = middle - 1
+        return min(low * self.geometry.block, most)
+
+
+def room_of_blocks(blocks: int, geometry: Geometry) -> Room:
+    """The cache of an engine that counts its own blocks. Raises RefusedError where a block is not the same for all layers."""
+    if not geometry.uniform:
+        raise RefusedError(
+            "this model's layers keep different numbers of tokens, and engines count the blocks of such caches in ways of their"
+            " own: what num_gpu_blocks holds cannot be told from outside. Give --gpu.memory instead"
+        )
+    return Room(geometry, blocks * geometry.block * geometry.token_bytes())
