@@ -1,0 +1,251 @@
+"""Stories for promtool: what series do over some minutes, and which alerts and recorded values come of it.
+
+A story is a namespace of its own, so that all stories of a book are played in one run: the rules keep namespaces apart, or tests
+fail. Knows promtool's notation for series, and nothing of what the rules say. `python -m tests.alert_rules.books` writes
+the books to alert_rules/tests/, where anybody with promtool can run them.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from tests.alert_rules.alert_table import alert
+from tests.support.tools import need_tool
+
+
+RULES = Path(__file__).parents[2] / "alert_rules"
+RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
+POD, MODEL, LANE = "engine-0", "small", "interactive"
+"""Who a story is about, unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """A counter that begins again at 0: its process is another."""
+
+    per_minute: float
+
+
+Rate = float | Anew | None
+"""How a counter rises in one span, per minute; None: nobody scrapes it."""
+
+
+@dataclass(slots=True)
+class Story:
+    """One namespace's. `spans`: the minutes of each part of it; whatever is told of a series has one value per span."""
+
+    name: str
+    promise: str
+    spans: tuple[float, ...]
+    step_seconds: int
+    namespace: str | None
+    """None: a Prometheus that adds neither namespace nor pod."""
+    series: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """Expressions with what they must yield."""
+    words: list[dict[str, Any]] = field(default_factory=list)
+    """Alerts with their annotations, as promtool takes them."""
+
+    # --- what happens ----------------------------------------------------------------------------------------------------
+
+    def counts(self, metric: str, *rates: Rate, pod: str = POD, **labels: str) -> None:
+        """A counter, from 0 on. One rate: it holds for the whole story."""
+        parts, value = ["0"], 0.0
+        for steps, rate in self._each(rates):
+            if rate is None:
+                parts.append(_unseen(steps))
+                continue
+            if isinstance(rate, Anew):
+                value = 0.0
+            step = _short((rate.per_minute if isinstance(rate, Anew) else rate) * self.step_seconds / 60)
+            parts.append(_run(value + step, step, steps))
+            # Added up as promtool does it, or the last bit would be a fall of the counter.
+            for _ in range(steps):
+                value += step
+        self._add(metric, pod, labels, parts)
+
+    def shows(self, metric: str, *values: float | None, pod: str = POD, **labels: str) -> None:
+        """A gauge. None: nobody scrapes it."""
+        parts = [] if values[0] is None else [_number(values[0])]
+        parts = parts or ["_"]
+        parts += [_unseen(steps) if value is None else _run(value, 0, steps) for steps, value in self._each(values)]
+        self._add(metric, pod, labels, parts)
+
+    # --- what comes of it ------------------------------------------------------------------------------------------------
+
+    def alerts(self, minute: float, *expected: str, severity: str = "", **labels: str) -> None:
+        """Exactly these alerts fire at this minute: each as `name severity`, with the story's own labels unless told."""
+        chosen = f',severity="{severity}"' if severity else ""
+        self.yields(
+            f'ALERTS{{{self._mine(alertstate="firing")},alertname!="Watchdog"{chosen}}}',
+            minute,
+            *(("ALERTS", {"alertstate": "firing", **self._alert(one, labels)}, 1) for one in expected),
+        )
+
+    def pages(self, minute: float, *names: str, **labels: str) -> None:
+        """Exactly these pages."""
+        self.alerts(minute, *(f"{name} page" for name in names), severity="page", **labels)
+
+    def tickets(self, minute: float, *names: str, **labels: str) -> None:
+        """Exactly these tickets."""
+        self.alerts(minute, *(f"{name} ticket" for name in names), severity="ticket", **labels)
+
+    def records(self, name: str, minute: float, *expected: tuple[Mapping[str, str], float], **chosen: str) -> None:
+        """A recorded series has exactly these values, to the third place: (labels beyond the namespace, value). `chosen`: only such."""
+        own = {} if self.namespace is None else {"namespace": self.namespace}
+        samples = [("", {**own, **chosen, **labels}, value) for labels, value in expected]
+        self.yields(f"round({name}{{{self._mine(**chosen)}}}, 0.001)", minute, *samples)
+
+    def yields(self, expr: str, minute: float, *samples: tuple[str, Mapping[str, str], float]) -> None:
+        """An expression yields exactly these samples: (metric or "", labels, value)."""
+        wanted = [{"labels": f"{name}{{{_labels(labels)}}}", "value": value} for name, labels, value in samples]
+        self.asked.append({"expr": expr, "eval_time": _at(minute), "exp_samples": wanted})
+
+    def reads(self, minute: float, one: str, annotations: Mapping[str, str], **labels: str) -> None:
+        """An alert, `name severity`, is the only one of its name in the whole book at this minute, and says this."""
+        stands = self._alert(one, labels)
+        name = stands.pop("alertname")
+        told = {"exp_labels": stands, "exp_annotations": dict(annotations)}
+        self.words.append({"eval_time": _at(minute), "alertname": name, "exp_alerts": [told]})
+
+    # --- how it is written -----------------------------------------------------------------------------------------------
+
+    def _each(self, values: Sequence[Any]) -> list[tuple[int, Any]]:
+        each = values * len(self.spans) if len(values) == 1 else values
+        steps = [round(minutes * 60 / self.step_seconds) for minutes in self.spans]
+        return list(zip(steps, each, strict=True))
+
+    def _add(self, metric: str, pod: str, labels: Mapping[str, str], parts: Sequence[str]) -> None:
+        target = {"instance": f"{pod}:9901", "job": "sidecar"}
+        if self.namespace is not None:
+            target |= {"namespace": self.namespace, "pod": pod}
+        name = f"{metric}{{{_labels({**target, **labels})}}}"
+        assert name not in self.series, f"{self.name} tells {name} twice"
+        self.series[name] = " ".join(parts)
+
+    def _mine(self, **labels: str) -> str:
+        own = {} if self.namespace is None else {"namespace": self.namespace}
+        return _labels({**own, **labels})
+
+    def _alert(self, one: str, told: Mapping[str, str]) -> dict[str, str]:
+        name, severity = one.split()
+        row = alert(name, severity)
+        usual = {"pod": POD, "model": MODEL, "lane": LANE, "objective": "ttft", "namespace": self.namespace or ""}
+        labels = {label: told.get(label, usual[label]) for label in row.labels}
+        if self.namespace is None:
+            labels = {label: value for label, value in labels.items() if label not in {"namespace", "pod"}}
+        return {"alertname": name, "severity": severity, "phase": row.phase, **labels}
+
+
+@dataclass(slots=True)
+class Book:
+    """Stories that are played together. `rules`: the shipped files that they need; fewer is faster."""
+
+    name: str
+    rules: tuple[str, ...] = (RECORDING, ALERTS)
+    step_seconds: int = 15
+    """Between two samples of a series."""
+    evaluation_seconds: int = 15
+    plain: bool = False
+    """Without namespace and pod: one story only, because nothing keeps two apart."""
+    stories: list[Story] = field(default_factory=list)
+
+    def story(self, *spans: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
+        """A story by its function: the name says what happens, the docstring is the promise. `spans`: minutes."""
+
+        def told(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+            name = tell.__name__.replace("_", "-")
+            namespace = None if self.plain else name
+            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace)
+            tell(one)
+            assert one.promise, f"{name} promises nothing"
+            assert one.asked or one.words, f"{name} expects nothing"
+            self.stories.append(one)
+            return tell
+
+        return told
+
+    def text(self, rules: Path | str = "..", only: Sequence[Story] | None = None) -> str:
+        """The test file, of all stories or of some. `rules`: the folder of the rule files, from where it will lie."""
+        stories = self.stories if only is None else only
+        groups = [
+            {
+                "name": self.name,
+                "interval": f"{self.step_seconds}s",
+                "input_series": [{"series": name, "values": text} for one in stories for name, text in one.series.items()],
+                "promql_expr_test": [question for one in stories for question in one.asked],
+                "alert_rule_test": [words for one in stories for words in one.words],
+            }
+        ]
+        book = {
+            "rule_files": [f"{rules}/{name}" for name in self.rules],
+            "evaluation_interval": f"{self.evaluation_seconds}s",
+            "tests": groups,
+        }
+        promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in stories)
+        return promises + yaml.dump(book, sort_keys=False, width=10_000, Dumper=yaml.SafeDumper)
+
+
+def run(test_file: Path) -> str:
+    """What promtool has against a test file: empty if all is as expected."""
+    command = [str(need_tool("promtool")), "test", "rules", str(test_file)]
+    judged = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    return "" if judged.returncode == 0 else judged.stdout + judged.stderr
+
+
+@cache
+def _complaints(name: str, text: str) -> tuple[str, ...]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"llm-{name}_test.yml"
+        path.write_text(text)
+        said = run(path)
+    return tuple(re.split(r"\n(?=    \w+: )", said)[1:]) or ((said,) if said else ())
+
+
+def complaints(book: Book, story: Story) -> list[str]:
+    """What promtool has against one story of a book; what it cannot be asked of one story is held against each."""
+    found = _complaints(book.name, book.text(RULES))
+    if story.namespace is None:
+        return list(found)
+    names = {one.name for one in book.stories}
+    mine = f'"{story.name}"'
+    quoted = f'\\"{story.name}\\"'
+    others = tuple(f'"{name}"' for name in names) + tuple(f'\\"{name}\\"' for name in names)
+    return [
+        text for text in found if mine in text or quoted in text or not any(other in text for other in others)
+    ]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{value}"' for name, value in labels.items())
+
+
+def _at(minute: float) -> str:
+    return f"{round(minute * 60)}s"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.10g}")
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")
+
+
+def _run(first: float, step: float, steps: int) -> str:
+    """So many samples, from `first` on."""
+    if step == 0:
+        return f"{_number(first)}x{steps - 1}"
+    return f"{_number(first)}{'+' if step >= 0 else '-'}{_number(abs(step))}x{steps - 1}"
+
+
+def _unseen(steps: int) -> str:
+    """A scrape that fails ends a series there and then."""
+    return "stale" if steps == 1 else f"stale _x{steps - 1}"

@@ -1,0 +1,16 @@
+"""Every story of every book, as promtool judges it: what the series do, which alerts come of it, and which do not."""
+
+import pytest
+
+from tests.alert_rules.books import BOOKS
+from tests.alert_rules.promtool import Book, Story, complaints
+
+
+@pytest.mark.parametrize(
+    ("book", "story"),
+    [pytest.param(book, story, id=f"{book.name}-{story.name}") for book in BOOKS for story in book.stories],
+)
+def test_promtool_finds_what_the_story_tells(book: Book, story: Story) -> None:
+    found = "".join(complaints(book, story))
+
+    assert found == "", f"{story.promise}\n{found}"
