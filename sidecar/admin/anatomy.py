@@ -13,6 +13,7 @@ from typing import TypeVar
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.children import HistogramChild
 from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.quantile import quantile
 from sidecar.metrics.registry import Metrics
 
 
@@ -194,20 +195,3 @@ def _quantiles(then: list[int] | None, now: list[int] | None, bounds: tuple[floa
     total = sum(counts)
     at = {q: quantile(q, counts, bounds) if total >= needed else None for q, needed in SAMPLES_FOR.items()}
     return Quantiles(total, at, bounds[-1])
-
-
-def quantile(q: float, counts: list[int], bounds: tuple[float, ...]) -> float | None:
-    """The q-quantile as Prometheus' histogram_quantile has it: linear within the bucket. None without samples.
-
-    `counts` not cumulative, one more than `bounds`. Infinite where it falls above the last edge: nobody knows by how much.
-    """
-    rank = q * sum(counts)
-    if not rank:
-        return None
-    seen = 0
-    for index, count in enumerate(counts[:-1]):
-        if count and seen + count >= rank:
-            low = bounds[index - 1] if index else 0.0
-            return low + (bounds[index] - low) * (rank - seen) / count
-        seen += count
-    return float("inf")

@@ -166,10 +166,14 @@ class Metrics:
         """Have `look(at)` called before each scrape, to set gauges that are computed then. It must be quick."""
         self._before_scrape.append(look)
 
-    def refresh(self, at: float) -> None:
-        """A scrape begins at this instant of the monotonic clock."""
+    def look(self, at: float) -> None:
+        """Have what is computed at scrape time set as of this instant, for a reader in this process: no scrape, which has effects."""
         for look in self._before_scrape:
             look(at)
+
+    def refresh(self, at: float) -> None:
+        """A scrape begins at this instant of the monotonic clock."""
+        self.look(at)
         if not self._constants.sealed and any(
             child.value for child in self._counters[REQUESTS_TOTAL.name].children.values()
         ):

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.admin.anatomy import AnatomyRing, quantile
+from sidecar.admin.anatomy import AnatomyRing
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.metrics.quantile import quantile
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.marks import Marks
