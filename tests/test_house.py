@@ -9,7 +9,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
-HEART = ("timeline", "classify", "ledger")
+HEART = ("timeline", "classify", "ledger", "objectives", "evidence")
+PURE_ENGINES = "sidecar.engines.prefill_cost"
 ASKING = ("export_files.py", "hearing.py", "outside.py", "probe.py", "scrape.py")
 """The files that speak to the engine on the sidecar's own account; what they hear is judged elsewhere."""
 CEILING_LINES = 400
@@ -71,7 +72,24 @@ def test_the_heart_is_pure(room: str) -> None:
     libraries = ("aiohttp", "uvloop", "httptools", "structlog", "logging", "prometheus_client")
     rooms = ("sidecar.metrics", "sidecar.proxy", "sidecar.admin", "sidecar.engines", "sidecar.log", "sidecar.app")
 
-    assert importers(*forbidden, *libraries, *rooms, among=modules(room)) == []
+    found = importers(*forbidden, *libraries, *rooms, among=modules(room))
+
+    assert [name for name in found if PURE_ENGINES not in name or room != "evidence"] == []
+
+
+def test_the_evidence_takes_one_thing_from_the_engines() -> None:
+    """What a prompt costs: the estimator and the evidence learn it by the same function, which is as pure as they are."""
+    known = importers("sidecar.engines", among=modules("evidence"))
+
+    assert {name.split(": ")[1] for name in known if PURE_ENGINES not in name} == set()
+    assert importers("sidecar", among=[CHECKOUT / "sidecar/engines/prefill_cost.py"]) == []
+
+
+def test_promises_know_neither_the_config_nor_how_the_engine_is_seen() -> None:
+    """What was promised comes as numbers; what was seen is told apart from what is blamed."""
+    assert importers("sidecar.config", "sidecar.classify", among=modules("objectives", "evidence")) == []
+    assert importers("sidecar.evidence", among=modules("objectives")) == []
+    assert importers("sidecar.objectives", among=modules("evidence", "timeline", "classify", "ledger")) == []
 
 
 def test_timeline_and_ledger_do_not_know_the_config_or_each_others_makers() -> None:

@@ -13,6 +13,8 @@ from sidecar.metrics import own
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 from sidecar.timeline.reading import Usage
@@ -244,8 +246,11 @@ def test_the_rest_of_the_road_is_counted() -> None:
 
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
-    """Or the first error of a lane would be no growth. All of them, from the first scrape."""
+    """Or the first error of a lane would be no growth. All of them, from the first scrape: those of promises through `Slo`."""
     metrics = House().metrics
+    aims = Aims(Aim(1.0, 0.99), Aim(0.1, 0.99), Aim(10.0, 0.99))
+    Slo(metrics, Objectives({"chat": {"512-4k": aims, "unknown": aims}}))
+    metrics.refresh(100.0)
 
     begun = {family.metric.name for family in metrics.families if family.children}
 

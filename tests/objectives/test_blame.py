@@ -194,6 +194,7 @@ _SECONDS = st.one_of(st.none(), st.floats(0, 20))
     estimated=st.booleans(),
 )
 def test_no_ledger_makes_a_vote_that_has_no_series(
+    *,
     objective: Objective,
     report: EngineReport,
     streaming: bool,

@@ -1,0 +1,268 @@
+"""The evidence on the page: whose seconds count, who may teach, and that a silence comes and goes with its requests."""
+
+from itertools import count
+
+import pytest
+
+from sidecar.engines.prefill_cost import READY_SAMPLES
+from sidecar.evidence.silence import UNKNOWN_SECONDS
+from sidecar.ledger.account import Account, Source
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import promises as p
+from sidecar.metrics.evidence import Evidence
+from sidecar.metrics.own import DROPPED_TOTAL
+from sidecar.metrics.registry import Metrics
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+KEYS = count()
+TOKENS = 1000
+PREFILL_SECONDS = 0.25
+
+
+def report(seconds: float = PREFILL_SECONDS, *, source: Source = Source.ENGINE) -> EngineReport:
+    """All that a request waited for was its prefill."""
+    return EngineReport(0.0, seconds, queue_source=source, prefill_source=source)
+
+
+class House:
+    """A registry with its evidence, and a clock."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
+        self.evidence = Evidence(self.metrics)
+        self.now = 1000.0
+
+    def comes(self, *, tokens: float | None = TOKENS, streaming: bool = True) -> int:
+        key = next(KEYS)
+        self.evidence.received(key, "llama", tokens, self.now, streaming=streaming)
+        return key
+
+    def account(
+        self,
+        key: int,
+        *,
+        ttft: float = PREFILL_SECONDS,
+        outcome: Outcome = Outcome.OK,
+        said: EngineReport | None = None,
+        usage: Usage | None = None,
+        streaming: bool = True,
+    ) -> Account:
+        """Of a request whose first token is now."""
+        marks = Marks(
+            accepted_at=self.now - ttft,
+            received_at=self.now - ttft,
+            first_token_at=self.now,
+            last_token_at=self.now,
+            flushed_at=self.now,
+            choices=1,
+            usage=Usage(prompt_tokens=TOKENS) if usage is None else usage,
+        )
+        ledger = close_ledger(marks, streaming=streaming, report=said) if outcome is Outcome.OK else None
+        return Account("chat", "llama", "0-512", streaming, outcome, marks, ledger, key=key)
+
+    def alone(
+        self,
+        *,
+        ttft: float = PREFILL_SECONDS,
+        said: EngineReport | None = None,
+        usage: Usage | None = None,
+        learn: bool = False,
+        outcome: Outcome = Outcome.OK,
+        streaming: bool = True,
+    ) -> tuple[float, float]:
+        """A whole request that meets nobody; (own, expected) seconds by which the page has grown."""
+        before = self.prefills()
+        self.now += 60.0
+        key = self.comes(streaming=streaming)
+        self.now += ttft
+        if streaming:
+            self.evidence.output(key, self.now)
+        account = self.account(key, ttft=ttft, said=said, usage=usage, outcome=outcome, streaming=streaming)
+        self.evidence.ended(account, self.now)
+        self.evidence.settled(account, learn=learn)
+        own, expected = self.prefills()
+        return round(own - before[0], 6), round(expected - before[1], 6)
+
+    def taught(self, *, reports: bool = True) -> "House":
+        for _ in range(2 * READY_SAMPLES):
+            self.alone(said=report() if reports else None, learn=True)
+        return self
+
+    def prefills(self) -> tuple[float, float]:
+        counter = self.metrics.counter
+        own, expected = counter(p.PREFILL_OWN_SECONDS_TOTAL), counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
+        return own.child("llama").value, expected.child("llama").value
+
+    def silence(self) -> tuple[float | None, float | None]:
+        """(seconds silent, expected seconds) on a page of now."""
+        self.metrics.refresh(self.now)
+        gauge = self.metrics.gauge
+        return gauge(p.ENGINE_SILENCE_SECONDS).child().value, gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS).child().value
+
+    def stalled(self) -> float:
+        self.metrics.refresh(self.now)
+        return self.metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child().value
+
+
+def test_all_evidence_stands_at_0_before_it_happens() -> None:
+    """Models that are told later, too."""
+    house = House()
+    house.metrics.models.admit(["mixtral"])
+
+    assert (house.silence(), house.stalled(), house.prefills()) == ((0.0, 0.0), 0.0, (0.0, 0.0))
+    for metric in (p.PREFILL_OWN_SECONDS_TOTAL, p.PREFILL_EXPECTED_SECONDS_TOTAL):
+        assert {*house.metrics.counter(metric).children} == {("llama",), ("mixtral",), ("other",)}
+
+
+# --- prefills ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
+    """Thrice as long as on quieter days; what is expected stays, since nothing is learned while promises are missed."""
+    house = House().taught()
+
+    assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
+    assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
+
+
+def test_without_a_report_who_waited_for_nobody_counts_by_his_first_token() -> None:
+    """Expected from others of his kind alone: what reports taught is not used, the front end is not in it."""
+    assert House().taught(reports=False).alone(ttft=0.5) == (0.5, 0.25)
+    assert House().taught(reports=True).alone(ttft=0.5) == (0.0, 0.0)
+
+
+def test_an_estimated_prefill_is_no_evidence_of_what_prefills_cost() -> None:
+    """The estimate itself would be compared with what it was made from: the request counts by its first token."""
+    house = House().taught(reports=False)
+
+    assert house.alone(ttft=0.5, said=report(0.125, source=Source.ESTIMATED)) == (0.5, 0.25)
+
+
+def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
+    house = House().taught(reports=False)
+    first, second = house.comes(), house.comes()
+    house.now += 0.5
+    for key in (first, second):
+        house.evidence.output(key, house.now)
+    before = house.prefills()
+
+    house.evidence.settled(house.account(second, ttft=0.5), learn=False)
+
+    assert house.prefills() == before
+
+
+def test_cached_tokens_cost_nothing() -> None:
+    """Expected is of the uncached length. One as short as this nobody has seen, and nothing is expected of it."""
+    house = House().taught()
+    cached = Usage(prompt_tokens=4000, cached_tokens=3000)
+    all_cached = Usage(prompt_tokens=4000, cached_tokens=4000)
+
+    assert house.alone(said=report(), usage=cached) == (0.25, 0.25)
+    assert house.alone(said=report(), usage=all_cached) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "streaming", "usage"),
+    [
+        (Outcome.CLIENT_CANCELLED, True, None),
+        (Outcome.OK, False, None),
+        (Outcome.OK, True, Usage()),
+    ],
+    ids=["cancelled", "not streamed", "nobody counted"],
+)
+def test_who_is_not_in_the_population_is_in_neither_sum(outcome: Outcome, streaming: bool, usage: Usage | None) -> None:
+    house = House().taught()
+
+    assert house.alone(said=report(), outcome=outcome, streaming=streaming, usage=usage) == (0.0, 0.0)
+    assert house.evidence._seen == {}
+
+
+def test_a_restarted_engine_is_expected_anew() -> None:
+    house = House().taught()
+
+    house.evidence.forget()
+
+    assert house.alone(said=report()) == (0.0, 0.0)
+
+
+# --- silences ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_silence_shows_its_length_and_what_explains_it() -> None:
+    """A prompt whose cost is known, by reports or, where nobody reports, by first tokens; and one whose cost is not."""
+    for house in (House().taught(), House().taught(reports=False)):
+        house.comes()
+        house.now += 5.0
+        assert house.silence() == (5.0, PREFILL_SECONDS)
+    blind = House()
+    blind.comes(tokens=None)
+    blind.now += 5.0
+    assert blind.silence() == (5.0, UNKNOWN_SECONDS)
+
+
+def test_a_stall_grows_on_the_page_and_is_over_with_the_next_token() -> None:
+    house = House().taught()
+    key = house.comes()
+    house.now += 10.0
+    assert house.stalled() == 2.0
+    house.now += 10.0
+    house.evidence.output(key, house.now)
+
+    assert (house.stalled(), house.silence()) == (12.0, (0.0, 0.0))
+
+
+def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
+    """Sums of differences miss by the last bit."""
+    house = House().taught()
+    house.comes()
+    total = 0.0
+    for number in range(2000):
+        house.now += 0.1 / (1 + number % 7)
+        assert house.stalled() >= total
+        total = house.stalled()
+
+    assert total > 10
+    assert house.metrics.counter(DROPPED_TOTAL).child("not_a_duration").value == 0
+
+
+def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
+    """The engine has said all; what is left stands between us and the client."""
+    house = House()
+    key = house.comes()
+    house.evidence.output(key, house.now)
+    house.evidence.finished(key, house.now)
+    house.now += 50.0
+
+    assert house.silence() == (0.0, 0.0)
+
+
+def test_who_pauses_is_not_spoken_to() -> None:
+    house = House()
+    key = house.comes()
+    house.evidence.output(key, house.now)
+    house.evidence.paused(key, house.now)
+    house.now += 50.0
+    assert house.silence() == (0.0, 0.0)
+
+    house.evidence.resumed(key, house.now)
+    house.now += 2.0
+    assert house.silence() == (2.0, 0.0)
+
+
+def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
+    """One that was not to be streamed, and one whose head shows that it cannot be read."""
+    house = House()
+    house.comes()
+    whole, compressed = house.comes(streaming=False), house.comes()
+    house.evidence.answering(compressed, house.now, streaming=False)
+    for key in (whole, compressed):
+        house.now += 50.0
+        assert house.silence() == (0.0, 0.0)
+        house.evidence.finished(key, house.now)
+    house.now += 2.0
+
+    assert house.silence()[0] == 2.0

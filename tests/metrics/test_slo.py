@@ -1,0 +1,373 @@
+"""Promises on the page: who counts, who missed, who is blamed, who still waits, and that all of it stands at 0 before it happens."""
+
+import pytest
+
+from sidecar.ledger.account import Account
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import promises as p
+from sidecar.metrics.evidence import Evidence
+from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
+from sidecar.objectives.blame import VOTES
+from sidecar.objectives.judge import Judge
+from sidecar.objectives.objective import Aims, Objectives
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from tests.support.promises import AIMS, BUCKETS, LOOSE, House
+
+
+# --- who counts, and when ------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
+    """A first token in time, nine more at a good pace: two verdicts, no miss, ten good tokens."""
+    house = House()
+    request = house.comes().speaks(after=0.5).speaks(after=1.8)
+
+    request.settles(request.ends(tokens=10))
+
+    assert house.burn("llama", "chat", "0-512", "ttft") == (1, 0, 0.1)
+    assert house.burn("llama", "chat", "0-512", "tpot") == (1, 0, 0.05)
+    assert house.burn("e2e") == (0, 0, 0)
+    assert (house.count(p.GOOD_REQUESTS_TOTAL, "chat", "0-512"), house.count(p.GOOD_OUTPUT_TOKENS_TOTAL)) == (1, 10)
+    assert (house.votes(), house.remembered()) == ({}, {})
+
+
+def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
+    """Counted and overdue a moment after its deadline; the vote comes with the ledger."""
+    house = House()
+    request = house.comes()
+    house.later(1.0)
+    assert (house.burn("ttft"), house.overdue()) == ((0, 0, 0), 0)
+
+    house.later(0.5)
+    assert (house.burn("ttft"), house.overdue()) == ((1, 1, 0.1), 1)
+    request.speaks(after=4.5)
+    assert (house.burn("ttft"), house.overdue(), house.votes()) == ((1, 1, 0.1), 0, {})
+    request.settles(request.ends(tokens=1), EngineReport(5.5, 0.25, 0.0))
+
+    assert house.votes() == {("ttft", "queue"): 1}
+    assert (house.count(p.GOOD_REQUESTS_TOTAL), house.remembered()) == (0, {})
+
+
+def test_a_scrape_alone_counts_what_is_due() -> None:
+    """Should no tick have come."""
+    house = House()
+    house.comes()
+    house.now += 1.5
+
+    assert (house.overdue(), house.burn("ttft")) == (1, (1, 1, 0.1))
+
+
+def test_overdue_is_by_lane_and_goes_back_to_none() -> None:
+    house = House(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
+    first, second = house.comes(), house.comes(lane="batch")
+    house.later(2.0)
+    assert (house.overdue("chat"), house.overdue("batch")) == (1, 1)
+
+    first.ends(Outcome.CLIENT_CANCELLED)
+    second.ends(Outcome.ENGINE_TIMEOUT)
+
+    assert (house.overdue("chat"), house.overdue("batch")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after", "misses", "phase"),
+    [
+        (Outcome.CLIENT_ERROR, 0.5, 0, None),
+        (Outcome.CLIENT_CANCELLED, 0.5, 0, None),
+        (Outcome.CLIENT_CANCELLED, 1.5, 1, "unattributed"),
+        (Outcome.REJECTED, 0.1, 1, "queue"),
+        (Outcome.ENGINE_ERROR, 0.1, 1, "engine"),
+        (Outcome.ENGINE_UNREACHABLE, 0.1, 1, "engine"),
+        (Outcome.ENGINE_TIMEOUT, 60.0, 1, "engine"),
+        (Outcome.ENGINE_TRUNCATED, 0.5, 1, "engine"),
+        (Outcome.SIDECAR_ERROR, 0.5, 1, "unattributed"),
+    ],
+)
+def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, misses: int, phase: str | None) -> None:
+    """There is no ledger to wait for. What does not count is in no counter."""
+    house = House()
+
+    house.comes().ends(outcome, after=after)
+
+    assert house.burn("ttft") == (misses, misses, 0.1 * misses)
+    assert house.votes() == ({} if phase is None else {("ttft", phase): 1})
+    assert house.count(p.GOOD_REQUESTS_TOTAL) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "votes"),
+    [
+        (Outcome.REJECTED, {("ttft", "queue"): 1}),
+        (Outcome.ENGINE_ERROR, {("ttft", "engine"): 1}),
+        (Outcome.CLIENT_ERROR, {}),
+        (Outcome.CLIENT_CANCELLED, {}),
+    ],
+)
+def test_who_was_turned_away_before_the_body_came_counts_too(
+    outcome: Outcome, votes: dict[tuple[str, str], float]
+) -> None:
+    """Too many in flight: nobody has looked at the body, and the judge was told of nothing but the end."""
+    house = House()
+    account = Account("chat", "llama", "unknown", False, outcome, Marks(accepted_at=house.now), None, key=1)
+
+    house.slo.ended(1, account, house.now)
+
+    assert house.votes() == votes
+    assert house.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
+    assert (house.count(p.REQUESTS_RECEIVED_TOTAL), house.remembered().keys() - {"due"}) == (0, set())
+
+
+def test_a_whole_answer_has_one_promise() -> None:
+    house = House()
+    late, good = house.comes(streaming=False), house.comes(streaming=False)
+    good.settles(good.ends(after=2.0, tokens=7))
+    house.later(6.5)
+    assert house.burn("e2e") == (2, 1, 0.02)
+
+    late.settles(late.ends(after=1.0), EngineReport(0.1, 0.2, 8.5))
+
+    assert house.votes() == {("e2e", "decode"): 1}
+    assert house.burn("ttft") == house.burn("tpot") == (0, 0, 0)
+    assert house.count(p.GOOD_OUTPUT_TOKENS_TOTAL) == 7
+
+
+def test_one_request_may_miss_both_promises_and_votes_for_each() -> None:
+    """It waited in prefill, and then its tokens came slowly."""
+    house = House()
+    request = house.comes().speaks(after=2.0).speaks(after=5.0)
+
+    request.settles(request.ends(tokens=2), EngineReport(0.1, 1.8, 5.0))
+
+    assert house.votes() == {("ttft", "prefill"): 1, ("tpot", "decode"): 1}
+
+
+def test_a_lane_without_promises_leaves_no_series() -> None:
+    """It is load all the same."""
+    house = House()
+    request = house.comes(lane="batch").speaks(after=500.0)
+
+    request.settles(request.ends(tokens=3))
+    house.page()
+
+    told = [
+        (family.metric.name, key)
+        for family in house.metrics.families
+        for key in family.children
+        if family.metric.name.startswith(("llm_slo", "llm_good", "llm_token_deadline", "llm_requests_overdue"))
+        and "batch" in key
+    ]
+    assert told == []
+    assert house.count(p.REQUESTS_RECEIVED_TOTAL, "batch") == 1
+    assert house.remembered() == {}
+
+
+def test_load_is_counted_at_arrival() -> None:
+    """And tokens only of those whose length somebody can tell."""
+    house = House()
+    house.comes()
+    house.comes()
+    house.comes(bucket="unknown")
+
+    assert house.count(p.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
+    assert house.count(p.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
+    assert house.count(p.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
+
+
+def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> None:
+    house = House()
+    request = house.comes().speaks(after=0.5, events=4).speaks(after=5.0, events=3)
+    assert house.count(p.TOKEN_DEADLINES_TOTAL) == 0
+
+    request.ends(Outcome.CLIENT_CANCELLED)
+
+    assert house.count(p.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
+    assert house.count(p.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
+
+
+def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
+    """Compressed: its first token may have been in time."""
+    house = House()
+    request = house.comes()
+    house.slo.answering(request.key, house.now, streaming=None)
+    house.later(60.0)
+
+    request.settles(request.ends())
+
+    assert house.burn() == (0, 0, 0)
+    assert house.votes() == {}
+
+
+# --- late ledgers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_vote_waits_for_its_ledger() -> None:
+    """A report that comes seconds late, or one that never comes: the miss is on the page, the vote when the wait is over."""
+    house = House()
+    told, untold = house.comes(), house.comes()
+    house.later(3.0)
+    accounts = [request.speaks().ends(tokens=1) for request in (told, untold)]
+    assert (house.burn("ttft")[1], house.votes()) == (2, {})
+
+    house.later(15.0)
+    told.settles(accounts[0], EngineReport(0.1, 2.9, 0.0))
+    untold.settles(accounts[1])
+
+    assert house.votes() == {("ttft", "prefill"): 1, ("ttft", "unattributed"): 1}
+    assert house.remembered() == {}
+
+
+def test_a_ledger_that_is_closed_twice_votes_once() -> None:
+    house = House()
+    request = house.comes().speaks(after=2.0)
+    account = request.ends(tokens=1)
+
+    request.settles(account)
+    request.settles(account)
+
+    assert house.votes() == {("ttft", "unattributed"): 1}
+
+
+# --- configs -------------------------------------------------------------------------------------------------------------
+
+
+def gauges(house: House) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
+    """(lane, bucket, objective) to threshold and target, where they are on the page."""
+    targets = house.metrics.gauge(p.SLO_TARGET_RATIO).children
+    thresholds = house.metrics.gauge(p.SLO_THRESHOLD_SECONDS).children
+    return {key: (child.value, targets[key].value) for key, child in thresholds.items() if child.value is not None}
+
+
+def test_thresholds_and_targets_are_on_the_page() -> None:
+    house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
+
+    assert gauges(house) == {
+        ("chat", "0-512", "ttft"): (1.0, 0.9),
+        ("chat", "0-512", "tpot"): (0.25, 0.95),
+        ("chat", "0-512", "e2e"): (8.0, 0.99),
+        ("chat", "512+", "ttft"): (10.0, 0.5),
+    }
+
+
+def test_a_reload_takes_what_is_gone_off_the_page_and_counts_on() -> None:
+    """Another threshold for chat, nothing for batch any more: the gauges say so, and the counters stay where they were."""
+    house = House(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
+    house.comes(lane="batch").ends(Outcome.REJECTED)
+
+    house.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
+
+    assert gauges(house) == {("chat", "0-512", "ttft"): (10.0, 0.5)}
+    assert house.burn("batch", "ttft") == (1, 1, 0.1)
+
+
+def test_a_request_in_flight_keeps_what_it_was_promised() -> None:
+    """The one that came before the reload has missed after a second; the one behind it has ten."""
+    house = House()
+    before = house.comes()
+    house.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
+    after = house.comes()
+
+    house.later(5.0)
+    for request in (before, after):
+        request.settles(request.speaks().ends(tokens=1))
+
+    assert house.burn("ttft") == (2, 1, 0.6)
+
+
+def test_a_lane_whose_promises_are_gone_still_settles_what_it_owed() -> None:
+    house = House()
+    request = house.comes().speaks(after=2.0)
+    account = request.ends(tokens=1)
+
+    house.slo.replace(Objectives())
+    request.settles(account, EngineReport(1.9, 0.1, 0.0))
+
+    assert (house.votes(), gauges(house)) == ({("ttft", "queue"): 1}, {})
+
+
+# --- at 0 from the start -------------------------------------------------------------------------------------------------
+
+
+def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
+    """At once, for each model: per bucket what is promised there, and each vote that a promise of this lane can have."""
+    house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
+    counters = house.metrics.counter
+
+    promised = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
+    models = ("llama", "other")
+    for metric in (p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL):
+        found = counters(metric).children
+        assert {*found} == {(model, "chat", *rest) for model in models for rest in promised}
+        assert {child.value for child in found.values()} == {0}
+    assert {*counters(p.SLO_BLAMED_MISSES_TOTAL).children} == {
+        (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases
+    }
+    for metric in (p.GOOD_REQUESTS_TOTAL, p.GOOD_OUTPUT_TOKENS_TOTAL):
+        assert {*counters(metric).children} == {(model, "chat", bucket) for model in models for bucket in BUCKETS}
+    for metric in (p.TOKEN_DEADLINES_TOTAL, p.TOKEN_DEADLINE_MISSES_TOTAL):
+        assert {*counters(metric).children} == {(model, "chat") for model in models}
+    for metric in (p.REQUESTS_RECEIVED_TOTAL, p.RECEIVED_MEASURED_REQUESTS_TOTAL, p.RECEIVED_PROMPT_TOKENS_TOTAL):
+        assert {*counters(metric).children} == {
+            (model, lane) for model in models for lane in ("chat", "batch", "other")
+        }
+    assert house.overdue() == 0
+
+
+def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() -> None:
+    house = House(models=())
+    house.metrics.models.admit(["mixtral"])
+    house.metrics.lanes.admit(["night"])
+    house.slo.replace(Objectives({"night": {"0-512": AIMS}}))
+    house.metrics.models.admit(["llama"])
+
+    house.page()
+
+    for model in ("mixtral", "llama"):
+        assert (model, "night", "0-512", "ttft") in house.metrics.counter(p.SLO_MISSES_TOTAL).children
+        assert (model, "night") in house.metrics.gauge(p.REQUESTS_OVERDUE).children
+        assert (model, "night") in house.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).children
+    assert house.count(LABEL_OVERFLOW_TOTAL) == 0
+
+
+def test_what_is_promised_of_one_objective_makes_no_series_of_another() -> None:
+    """A lane of whole answers has no TTFT."""
+    house = House(Objectives({"batch": {"0-512": Aims(e2e=AIMS.e2e), "512+": Aims()}}))
+
+    assert {key[2:] for key in house.metrics.counter(p.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
+    assert {key[2] for key in house.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
+    assert {key[2] for key in house.metrics.counter(p.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
+
+
+# --- mistakes ------------------------------------------------------------------------------------------------------------
+
+
+def broken(*_told: object, **_named: object) -> None:
+    raise RuntimeError("the mistake under test")
+
+
+def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted, at both ends. Nothing is raised, and nobody stays overdue."""
+    house = House()
+    monkeypatch.setattr(Evidence, "ended", broken)
+    monkeypatch.setattr(Evidence, "settled", broken)
+    request = house.comes()
+    house.later(2.0)
+
+    request.settles(request.speaks().ends(tokens=1))
+
+    assert (house.votes(), house.overdue()) == ({("ttft", "unattributed"): 1}, 0)
+    assert house.count(DROPPED_TOTAL, "observer_error") == 2
+
+
+def test_a_mistake_in_a_verdict_leaves_nobody_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a silence would be heard for ever."""
+    house = House()
+    monkeypatch.setattr(Judge, "tick", broken)
+    monkeypatch.setattr(Judge, "ended", broken)
+    request = house.comes().speaks(after=0.5)
+
+    house.later(1.0)
+    request.settles(request.ends())
+
+    assert house.count(DROPPED_TOTAL, "observer_error") == 2
+    assert {*house.remembered()} == {"cases", "due"}

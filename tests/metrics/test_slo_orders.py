@@ -1,0 +1,126 @@
+"""Whatever happens to several requests, in whatever order, the promises on the page add up, and nobody is remembered."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.ledger.account import Account
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import promises as p
+from sidecar.metrics.declaration import Counter
+from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
+from sidecar.timeline.outcome import Outcome
+from tests.support.promises import House, Request
+
+
+VERBS = ("comes", "speaks", "answering", "finished", "paused", "resumed", "ticks", "is_scraped", "ends", "settles")
+
+
+class Traffic:
+    """Up to four requests at once. Each verb is told who, a streaming flag, an outcome; and does nothing where there is nobody."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.received = 0
+        self.inside: dict[int, Request] = {}
+        self.ended: list[tuple[Request, Account]] = []
+
+    def comes(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
+        if who not in self.inside:
+            self.inside[who] = self.house.comes(streaming=streaming, bucket="0-512" if who else "unknown")
+            self.received += 1
+
+    def speaks(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        if who in self.inside:
+            self.inside[who].speaks(events=1 + who)
+
+    def answering(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
+        if who in self.inside:
+            self.house.slo.answering(self.inside[who].key, self.house.now, streaming=streaming)
+
+    def finished(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        if who in self.inside:
+            self.house.slo.finished(self.inside[who].key, self.house.now)
+
+    def paused(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        if who in self.inside:
+            self.house.slo.paused(self.inside[who].key, self.house.now)
+
+    def resumed(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        if who in self.inside:
+            self.house.slo.resumed(self.inside[who].key, self.house.now)
+
+    def ticks(self, _who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        self.house.later(0.0)
+
+    def is_scraped(self, _who: int, _streaming: bool | None, _outcome: Outcome) -> None:
+        self.house.page()
+
+    def ends(self, who: int, _streaming: bool | None, outcome: Outcome) -> None:
+        request = self.inside.pop(who, None)
+        if request is not None:
+            account = request.ends(outcome, tokens=who)
+            self.ended += [(request, account)] * (outcome is Outcome.OK)
+
+    def settles(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
+        """Any of those that have ended well, with a report or without."""
+        if self.ended:
+            request, account = self.ended.pop(who % len(self.ended))
+            request.settles(account, EngineReport(0.1, 0.5) if streaming else None)
+
+    def is_over(self) -> None:
+        """Who is inside leaves, every ledger is closed, and an hour passes."""
+        for who in range(4):
+            self.ends(who, None, Outcome.CLIENT_CANCELLED)
+        while self.ended:
+            self.settles(0, None, Outcome.OK)
+        self.house.later(3600.0)
+
+    def counted(self) -> dict[tuple[str, ...], float]:
+        """Every counter's children, by name and labels."""
+        return {
+            (family.metric.name, *key): child.value
+            for family in (
+                self.house.metrics.counter(each.metric)
+                for each in self.house.metrics.families
+                if isinstance(each.metric, Counter)
+            )
+            for key, child in family.children.items()
+        }
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(VERBS),
+            st.floats(0, 6),
+            st.integers(0, 3),
+            st.sampled_from([True, False, None]),
+            st.sampled_from(list(Outcome)),
+        ),
+        max_size=60,
+    )
+)
+def test_every_request_counts_once_whatever_the_order(
+    told: list[tuple[str, float, int, bool | None, Outcome]],
+) -> None:
+    """Misses are at most requests, votes at most misses, and no counter falls or is refused; when all is settled there are as many
+    votes as misses.
+    """
+    traffic = Traffic()
+    house, before = traffic.house, traffic.counted()
+
+    for verb, later, who, streaming, outcome in told:
+        house.now += later
+        getattr(traffic, verb)(who, streaming, outcome)
+        for objective in ("ttft", "tpot", "e2e"):
+            requests, misses, _ = house.burn(objective)
+            assert house.count(p.SLO_BLAMED_MISSES_TOTAL, objective) <= misses <= requests <= traffic.received
+        now = traffic.counted()
+        assert all(now[key] >= value for key, value in before.items())
+        before = now
+    traffic.is_over()
+
+    assert house.count(p.SLO_BLAMED_MISSES_TOTAL) == house.burn()[1]
+    assert house.count(p.REQUESTS_RECEIVED_TOTAL) == traffic.received
+    assert house.count(DROPPED_TOTAL) == house.count(LABEL_OVERFLOW_TOTAL) == 0
+    assert house.remembered() == {}

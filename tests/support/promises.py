@@ -1,0 +1,131 @@
+"""A page with promises on it, and requests that keep or miss them: `House().comes().speaks(after=0.5).ends()`.
+
+Instants are of a fake clock that begins at 100 s. What stands on the page is asked for by label values, and what is still
+remembered of requests by `remembered`, which looks into every table that a request could be forgotten in.
+"""
+
+from dataclasses import replace
+from itertools import count
+
+from sidecar.ledger.account import Account
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import promises as p
+from sidecar.metrics.declaration import Counter
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
+LOOSE = Aims(ttft=Aim(10.0, 0.5))
+CHAT = Objectives({"chat": {"0-512": AIMS, "512+": LOOSE, "unknown": AIMS}})
+BUCKETS = ("0-512", "512+")
+KEYS = count()
+
+
+class House:
+    """A registry with promises on it, and a clock. Requests are of lane chat and bucket 0-512 unless said otherwise."""
+
+    def __init__(self, objectives: Objectives = CHAT, models: tuple[str, ...] = ("llama",)) -> None:
+        self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=BUCKETS, models=models)
+        self.slo = Slo(self.metrics, objectives)
+        self.now = 100.0
+
+    def comes(self, *, lane: str = "chat", bucket: str = "0-512", streaming: bool | None = True) -> "Request":
+        request = Request(self, lane, bucket, streaming)
+        self.slo.received(
+            request.key,
+            self.now,
+            model="llama",
+            lane=lane,
+            prompt_bucket=bucket,
+            streaming=streaming,
+            prompt_tokens=None if bucket == "unknown" else 100.0,
+        )
+        return request
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.slo.tick(self.now)
+
+    def page(self) -> None:
+        """A scrape."""
+        self.metrics.refresh(self.now)
+
+    def count(self, metric: Counter, *labels: str) -> float:
+        """The sum of all children whose labels include these."""
+        children = self.metrics.counter(metric).children
+        return sum(child.value for key, child in children.items() if {*labels} <= {*key})
+
+    def burn(self, *labels: str) -> tuple[float, float, float]:
+        """(requests, misses, allowed misses)."""
+        families = (p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL)
+        requests, misses, allowed = (self.count(metric, *labels) for metric in families)
+        return requests, misses, round(allowed, 9)
+
+    def votes(self) -> dict[tuple[str, str], float]:
+        """(objective, phase) to votes, where there are any."""
+        children = self.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children
+        return {(key[2], key[3]): child.value for key, child in children.items() if child.value}
+
+    def overdue(self, lane: str = "chat") -> float | None:
+        self.page()
+        return self.metrics.gauge(p.REQUESTS_OVERDUE).child("llama", lane).value
+
+    def remembered(self) -> dict[str, int]:
+        """How much stands in each table of the objectives and the evidence, where anything does."""
+        evidence = self.slo._evidence
+        silence = evidence._silence
+        tables = {
+            "cases": self.slo._judge._cases,
+            "due": self.slo._judge._due,
+            "overdue": self.slo._judge.overdue,
+            "closing": self.slo._closing,
+            "seen": evidence._seen,
+            "waiting": evidence._work._waiting,
+            "pending": silence._pending,
+            "heard": silence._heard,
+            "paused": silence._paused,
+            "opaque": silence._opaque,
+        }
+        return {name: len(table) for name, table in tables.items() if table}
+
+
+class Request:
+    """One request of a house, whole and on its way."""
+
+    def __init__(self, house: House, lane: str, bucket: str, streaming: bool | None) -> None:
+        self.key = next(KEYS)
+        self.house = house
+        self.streaming = streaming
+        self.marks = Marks(accepted_at=house.now, received_at=house.now, choices=1)
+        self.who = (lane, "llama", bucket)
+
+    def speaks(self, *, after: float = 0.0, events: int = 1) -> "Request":
+        self.house.now += after
+        now, first = self.house.now, self.marks.first_token_at
+        self.marks = replace(self.marks, first_token_at=now if first is None else first, last_token_at=now)
+        self.house.slo.output(self.key, events, now)
+        return self
+
+    def account(self, outcome: Outcome = Outcome.OK, *, tokens: int | None = None) -> Account:
+        now = self.house.now
+        usage = Usage(prompt_tokens=100, completion_tokens=tokens)
+        marks = replace(self.marks, ended_at=now, flushed_at=now, usage=usage)
+        return Account(*self.who, self.streaming is True, outcome, marks, None, key=self.key)
+
+    def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
+        """Its end, without its ledger."""
+        self.house.now += after
+        account = self.account(outcome, tokens=tokens)
+        self.house.slo.ended(self.key, account, self.house.now)
+        return account
+
+    def settles(self, account: Account, report: EngineReport | None = None) -> None:
+        """Its ledger is closed."""
+        ledger = close_ledger(account.marks, streaming=account.streaming, report=report)
+        self.house.slo.settled(self.key, replace(account, ledger=ledger), self.house.now)
