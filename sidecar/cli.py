@@ -1,4 +1,4 @@
-"""The command line: what `sidecar serve`, `check` and `demo` accept, what they print, and the exit codes.
+"""The command line: what `sidecar serve`, `check`, `demo` and `capacity` accept, what they print, and the exit codes.
 
 Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a config that is refused. Knows flags and words only; each command's
 work is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
@@ -33,6 +33,8 @@ examples:
       Stand in front of a vLLM on port 8000. Send clients to port 8900; point Prometheus at port 9901.
   sidecar check --config.file=sidecar.yml
       Say all that is wrong with a config, or what it means: lanes, rules, buckets, number of series.
+  sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
+      Estimate what fits and how fast it can be; `sidecar capacity --help` has more.
 
 exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config.
 Every key of the config file, with its default and reason: docs/configuration.md
@@ -62,12 +64,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         from sidecar.demo.demo import main as demo  # noqa: PLC0415  no command but this needs it
 
         return demo(arguments[1:])
+    if arguments[:1] == ["capacity"]:
+        from sidecar.capacity.command import main as capacity  # noqa: PLC0415  as above
+
+        return capacity(arguments[1:])
     try:
         known = _parser().parse_args(arguments)
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write("sidecar: say what to do: serve, check or demo; `sidecar --help` explains\n")
+        sys.stderr.write("sidecar: say what to do: serve, check, demo or capacity; `sidecar --help` explains\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {name.replace("-", "_"): value for name, _, _ in _FLAGS if (value := vars(known)[name]) is not None}
@@ -108,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         ("serve", "stand in front of an engine", _SERVE),
         ("check", "validate a config and say what it means", _CHECK),
         ("demo", "watch it work on a simulated engine, on this machine alone", ""),
+        ("capacity", "what fits, how fast it can be, how many replicas a load needs", ""),
     ):
         commands.add_parser(
             name,

@@ -33,7 +33,7 @@ def get(url: str, path: str) -> tuple[bytes, str]:
         response = connection.getresponse()
         body = response.read(MAX_PAGE_BYTES)
     except (OSError, HTTPException) as error:
-        raise RefusedError(f"{url}{path} does not answer: {error or type(error).__name__}") from None
+        raise RefusedError(f"{url}{path} does not answer: {str(error) or type(error).__name__}") from None
     finally:
         connection.close()
     if response.status != 200:

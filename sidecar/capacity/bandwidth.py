@@ -1,7 +1,7 @@
 """How fast decoding can be at best: each step reads the weights once and the cache of every sequence, and memory has a speed.
 
-A bound and no forecast: real steps also launch kernels, talk between GPUs and compute, and reach some 60 to 80 % of the peak
-(that share is the caller's to state). Of a mixture of experts it counts one token's experts, which a larger batch exceeds: a bound still.
+A bound and no forecast: real steps also launch kernels, talk between GPUs and compute, and memory is
+not read at its peak (the share that is reached is the caller's to state; NVIDIA's aiconfigurator takes 0.8). Of a mixture of experts it counts one token's experts, which a larger batch exceeds: a bound still.
 """
 
 from dataclasses import dataclass

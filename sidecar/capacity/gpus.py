@@ -1,6 +1,6 @@
 """GPUs by name: memory and memory bandwidth of one, as their makers state them.
 
-Decimal GB and TB/s, peaks. A driver shows more bytes than the name (an 80 GB card some 85.5 x 10^9), and no program reads memory at
+Decimal GB and TB/s, peaks. A driver shows more bytes than the name (an 80 GB card up to 85.5 x 10^9), and no program reads memory at
 the peak: the first is on the safe side, the second is not (`--gpu.efficiency`). Sources: the makers' data sheets, named beside each.
 """
 

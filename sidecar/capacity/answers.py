@@ -1,0 +1,214 @@
+"""The answers about one replica's memory: what a token keeps, what fits, how fast decoding can be.
+
+Each is asked for by what was given, and says its assumptions and what would change it. A question whose data are missing is refused by
+name; one that nobody asked has no answer. Pure, over a `Replica`. The answer about several replicas is in `load_answer.py`.
+"""
+
+from collections.abc import Callable
+
+from sidecar.capacity.answer import Answer, RefusedError
+from sidecar.capacity.flags import Asked
+from sidecar.capacity.geometry import Geometry, attention
+from sidecar.capacity.replica import Replica
+from sidecar.capacity.units import say_bytes, say_seconds
+
+
+DEFAULT_TOKENS = 4096
+DEFAULT_BATCH = 64
+"""The largest batch of the table where nothing says how many fit."""
+
+
+def memory_answers(asked: Asked, make: Callable[[], Replica]) -> list[Answer]:
+    """Of the three those that are asked for. `make` is called once."""
+    try:
+        replica = make()
+    except RefusedError as refusal:
+        return [Answer("kv", "What does a sequence keep in the KV cache?", refusal=str(refusal))]
+    answers = [_kv(asked, replica)]
+    known = replica.blocks is not None
+    if asked.has("gpu", "gpu.memory", "users") or known:
+        answers.append(_memory(asked, replica))
+    if asked.has("gpu", "gpu.bandwidth", "tpot"):
+        answers.append(_decode(asked, replica))
+    return answers
+
+
+def slots_that_fit(replica: Replica, tokens: int) -> int | None:
+    """Sequences of so many tokens for which its cache has room; None where that is not known."""
+    try:
+        return replica.room().sequences(tokens)
+    except RefusedError:
+        return None
+
+
+def _kv(asked: Asked, replica: Replica) -> Answer:
+    geometry, tokens = replica.geometry, asked.count("tokens") or DEFAULT_TOKENS
+    sequence, each = geometry.sequence_bytes(tokens), geometry.token_bytes()
+    lines = [f"A sequence of {tokens:,} tokens keeps {say_bytes(sequence)}: {say_bytes(each)} a token."]
+    numbers: dict[str, object] = {"tokens": tokens, "token_bytes": each, "sequence_bytes": sequence}
+    if not geometry.uniform:
+        beyond = geometry.token_bytes(of_windows=False)
+        numbers["token_bytes_beyond_windows"] = beyond
+        lines = [
+            (
+                f"A sequence of {tokens:,} tokens keeps {say_bytes(sequence)}: {say_bytes(each)} a token while it is within the windows,"
+                f" {say_bytes(beyond)} for each token beyond them."
+            )
+        ]
+    group = replica.model.layers[0]
+    copies = max(geometry.copies(layers) for layers in geometry.layers)
+    if copies > 1:
+        lines.append(
+            f"Every number of it is kept {copies} times: the GPUs outnumber the heads among which it can be shared."
+        )
+    wrong = _by_query_heads(replica)
+    if wrong is not None:
+        numbers["sequence_bytes_by_query_heads"] = wrong.sequence_bytes(tokens)
+        lines.append(
+            f"It is not {say_bytes(wrong.sequence_bytes(tokens))}: that counts the {replica.model.query_heads} query heads, and only the"
+            f" {group.heads} key-value heads are kept."
+        )
+    assumptions = [
+        f"Reserved in whole blocks of {geometry.block} tokens, over all GPUs of the replica; prompt and output alike."
+    ]
+    if not geometry.uniform:
+        assumptions.append(
+            "The engine frees what has left a window (in vLLM the hybrid KV cache manager); where it does not, every layer keeps all."
+        )
+    if copies > 1:
+        assumptions.append(
+            "Tensor parallelism. Data-parallel attention or decode context parallelism would keep fewer copies."
+        )
+    changes = ["Prefix caching makes sequences share what begins alike; this counts each alone."]
+    if geometry.bits > 8:
+        changes.insert(
+            0, f"A cache in 8 bits (--kv.bits=8; vLLM: --kv-cache-dtype=fp8) keeps {8 / geometry.bits:.0%} of it."
+        )
+    facts = tuple(replica.facts.values())
+    question = "What does a sequence keep in the KV cache?"
+    return Answer("kv", question, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
+
+
+def _by_query_heads(replica: Replica) -> Geometry | None:
+    """The common mistake, to show its size."""
+    heads, head_dim, layers = replica.model.query_heads, replica.model.head_dim, replica.model.layers
+    if heads is None or head_dim is None or len(layers) > 1 or heads <= layers[0].heads:
+        return None
+    mistaken = attention(layers[0].count, heads, head_dim, layers[0].window)
+    return Geometry((mistaken,), replica.geometry.bits, replica.geometry.block)
+
+
+def _memory(asked: Asked, replica: Replica) -> Answer:
+    question = "How many sequences fit at once, and how long may they be?"
+    tokens, users = asked.count("tokens"), asked.count("users")
+    try:
+        room = replica.room()
+    except RefusedError as refusal:
+        return Answer("memory", question, facts=tuple(replica.facts.values()), refusal=str(refusal))
+    lines: list[str] = []
+    numbers: dict[str, object] = {"cache_bytes": room.cache_bytes}
+    most = replica.longest or 1 << 30
+    if tokens is not None or users is None:
+        length = tokens or DEFAULT_TOKENS
+        fitting = room.sequences(length)
+        numbers |= {"tokens": length, "sequences": fitting}
+        lines.append(f"{fitting:,} sequences of {length:,} tokens fit into {say_bytes(room.cache_bytes)} of KV cache.")
+        if replica.longest is not None and length > replica.longest:
+            lines.append(f"But no sequence may be longer than {replica.longest:,} tokens here.")
+        if users is not None:
+            needed = users * replica.geometry.sequence_bytes(length)
+            fits = room.fits(users, length)
+            numbers |= {"users": users, "fits": fits, "needed_bytes": needed}
+            verdict = "fit" if fits else "do not fit"
+            spare = abs(room.cache_bytes - needed)
+            rest = f"{say_bytes(spare)} {'are left' if fits else 'are missing'}"
+            lines.insert(
+                0, f"{users:,} users of {length:,} tokens {verdict}: they need {say_bytes(needed)}, and {rest}."
+            )
+    if users is not None:
+        longest = room.longest(users, most)
+        numbers |= {"users": users, "longest_tokens": longest}
+        cap = ", the longest that is possible here" if longest == replica.longest else ""
+        lines.append(
+            f"{users:,} users may have {longest:,} tokens each at once{cap}."
+            if longest
+            else f"{users:,} users do not fit at once, however short their sequences are."
+        )
+    assumptions = [
+        "All sequences are that long at the same moment: the worst case. Sequences that still grow need less."
+    ]
+    if replica.blocks is not None and not asked.has("gpu.memory", "gpu.reserve"):
+        assumptions.append("The engine's own count of blocks is all of its cache; nothing else shares it.")
+    else:
+        assumptions.append(
+            "Memory is decimal GB as on data sheets; a driver shows up to 7 % more. The reserve is as stated, not measured."
+        )
+    changes = (
+        "An engine that is running knows better: --engine.url reads its number of blocks.",
+        "Beyond what fits, engines queue requests or preempt them and compute them again (llm_engine_preemptions_total).",
+    )
+    return Answer("memory", question, tuple(lines), numbers, tuple(replica.facts.values()), tuple(assumptions), changes)
+
+
+def _decode(asked: Asked, replica: Replica) -> Answer:
+    question = "How fast can decoding be at best?"
+    tokens, users, tpot = asked.count("tokens") or DEFAULT_TOKENS, asked.count("users"), asked.number("tpot")
+    try:
+        decode = replica.decode()
+    except RefusedError as refusal:
+        return Answer("decode", question, facts=tuple(replica.facts.values()), refusal=str(refusal))
+    fitting = slots_that_fit(replica, tokens)
+    alone = decode.row(1, 0)
+    rows = decode.rows(tokens, max(1, users or fitting or DEFAULT_BATCH))
+    lines = [
+        (
+            f"At most {alone.user_tokens_per_second:.1f} tokens/s for one user: {say_seconds(alone.step_seconds)} a token, to read"
+            f" {say_bytes(decode.read_weights_bytes)} of weights at {say_bytes(decode.bytes_per_second)}/s."
+        ),
+        f"With {tokens:,} tokens of context each, by sequences that decode together:",
+        *(
+            f"  {row.batch:>6,}  {say_seconds(row.step_seconds):>8} a token, {row.user_tokens_per_second:>6.1f} tokens/s each,"
+            f" {row.total_tokens_per_second:>8,.0f} in all"
+            for row in rows
+        ),
+    ]
+    numbers: dict[str, object] = {
+        "tokens": tokens,
+        "weights_only_tokens_per_second": alone.user_tokens_per_second,
+        "rows": [
+            {
+                "batch": row.batch,
+                "step_seconds": row.step_seconds,
+                "user_tokens_per_second": row.user_tokens_per_second,
+                "total_tokens_per_second": row.total_tokens_per_second,
+            }
+            for row in rows
+        ],
+    }
+    if tpot is not None:
+        batch = decode.batch_within(tokens, tpot)
+        numbers |= {"tpot_seconds": tpot, "batch_within": batch}
+        lines.append(
+            f"Within {say_seconds(tpot)} a token: at most {batch:,} at once."
+            if batch
+            else f"{say_seconds(tpot)} a token is out of reach: reading the weights takes {say_seconds(alone.step_seconds)}."
+        )
+    if fitting is not None:
+        numbers["sequences_that_fit"] = fitting
+        lines.append(f"For more than {fitting:,} of them at once there is no room in the cache.")
+    assumptions = [
+        (
+            "A lower bound of time per token, not a forecast: memory is read at its peak, and nothing else takes time. "
+            " NVIDIA's aiconfigurator reckons with 0.8 of the peak; --gpu.efficiency states yours."
+        ),
+        "No prompt is prefilled meanwhile, and each step makes one token a sequence.",
+    ]
+    if "active_weights_bytes" in replica.facts:
+        assumptions.append(
+            "Only one token's experts are read: right for one sequence; larger batches read more of them."
+        )
+    changes = (
+        "Fewer bits in the weights or in the cache; more GPUs (which also talk to each other more).",
+        "Speculative decoding makes several tokens of one reading.",
+    )
+    return Answer("decode", question, tuple(lines), numbers, tuple(replica.facts.values()), tuple(assumptions), changes)

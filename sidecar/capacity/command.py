@@ -1,0 +1,90 @@
+"""`sidecar capacity`: reads the flags, asks what is running, prints the answers.
+
+Exit codes: 0 at least one answer, 1 none (every question refused), 2 wrong usage. It knows the order of things and computes nothing.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from sidecar.capacity import asking
+from sidecar.capacity.answer import Answer, RefusedError
+from sidecar.capacity.answers import DEFAULT_TOKENS, memory_answers, slots_that_fit
+from sidecar.capacity.flags import Asked, UsageError, read_flags
+from sidecar.capacity.load_answer import QUESTION, replicas_answer
+from sidecar.capacity.observation import Cache, Reading, watched
+from sidecar.capacity.replica import Replica
+from sidecar.capacity.text import as_json, as_text
+
+
+OK, FAILED, MISUSED = 0, 1, 2
+WINDOW_SECONDS = 60.0
+
+Watch = Callable[[str, float], list[Reading]]
+
+
+def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = asking.get) -> int:
+    """Run it and return the exit code; never raises for anything a user can type."""
+    try:
+        asked = read_flags(argv)
+        answers = answer(asked, watch, ask)
+    except SystemExit as stop:  # argparse's way to show help
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    except UsageError as errors:
+        lines = str(errors).splitlines()
+        sys.stderr.write("".join(f"sidecar capacity: {line}\n" for line in lines))
+        sys.stderr.write("`sidecar capacity --help` explains every flag, with examples\n")
+        return MISUSED
+    except KeyboardInterrupt:
+        return FAILED
+    sys.stdout.write(as_json(answers) if asked.word("output") == "json" else as_text(answers))
+    return OK if any(not given.refusal for given in answers) else FAILED
+
+
+def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
+    """All that was asked, in the order of the page. Raises UsageError for a file that is none."""
+    answers: list[Answer] = []
+    room = None
+    if asked.has("model", "model.config", "model.layers"):
+        cache, longest, refusal = _engine(asked, ask)
+        made: list[Replica] = []
+
+        def make() -> Replica:
+            made.append(Replica(asked, cache, longest))
+            return made[0]
+
+        answers += memory_answers(asked, make)
+        if refusal:
+            answers.insert(0, Answer("engine", "What does the engine say of itself?", refusal=refusal))
+        if made and asked.has("tokens"):
+            room = slots_that_fit(made[0], asked.count("tokens") or DEFAULT_TOKENS)
+    if asked.has("wait"):
+        answers.append(_replicas(asked, room, watch))
+    return answers
+
+
+def _engine(asked: Asked, ask: asking.Get) -> tuple[Cache | None, int | None, str]:
+    url = asked.word("engine.url")
+    if url is None:
+        return None, None, ""
+    try:
+        cache = asking.cache_of(url, ask)
+    except RefusedError as refusal:
+        return None, None, str(refusal)
+    silent = (
+        ""
+        if cache
+        else f"{url}/metrics has no vllm:cache_config_info: only vLLM tells its cache there. Give --gpu.memory instead"
+    )
+    return cache, asking.longest_of(url, ask), silent
+
+
+def _replicas(asked: Asked, room: int | None, watch: Watch) -> Answer:
+    url, window = asked.word("sidecar.url"), asked.number("window")
+    try:
+        if url is None:
+            return replicas_answer(asked, None, room)
+        if asked.word("output") != "json" and window != 0:
+            sys.stderr.write(f"Watching {url} for {WINDOW_SECONDS if window is None else window:.0f} s ...\n")
+        return replicas_answer(asked, watched(watch(url, WINDOW_SECONDS if window is None else window)), room)
+    except RefusedError as refusal:
+        return Answer("replicas", QUESTION, refusal=str(refusal))

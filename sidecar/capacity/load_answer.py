@@ -1,0 +1,277 @@
+"""The answer about several replicas: how many keep the mean queue wait below a target, and what they would be like.
+
+It gathers load and service from flags and from a watched sidecar, holds the model against the wait that was measured, and refuses
+where the two do not fit. The arithmetic is in `replicas.py`, `service.py` and `chain.py`.
+"""
+
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+from sidecar.capacity.answer import Answer, Fact, Origin, RefusedError
+from sidecar.capacity.flags import Asked
+from sidecar.capacity.observation import Watched
+from sidecar.capacity.replicas import Fleet, Line, Row, Slots, line_of
+from sidecar.capacity.service import Service, fit_points, fit_watched
+from sidecar.capacity.units import say_rate, say_seconds
+
+
+QUESTION = "How many replicas keep the mean queue wait below the target?"
+LEAST_SCALE = 0.2
+"""The least that the chain's wait may be scaled by to meet the measured one: service without any variation scales it by a half, and what
+is left of a factor is for the sampling of waits. Below that the chain is not what makes this queue."""
+MOST_STEP = 2.0
+"""Replicas are not asked to carry more than this times the load at which they were watched."""
+
+
+@dataclass(slots=True)
+class _Case:
+    """What the answer stands on, as it is gathered."""
+
+    fleet: Fleet
+    facts: list[Fact] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    numbers: dict[str, object] = field(default_factory=dict)
+
+    def fact(self, name: str, value: float, said: str, origin: Origin, source: str) -> None:
+        self.facts.append(Fact(name, value, said, origin, source))
+
+
+def replicas_answer(asked: Asked, seen: Watched | None, room: int | None = None) -> Answer:
+    """`seen`: what a sidecar's pages said, if one was watched. `room`: sequences that fit into a replica's cache, where known."""
+    target = asked.number("wait")
+    assert target is not None
+    case = _Case(Fleet(0.0, None, None))
+    try:
+        slots = _slot_count(asked, room, case)
+        if seen is None:
+            _by_hand(asked, slots, case)
+        else:
+            _by_watching(asked, seen, slots, case)
+        by_shortest = asked.word("router") == "shortest"
+        row = case.fleet.fewest(target)
+        best = case.fleet.fewest(target, shared=True) if by_shortest else row
+    except RefusedError as refusal:
+        return Answer(
+            "replicas", QUESTION, facts=tuple(case.facts), assumptions=tuple(case.assumptions), refusal=str(refusal)
+        )
+    _say(case, target, row, best)
+    case.assumptions += [
+        "Requests come at random (Poisson) at a steady rate. Bursts wait longer: give the rate of the worst minutes, not of the day.",
+        "Replicas are alike and independent, and none fails: add what you keep as a spare.",
+        "The router joins the shortest queue: between one common queue (the lower number) and a random router (the upper)."
+        if by_shortest
+        else "The router picks a replica at random. One that joins the shortest queue needs fewer (--router=shortest), one that follows"
+        " sessions or prefixes may need more.",
+    ]
+    changes = (
+        "Longer prompts or outputs, a lower share of cached prefixes, other engine flags: all change what service is; measure again.",
+        "The mean hides the tail: a few per cent wait several times as long.",
+    )
+    return Answer(
+        "replicas", QUESTION, tuple(case.lines), case.numbers, tuple(case.facts), tuple(case.assumptions), changes
+    )
+
+
+def _slot_count(asked: Asked, room: int | None, case: _Case) -> int | None:
+    slots = asked.count("slots")
+    if slots is None:
+        return None
+    case.fact("slots", slots, f"{slots} at one replica", Origin.GIVEN, "--slots")
+    if room is not None and room < slots:
+        if not room:
+            raise RefusedError("not one sequence of that length fits into the KV cache of a replica")
+        case.fact("slots_in_cache", room, f"{room} fit into the cache", Origin.DERIVED, "the answer about memory")
+        case.assumptions.append(f"The cache has room for {room} sequences only, so that many run at once, not {slots}.")
+        return room
+    return slots
+
+
+def _service(asked: Asked, case: _Case) -> Service | None:
+    points = asked.points()
+    if not points:
+        return None
+    service = fit_points(points)
+    for n, seconds in points:
+        case.fact(f"service_{n}_seconds", seconds, f"{say_seconds(seconds)} among {n}", Origin.GIVEN, "--service")
+    _said_service(case, service, f"fitted to --service, which lies within {service.error:.0%} of it")
+    return service
+
+
+def _said_service(case: _Case, service: Service, source: str) -> None:
+    alone, each = service.alone_seconds, service.each_seconds
+    said = f"a request runs {say_seconds(alone)} + {say_seconds(each)} x (requests at once)"
+    case.fact("service_alone_seconds", alone, said, Origin.DERIVED, source)
+    case.numbers |= {"service_alone_seconds": alone, "service_each_seconds": each}
+
+
+def _by_hand(asked: Asked, slots: int | None, case: _Case) -> None:
+    rate = asked.number("rate")
+    assert rate is not None
+    case.fact("rate", rate, say_rate(rate), Origin.GIVEN, "--rate")
+    prompts, service = asked.prompts(), _service(asked, case)
+    if not prompts and service is None:
+        raise RefusedError(
+            "how fast a replica serves is not known: give --slots and --service (twice or more, from a load test) and --prefill, or"
+            " --sidecar.url to measure them"
+        )
+    line = line_of(prompts) if prompts else None
+    if line is not None:
+        said = f"{say_seconds(line.seconds)} a prompt"
+        case.fact("prefill_seconds", line.seconds, said, Origin.GIVEN, "--prefill, weighted")
+    else:
+        case.assumptions.append(
+            "Waiting behind other prompts' prefill is left out: no --prefill is given. Often it is most of the queue."
+        )
+    if service is None:
+        case.assumptions.append("The slots are never all taken: no --service is given.")
+        case.fleet = Fleet(rate, line, None)
+        return
+    assert slots is not None, "flags: --service needs --slots"
+    variation = asked.number("service.variation")
+    said = f"the running time's deviation is {1.0 if variation is None else variation:.2g} times its mean"
+    origin = Origin.ASSUMED if variation is None else Origin.GIVEN
+    case.fact("variation", 1.0 if variation is None else variation, said, origin, "--service.variation")
+    scale = 1.0 if variation is None else (1 + variation**2) / 2
+    case.fleet = Fleet(rate, line, Slots(service, slots, scale))
+
+
+def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) -> None:
+    source = f"{seen.seconds:.0f} s of the sidecar's /metrics"
+    now = asked.count("replicas.now") or 1
+    case.fact(
+        "replicas_now", now, f"{now}", Origin.GIVEN if asked.has("replicas.now") else Origin.ASSUMED, "--replicas.now"
+    )
+    said = f"{say_rate(seen.rate)} at one replica ({seen.received:,} requests)"
+    case.fact("rate_at_one", seen.rate, said, Origin.MEASURED, source)
+    queue = f"{say_seconds(seen.queue_seconds)} mean ({seen.queue_count:,} requests)"
+    case.fact("queue_seconds", seen.queue_seconds, queue, Origin.MEASURED, source)
+    for name, value, words in (
+        ("running", seen.last.running, "{:.0f} run"),
+        ("waiting", seen.last.waiting, "{:.0f} wait"),
+        ("kv_usage", seen.last.kv_usage, "{:.0%} of the KV cache is in use"),
+    ):
+        if value is not None:
+            case.fact(name, value, words.format(value), Origin.MEASURED, "the last page")
+    if seen.estimated_share:
+        case.assumptions.append(f"{seen.estimated_share:.0%} of the queue times are the sidecar's own estimates.")
+    rate = asked.number("rate") or seen.rate * now
+    origin = Origin.GIVEN if asked.has("rate") else Origin.DERIVED
+    case.fact(
+        "rate", rate, say_rate(rate), origin, "--rate" if asked.has("rate") else "all replicas as busy as this one"
+    )
+    if slots is None:
+        raise RefusedError(
+            "how many sequences run at once is not known, and no page of metrics tells: give --slots (vLLM: --max-num-seqs, SGLang:"
+            " --max-running-requests)"
+        )
+    service = _service(asked, case)
+    if service is None:
+        service = fit_watched(seen.exposures, slots)
+        _said_service(
+            case,
+            service,
+            f"fitted to what was watched; its rate at {service.known} at once is known to {service.error:.0%}",
+        )
+        case.assumptions.append(
+            "What is in flight at the sidecar is what is in the engine: nobody bypasses it, and clients read at once."
+        )
+    line, full = _calibrated(seen, Slots(service, slots), case)
+    case.fleet = Fleet(rate, line, full, seen.rate * MOST_STEP)
+
+
+def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, Slots]:
+    """Both queues, so that together they make the wait that was measured at the load that was measured."""
+    predicted = slots.waiting(seen.rate).wait_seconds
+    measured = seen.queue_seconds
+    if not isfinite(predicted):
+        raise RefusedError(
+            f"this replica is overloaded: {say_rate(seen.rate)} come, and with all slots taken"
+            f" {say_rate(slots.service.leaving(slots.count))} can leave. A queue that grows has no steady wait to learn from; watch a replica"
+            " that keeps up, or give --rate, --service and --prefill"
+        )
+    if seen.prefill_seconds is None and predicted < measured / 2:
+        raise RefusedError(
+            f"{say_seconds(measured)} of queue were measured, the slots explain {say_seconds(predicted)} of it, and nobody reports"
+            " prefill times that could explain the rest (docs/engines.md has the flag)"
+        )
+    busy = seen.rate * (seen.prefill_seconds or 0.0)
+    if predicted >= measured or not busy:
+        scale = min(1.0, measured / predicted) if predicted else 1.0
+        if scale < LEAST_SCALE:
+            raise RefusedError(
+                f"the model does not describe this replica: it expects {say_seconds(predicted)} of queue at today's load, and"
+                f" {say_seconds(measured)} were measured. Watch longer; if that stays, bursts or priorities make this queue"
+            )
+        words = "The slots explain the measured queue; their wait is scaled by"
+        case.assumptions.append(
+            f"{words} {scale:.2f} to meet it (1 if service times vary like an exponential, 0.5 if not at all)."
+        )
+        return None, replace(slots, scale=scale)
+    if busy >= 0.95:
+        raise RefusedError(
+            f"prompts are in prefill {busy:.0%} of the time: such a line has no steady wait to learn from. Watch a replica that keeps up"
+        )
+    assert seen.prefill_seconds is not None
+    origin = (
+        "llm_prefill_own_seconds_total"
+        if seen.own_known
+        else "the prefill phase, in which prompts computed together count twice"
+    )
+    said = f"{say_seconds(seen.prefill_seconds)} a prompt, {busy:.0%} of the time"
+    case.fact("prefill_seconds", seen.prefill_seconds, said, Origin.MEASURED, origin)
+    residual = (measured - predicted) * (1 - busy) / busy
+    case.assumptions.append(
+        f"Of the measured queue the slots explain {say_seconds(predicted)}; the rest is waiting behind other prompts, which grows as"
+        " busy / (1 - busy)."
+    )
+    return Line(seen.prefill_seconds, residual), slots
+
+
+def _say(case: _Case, target: float, row: Row, best: Row) -> None:
+    fleet = case.fleet
+    name = "replica" if row.replicas == 1 else "replicas"
+    count = f"{row.replicas:,}" if best.replicas == row.replicas else f"{best.replicas:,} to {row.replicas:,}"
+    lines = [f"{count} {name} for a mean queue wait of at most {say_seconds(target)} at {say_rate(fleet.rate)}."]
+    if fleet.most_each is not None and row.replicas > 1 and fleet.rate / (row.replicas - 1) > fleet.most_each:
+        lines.append(
+            f"Fewer might do: more than {MOST_STEP:.0f} times today's load at one replica is not carried by what was measured."
+        )
+    around = sorted({max(1, best.replicas - 1), *range(best.replicas, row.replicas + 2)})[:8]
+    lines += [_line(fleet.row(replicas), shared=best is not row) for replicas in around]
+    more = replace(fleet, rate=fleet.rate * 1.2)
+    try:
+        lines.append(f"With 20 % more requests: {more.fewest(target).replicas:,}.")
+    except RefusedError:
+        lines.append("With 20 % more requests: not carried by the data.")
+    case.lines += lines
+    case.numbers |= {
+        "target_seconds": target,
+        "rate": fleet.rate,
+        "replicas": row.replicas,
+        "replicas_at_best": best.replicas,
+        "rows": [_numbers(fleet.row(replicas)) for replicas in around],
+    }
+
+
+def _line(row: Row, *, shared: bool) -> str:
+    wait = say_seconds(row.random_seconds) if isfinite(row.random_seconds) else "grows for ever"
+    if shared and isfinite(row.random_seconds):
+        wait = f"{say_seconds(row.shared_seconds)} to {wait}"
+    parts = []
+    if row.slots_busy is not None:
+        parts.append(f"{row.slots_busy:.0%} of what its slots can carry")
+    if row.prefill_busy is not None:
+        parts.append(f"{row.prefill_busy:.0%} of the time in prefill")
+    return f"  {row.replicas:>5,}: wait {wait:<20} each at {', '.join(parts)}"
+
+
+def _numbers(row: Row) -> dict[str, object]:
+    """An infinite wait is null: JSON has no infinity."""
+    return {
+        "replicas": row.replicas,
+        "wait_seconds": row.random_seconds if isfinite(row.random_seconds) else None,
+        "wait_seconds_at_best": row.shared_seconds if isfinite(row.shared_seconds) else None,
+        "prefill_busy": row.prefill_busy,
+        "slots_busy": row.slots_busy,
+    }

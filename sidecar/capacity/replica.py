@@ -1,0 +1,164 @@
+"""One replica as it was described: model, cache, GPUs, each number with its origin. Flags first, then the engine, then the tables.
+
+It knows which source outranks which. It computes only what a replica is (its cache, its bandwidth), and no answer (`answers.py`).
+"""
+
+from pathlib import Path
+
+from sidecar.capacity import model_config
+from sidecar.capacity.answer import Fact, Origin, RefusedError
+from sidecar.capacity.bandwidth import Decode
+from sidecar.capacity.flags import Asked, UsageError
+from sidecar.capacity.geometry import Geometry, attention
+from sidecar.capacity.gpus import GPUS
+from sidecar.capacity.memory import Budget, Room, room_of_blocks
+from sidecar.capacity.model_config import Model
+from sidecar.capacity.models import MODELS
+from sidecar.capacity.observation import Cache
+from sidecar.capacity.units import say_bytes
+
+
+UTILISATION = 0.9
+"""vLLM's --gpu-memory-utilization up to 0.2x; 0.92 in newer ones. Taken only where no reserve is stated."""
+
+
+class Replica:
+    """Raises UsageError for a file that is none, RefusedError for a model that is not modelled."""
+
+    def __init__(self, asked: Asked, cache: Cache | None = None, longest: int | None = None) -> None:
+        """`cache`, `longest`: as the engine itself says, if it was asked."""
+        self._asked = asked
+        self.facts: dict[str, Fact] = {}
+        self.blocks = cache.blocks if cache is not None else None
+        self.model = self._model()
+        self.gpus = self._count("gpu.count", 1)
+        self.geometry = self._geometry(cache)
+        self.longest = longest or self.model.longest
+        """Tokens of context that are possible at all; None: nobody says."""
+        if longest:
+            self._fact("max_model_len", longest, f"{longest:,} tokens", Origin.MEASURED, "the engine's /v1/models")
+        elif self.model.longest:
+            said = f"{self.model.longest:,} tokens"
+            self._fact("max_position_embeddings", self.model.longest, said, *self._model_origin)
+        if cache is not None:
+            self._fact("num_gpu_blocks", cache.blocks, f"{cache.blocks:,}", Origin.MEASURED, "vllm:cache_config_info")
+
+    def room(self) -> Room:
+        """Its cache. Raises RefusedError."""
+        if self.blocks is not None and not self._asked.has("gpu.memory", "gpu.reserve"):
+            return room_of_blocks(self.blocks, self.geometry)
+        memory = self._gpu("memory", "--gpu.memory")
+        weights = self._weights()
+        reserve = self._asked.number("gpu.reserve")
+        utilisation = self._asked.number("gpu.utilisation")
+        if utilisation is not None:
+            self._fact("utilisation", utilisation, f"{utilisation:.0%}", Origin.GIVEN, "--gpu.utilisation")
+        else:
+            utilisation = UTILISATION if reserve is None else 1.0
+            source = "no reserve is stated" if reserve is None else "a reserve is stated"
+            self._fact("utilisation", utilisation, f"{utilisation:.0%}", Origin.ASSUMED, source)
+        if reserve is not None:
+            self._fact("reserve_bytes", reserve, say_bytes(reserve), Origin.GIVEN, "--gpu.reserve")
+        budget = Budget(memory * self.gpus, utilisation, weights, reserve or 0.0)
+        self._fact("cache_bytes", budget.cache_bytes, say_bytes(budget.cache_bytes), Origin.DERIVED)
+        return Room(self.geometry, budget.cache_bytes)
+
+    def decode(self) -> Decode:
+        """Its memory's speed. Raises RefusedError."""
+        speed = self._gpu("bandwidth", "--gpu.bandwidth")
+        efficiency = self._asked.number("gpu.efficiency")
+        if efficiency is not None:
+            self._fact("efficiency", efficiency, f"{efficiency:.0%}", Origin.GIVEN, "--gpu.efficiency")
+        read = self._asked.number("model.active-weights")
+        known = MODELS.get(self._asked.word("model") or "")
+        if read is not None:
+            self._fact("active_weights_bytes", read, say_bytes(read), Origin.GIVEN, "--model.active-weights")
+        elif known is not None and known.active_weights_bytes:
+            read = known.active_weights_bytes
+            self._fact("active_weights_bytes", read, say_bytes(read), Origin.LOOKED_UP, known.weights_source)
+        else:
+            read = self._weights()
+        return Decode(read, speed * self.gpus * (efficiency or 1.0), self.geometry)
+
+    def _model(self) -> Model:
+        asked = self._asked
+        name, file = asked.word("model"), asked.word("model.config")
+        if name is not None:
+            known = MODELS[name]
+            self._model_origin = (Origin.LOOKED_UP, f"config.json of {known.repository}")
+            return model_config.read(known.config)
+        if file is not None:
+            self._model_origin = (Origin.GIVEN, file)
+            try:
+                return model_config.load(Path(file))
+            except ValueError as error:
+                raise UsageError(f"--model.config={file!r} {error}") from None
+        layers, heads, head_dim = (asked.count(f"model.{part}") for part in ("layers", "kv-heads", "head-dim"))
+        if layers is None or heads is None or head_dim is None:
+            raise RefusedError(
+                "no model is given: --model, --model.config, or --model.layers with --model.kv-heads and --model.head-dim"
+            )
+        self._model_origin = (Origin.GIVEN, "--model.layers, --model.kv-heads, --model.head-dim")
+        return Model((attention(layers, heads, head_dim),), None, None, asked.count("model.query-heads"), head_dim)
+
+    def _geometry(self, cache: Cache | None) -> Geometry:
+        bits = self._asked.word("kv.bits")
+        if bits is not None:
+            width, origin, source = float(bits), Origin.GIVEN, "--kv.bits"
+        elif cache is not None and cache.bits is not None:
+            width, origin, source = float(cache.bits), Origin.MEASURED, "vllm:cache_config_info"
+        elif self.model.bits is not None:
+            width, origin, source = float(self.model.bits), self._model_origin[0], "the model's own type"
+        else:
+            width, origin, source = 16.0, Origin.ASSUMED, "a cache in 16 bits"
+        self._fact("kv_bits", width, f"{width:.0f} bits", origin, source)
+        if cache is not None and not self._asked.has("kv.block-size"):
+            block = cache.block_size
+            self._fact("block_size", block, f"{block} tokens", Origin.MEASURED, "vllm:cache_config_info")
+        else:
+            block = self._count("kv.block-size", 16)
+        for group in self.model.layers:
+            kept = "every token" if group.window is None else f"each of the last {group.window:,} tokens"
+            said = f"{group.count} layers that keep {group.elements:,} numbers for {kept}"
+            self._fact(f"layers_{group.window or 'all'}", group.count, said, *self._model_origin)
+        return Geometry(self.model.layers, width, block, self.gpus)
+
+    def _weights(self) -> float:
+        given = self._asked.number("model.weights")
+        known = MODELS.get(self._asked.word("model") or "")
+        if given is not None:
+            weights, origin, source = given, Origin.GIVEN, "--model.weights"
+        elif self.model.weights_bytes is not None:
+            weights, origin, source = self.model.weights_bytes, Origin.DERIVED, self.model.weights_source
+        elif known is not None and known.weights_bytes is not None:
+            weights, origin, source = known.weights_bytes, Origin.LOOKED_UP, known.weights_source
+        else:
+            raise RefusedError(
+                "the size of the weights is not known: give --model.weights, such as --model.weights=140GB"
+            )
+        self._fact("weights_bytes", weights, say_bytes(weights), origin, source)
+        return weights
+
+    def _gpu(self, what: str, flag: str) -> float:
+        """Of one GPU: its memory or its bandwidth."""
+        given, name = self._asked.number(f"gpu.{what}"), self._asked.word("gpu")
+        unit = "/s" if what == "bandwidth" else ""
+        if given is not None:
+            self._fact(f"gpu_{what}", given, f"{say_bytes(given)}{unit} each", Origin.GIVEN, flag)
+            return given
+        if name is None:
+            raise RefusedError(f"the {what} of the GPU is not known: give --gpu, or {flag}")
+        gpu = GPUS[name]
+        value = gpu.memory_bytes if what == "memory" else gpu.bytes_per_second
+        self._fact(f"gpu_{what}", value, f"{say_bytes(value)}{unit} each", Origin.LOOKED_UP, gpu.source)
+        return value
+
+    def _count(self, name: str, default: int) -> int:
+        given = self._asked.count(name)
+        value = given or default
+        origin = Origin.ASSUMED if given is None else Origin.GIVEN
+        self._fact(name.replace(".", "_").replace("-", "_"), value, f"{value}", origin, f"--{name}")
+        return value
+
+    def _fact(self, name: str, value: float, said: str, origin: Origin, source: str = "") -> None:
+        self.facts[name] = Fact(name, value, said, origin, source)

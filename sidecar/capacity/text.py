@@ -1,0 +1,69 @@
+"""Answers as text for a terminal, and as JSON for a program. Knows layout only."""
+
+import json
+import textwrap
+from collections.abc import Sequence
+
+from sidecar.capacity.answer import Answer, Fact
+
+
+WIDTH = 110
+
+
+def as_text(answers: Sequence[Answer]) -> str:
+    """Each answer with what it stands on; the same numbers are shown where they were first used."""
+    parts, shown = [], set[Fact]()
+    for answer in answers:
+        lines = [answer.question]
+        said = [f"No answer: {answer.refusal}"] if answer.refusal else list(answer.lines)
+        lines += [line for sentence in said for line in _wrapped(sentence, "  ")]
+        fresh = [fact for fact in answer.facts if fact not in shown]
+        shown |= set(fresh)
+        if fresh:
+            lines += ["", "  from"]
+            width = max(len(fact.origin) for fact in fresh)
+            for fact in fresh:
+                source = f" ({fact.source})" if fact.source else ""
+                name = fact.name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
+                lines += _wrapped(f"{fact.origin:<{width}}  {name}: {fact.said}{source}", "    ", " " * (width + 2))
+        for title, sentences in (("assuming", answer.assumptions), ("what would change it", answer.would_change)):
+            if sentences and not (answer.refusal and title == "what would change it"):
+                lines += ["", f"  {title}"]
+                lines += [line for sentence in sentences for line in _wrapped(f"- {sentence}", "    ", "  ")]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(answers: Sequence[Answer]) -> str:
+    """A list under `answers`; a refused one has `refusal` and neither `numbers` nor `lines`."""
+    said = [
+        {
+            "topic": answer.topic,
+            "question": answer.question,
+            **(
+                {"refusal": answer.refusal}
+                if answer.refusal
+                else {"lines": [line.strip() for line in answer.lines], "numbers": answer.numbers}
+            ),
+            "facts": [
+                {
+                    "name": fact.name,
+                    "value": fact.value,
+                    "said": fact.said,
+                    "origin": fact.origin,
+                    **({"source": fact.source} if fact.source else {}),
+                }
+                for fact in answer.facts
+            ],
+            "assumptions": list(answer.assumptions),
+            "would_change": list(answer.would_change),
+        }
+        for answer in answers
+    ]
+    return json.dumps({"answers": said}, indent=2, allow_nan=False) + "\n"
+
+
+def _wrapped(text: str, indent: str, hanging: str = "") -> list[str]:
+    if text.startswith("  "):  # a row of a table
+        return [indent + text]
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False)
