@@ -42,8 +42,10 @@ class Evidence:
         """
         cost = None
         if prompt_tokens is not None:
-            lengths = (Length(max(1.0, prompt_tokens), measure) for measure in (_REPORTED, _IDLE))
-            cost = next(filter(None, (self._work.cost_seconds(model, length) for length in lengths)), None)
+            tokens = max(1.0, prompt_tokens)
+            cost = self._work.cost_seconds(model, Length(tokens, _REPORTED))
+            if cost is None:
+                cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
         self._silence.received(key, at, streaming=streaming, cost_seconds=cost)
         self._work.received(key, at)
 

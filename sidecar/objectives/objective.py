@@ -53,7 +53,9 @@ class Aims:
 
     def aim(self, objective: Objective) -> Aim | None:
         """The promise for one objective."""
-        return {Objective.TTFT: self.ttft, Objective.TPOT: self.tpot, Objective.E2E: self.e2e}[objective]
+        if objective is Objective.TTFT:
+            return self.ttft
+        return self.tpot if objective is Objective.TPOT else self.e2e
 
     def __bool__(self) -> bool:
         """Whether anything at all is promised."""
