@@ -14,8 +14,9 @@ _WHO_AND_LENGTH = (*_WHO, PROMPT_BUCKET)
 SLO_REQUESTS_TOTAL = Counter(
     "llm_slo_requests_total",
     "Inference requests that count for an objective, at the instant at which it was decided whether they meet it: at the first"
-    " token or the deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error never counts, a"
-    " cancel only after the deadline. The bucket is the one known at that instant.",
+    " token or the deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if"
+    " the deadline had passed before; an answer that cannot be read (compressed) does not count. The bucket is the one estimated"
+    " when the request came.",
     (*_WHO_AND_LENGTH, OBJECTIVE),
     typical=0.4,
 )
