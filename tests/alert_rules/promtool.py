@@ -52,6 +52,8 @@ class Story:
     """Expressions with what they must yield."""
     words: list[dict[str, Any]] = field(default_factory=list)
     """Alerts with their annotations, as promtool takes them."""
+    bug: str = ""
+    """What is wrong in the rules, where the story does not come true yet: it is played alone, and must fail."""
 
     # --- what happens ----------------------------------------------------------------------------------------------------
 
@@ -154,16 +156,16 @@ class Book:
     """Between two samples of a series."""
     evaluation_seconds: int = 15
     plain: bool = False
-    """Without namespace and pod: one story only, because nothing keeps two apart."""
+    """Without namespace and pod: each story is played alone, because nothing keeps two apart."""
     stories: list[Story] = field(default_factory=list)
 
-    def story(self, *spans: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
+    def story(self, *spans: float, bug: str = "") -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
         """A story by its function: the name says what happens, the docstring is the promise. `spans`: minutes."""
 
         def told(tell: Callable[[Story], None]) -> Callable[[Story], None]:
             name = tell.__name__.replace("_", "-")
             namespace = None if self.plain else name
-            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace)
+            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace, bug=bug)
             tell(one)
             assert one.promise, f"{name} promises nothing"
             assert one.asked or one.words, f"{name} expects nothing"
@@ -173,21 +175,25 @@ class Book:
         return told
 
     def text(self, rules: Path | str = "..", only: Sequence[Story] | None = None) -> str:
-        """The test file, of all stories or of some. `rules`: the folder of the rule files, from where it will lie."""
-        stories = self.stories if only is None else only
-        groups = [
+        """The test file, of some stories or of all that come true. `rules`: the rules' folder, from where it will lie."""
+        stories = [one for one in self.stories if not one.bug] if only is None else only
+        groups = [[one] for one in stories] if self.plain else [stories]
+        tests = [
             {
                 "name": self.name,
                 "interval": f"{self.step_seconds}s",
-                "input_series": [{"series": name, "values": text} for one in stories for name, text in one.series.items()],
-                "promql_expr_test": [question for one in stories for question in one.asked],
-                "alert_rule_test": [words for one in stories for words in one.words],
+                "input_series": [
+                    {"series": name, "values": text} for one in group for name, text in one.series.items()
+                ],
+                "promql_expr_test": [question for one in group for question in one.asked],
+                "alert_rule_test": [words for one in group for words in one.words],
             }
+            for group in groups
         ]
         book = {
             "rule_files": [f"{rules}/{name}" for name in self.rules],
             "evaluation_interval": f"{self.evaluation_seconds}s",
-            "tests": groups,
+            "tests": tests,
         }
         promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in stories)
         return promises + yaml.dump(book, sort_keys=False, width=10_000, Dumper=yaml.SafeDumper)
@@ -201,26 +207,26 @@ def run(test_file: Path) -> str:
 
 
 @cache
-def _complaints(name: str, text: str) -> tuple[str, ...]:
+def _complaints(text: str) -> tuple[str, ...]:
     with TemporaryDirectory() as folder:
-        path = Path(folder) / f"llm-{name}_test.yml"
+        path = Path(folder) / "llm_test.yml"
         path.write_text(text)
         said = run(path)
     return tuple(re.split(r"\n(?=    \w+: )", said)[1:]) or ((said,) if said else ())
 
 
 def complaints(book: Book, story: Story) -> list[str]:
-    """What promtool has against one story of a book; what it cannot be asked of one story is held against each."""
-    found = _complaints(book.name, book.text(RULES))
-    if story.namespace is None:
-        return list(found)
-    names = {one.name for one in book.stories}
-    mine = f'"{story.name}"'
-    quoted = f'\\"{story.name}\\"'
-    others = tuple(f'"{name}"' for name in names) + tuple(f'\\"{name}\\"' for name in names)
-    return [
-        text for text in found if mine in text or quoted in text or not any(other in text for other in others)
-    ]
+    """What promtool has against one story of a book. What it does not say of one story is held against each of them."""
+    found = _complaints(book.text(RULES, [story] if story.bug else None))
+    return [text for text in found if (named := _named(book, text)) is None or named == story.name]
+
+
+def _named(book: Book, complaint: str) -> str | None:
+    """A rule that fails is everybody's: nothing was judged after it."""
+    if " err: " in complaint:
+        return None
+    quoted = re.search(r'namespace=\\?"([\w-]+)\\?"', complaint)
+    return quoted[1] if quoted and quoted[1] in {one.name for one in book.stories} else None
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -239,7 +239,9 @@ def nobody_knows_for_less_than_a_minute(story: Story) -> None:
     lane(story, WELL, voiceless(1, 600), broken("queue", 1, 600))
 
     for minute in (6.25, 6.5, 6.75, 7, 7.25):
-        story.yields(f'ALERTS{{namespace="{story.namespace}",alertstate="firing",alertname="LLMUnattributedBurn"}}', minute)
+        story.yields(
+            f'ALERTS{{namespace="{story.namespace}",alertstate="firing",alertname="LLMUnattributedBurn"}}', minute
+        )
     story.pages(8, "LLMQueueBurn")
 
 

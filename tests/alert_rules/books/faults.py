@@ -1,0 +1,482 @@
+"""The engine's own faults outrank what requests say, pod by pod; and where too few ledgers have closed, its state decides.
+
+Every lane here misses and votes, or cannot vote yet; what differs is what the engine shows (alert_rules/verdict.py).
+"""
+
+from alert_rules.verdict import FAULTY_SHARE, KV_FULL_RATIO, PREEMPTED
+from tests.alert_rules.books.evidence import cause
+from tests.alert_rules.books.votes import verdict
+from tests.alert_rules.promtool import LANE, MODEL, Anew, Book, Story
+from tests.alert_rules.world import (
+    HEALTHY_PER_MINUTE,
+    NOTHING,
+    WELL,
+    broken,
+    engine,
+    in_flight,
+    lane,
+    prefill_costs,
+    voiceless,
+)
+
+
+BOOK = Book("faults")
+WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
+
+
+def burn_pages(story: Story, minute: float, *names: str) -> None:
+    """Exactly these pages about a lane's budget; pages about the engine itself stand in another book."""
+    pages = (
+        f'count by (alertname) (ALERTS{{namespace="{story.namespace}",alertstate="firing",severity="page",lane!=""}})'
+    )
+    story.yields(pages, minute, *(("", {"alertname": name}, 1) for name in names))
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------------
+
+
+@BOOK.story(6, 6)
+def an_engine_that_shows_no_fault(story: Story) -> None:
+    """It outranks nothing."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.5,), waiting=(3,), running=(8,))
+
+    verdict(story, 12, "queue")
+    story.records("pod:llm_engine_fault:cause", 12)
+
+
+@BOOK.story(6, 6)
+def an_engine_that_is_down(story: Story) -> None:
+    """Requests that waited for it voted queue; it is the engine's."""
+    lane(story, WELL, broken("queue"))
+    engine(story, up=(1, 0))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "down")
+    burn_pages(story, 12, "LLMEngineBurn")
+
+
+@BOOK.story(6, 2, 8)
+def an_engine_that_restarts(story: Story) -> None:
+    """Its five minutes of cold caches are its own; what still waits later is the queue's again."""
+    lane(story, WELL, broken("queue"), broken("queue"))
+    engine(story, restarts=(0, 0.5, 0))
+
+    verdict(story, 11, "engine")
+    cause(story, 11, "down")
+    verdict(story, 15, "queue")
+
+
+@BOOK.story(6, 6)
+def an_engine_that_is_silent(story: Story) -> None:
+    """Nobody got a token for longer than the pending work explains."""
+    lane(story, WELL, broken("queue"))
+    engine(story, stalled=(0, 20))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "silence")
+
+
+@BOOK.story(6, 6)
+def an_engine_that_preempts(story: Story) -> None:
+    """One request in twenty: their second wait hides in queue and prefill."""
+    lane(story, WELL, broken("queue"))
+    engine(story, preemptions=(0, HEALTHY_PER_MINUTE * PREEMPTED * 1.02))
+
+    verdict(story, 11.5, "engine")
+    cause(story, 11.5, "preemption")
+
+
+@BOOK.story(6, 6)
+def an_engine_that_preempts_a_little(story: Story) -> None:
+    """Fewer than one in twenty are no fault."""
+    lane(story, WELL, broken("queue"))
+    engine(story, preemptions=(0, HEALTHY_PER_MINUTE * PREEMPTED * 0.98))
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def an_engine_that_preempts_nothing_while_nothing_comes(story: Story) -> None:
+    """None of none is not one in twenty."""
+    lane(story, WELL, NOTHING)
+    engine(story)
+
+    story.records("pod:llm_engine_fault:cause", 12)
+
+
+@BOOK.story(6, 6, bug="two faults on one pod: the rule of lane:llm_slo_misses:faulty_ratio fails, many-to-many")
+def several_faults_at_once(story: Story) -> None:
+    """A hang, a restart and preemptions on one pod: one verdict, the engine's, and one cause."""
+    lane(story, WELL, broken("queue"))
+    engine(story, up=(1, 0), stalled=(0, 20), restarts=(0, 1), preemptions=(0, 30))
+
+    verdict(story, 11, "engine")
+    story.yields(f'count(lane:llm_slo_verdict:cause{{namespace="{story.namespace}"}})', 11, ("", {}, 1))
+    burn_pages(story, 11, "LLMEngineBurn")
+
+
+@BOOK.story(6, 6)
+def half_of_the_misses_are_on_a_faulty_pod(story: Story) -> None:
+    """They make it the engine's page."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("queue", 0.8 * (1 - FAULTY_SHARE) / FAULTY_SHARE * 0.97), pod="engine-1")
+    engine(story, stalled=(0, 20))
+    engine(story, pod="engine-1")
+
+    verdict(story, 12, "engine")
+
+
+@BOOK.story(6, 6)
+def less_than_half_of_the_misses_are_on_a_faulty_pod(story: Story) -> None:
+    """They do not: the lane's trouble is elsewhere."""
+    lane(story, WELL, broken("queue", 0.75))
+    lane(story, WELL, broken("queue", 0.75 * (1 - FAULTY_SHARE) / FAULTY_SHARE * 1.03), pod="engine-1")
+    engine(story, stalled=(0, 20))
+    engine(story, pod="engine-1")
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def a_faulty_pod_that_serves_nobody(story: Story) -> None:
+    """A fault where no request missed is no reason."""
+    lane(story, WELL, broken("queue"))
+    lane(story, NOTHING, NOTHING, pod="engine-1")
+    engine(story)
+    engine(story, up=(1, 0), pod="engine-1")
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def the_engine_of_another_model(story: Story) -> None:
+    """Its fault is no reason for this lane's misses."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("queue"), model="large", pod="engine-1")
+    engine(story)
+    engine(story, stalled=(0, 20), pod="engine-1")
+
+    verdict(story, 12, "queue", model=MODEL)
+    verdict(story, 12, "engine", model="large")
+
+
+@BOOK.story(6, 6)
+def output_that_was_held_back(story: Story) -> None:
+    """A hop that buffers makes a silence here and none in the engine, as the requests themselves say: the stream's."""
+    lane(story, WELL, broken("stream", queue=1 - FAULTY_SHARE * 1.1))
+    engine(story, stalled=(0, 20))
+
+    verdict(story, 12, "stream")
+    burn_pages(story, 12, "LLMStreamBurn")
+
+
+@BOOK.story(6, 6)
+def output_of_which_little_was_held_back(story: Story) -> None:
+    """Less than half of them say so: the silence is the engine's."""
+    lane(story, WELL, broken("stream", queue=1 - FAULTY_SHARE * 0.9))
+    engine(story, stalled=(0, 20))
+
+    verdict(story, 12, "engine")
+
+
+@BOOK.story(6, 6)
+def a_fault_and_slow_tokens(story: Story) -> None:
+    """Tokens stop too when an engine hangs: both objectives' pages are the engine's."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("decode"), objective="tpot", received=False)
+    engine(story, stalled=(0, 20))
+
+    verdict(story, 12, "engine", objective="ttft")
+    verdict(story, 12, "engine", objective="tpot")
+
+
+@BOOK.story(6, 6)
+def a_fault_while_prefill_is_dearer(story: Story) -> None:
+    """The fault outranks the evidence, which a hang disturbs anyway."""
+    lane(story, WELL, broken("queue"))
+    prefill_costs(story, 1, 3)
+    engine(story, stalled=(0, 20))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "silence")
+
+
+@BOOK.story(6, 6)
+def a_fault_before_any_ledger_has_closed(story: Story) -> None:
+    """It needs no votes."""
+    lane(story, WELL, voiceless())
+    engine(story, up=(1, 0))
+
+    verdict(story, 8, "engine")
+
+
+# --- a full KV cache -------------------------------------------------------------------------------------------------------
+
+
+@BOOK.story(6, 6)
+def a_full_kv_cache_with_a_queue(story: Story) -> None:
+    """Nothing else has grown: requests wait for its blocks, and the engine's limits are set wrongly."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.5, KV_FULL_RATIO + 0.01), waiting=(0, 5))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "kv")
+    story.records("pod:llm_engine_kv_full:minutes", 12, ({"pod": "engine-0"}, 1))
+
+
+@BOOK.story(6, 6)
+def a_kv_cache_that_is_nearly_full(story: Story) -> None:
+    """It still has room: the queue is for something else."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.5, KV_FULL_RATIO - 0.01), waiting=(0, 5))
+
+    verdict(story, 12, "queue")
+    cause(story, 12, "slots")
+
+
+@BOOK.story(6, 6)
+def a_full_kv_cache_without_a_queue(story: Story) -> None:
+    """A cache is there to be full: nobody waits for it."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.5, 0.99), waiting=(0, 0))
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def a_full_kv_cache_of_which_no_queue_is_known(story: Story) -> None:
+    """Without the engine's queue nobody can say that they wait for it."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.5, 0.99))
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(8, 8)
+def a_full_kv_cache_while_load_has_grown(story: Story) -> None:
+    """The load filled it: the queue's, and not the engine's."""
+    lane(story, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 2))
+    engine(story, kv=(0.5, 0.99), waiting=(0, 5))
+
+    verdict(story, 15, "queue")
+    cause(story, 15, "load")
+
+
+@BOOK.story(6, 6)
+def a_full_kv_cache_and_slow_tokens(story: Story) -> None:
+    """Whoever has its blocks does not wait for them: time per token is not excused by them."""
+    lane(story, WELL, broken("decode"), objective="tpot")
+    engine(story, kv=(0.5, 0.99), waiting=(0, 5))
+
+    verdict(story, 12, "decode", objective="tpot")
+
+
+@BOOK.story(6, 6)
+def half_of_the_misses_are_on_a_pod_with_a_full_cache(story: Story) -> None:
+    """They make it the engine's."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("queue", 0.8 * (1 - FAULTY_SHARE) / FAULTY_SHARE * 0.97), pod="engine-1")
+    engine(story, kv=(0.5, 0.99), waiting=(0, 5))
+    engine(story, kv=(0.5,), waiting=(5,), pod="engine-1")
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "kv")
+
+
+@BOOK.story(6, 6)
+def less_than_half_of_the_misses_are_on_a_pod_with_a_full_cache(story: Story) -> None:
+    """They do not."""
+    lane(story, WELL, broken("queue", 0.75))
+    lane(story, WELL, broken("queue", 0.75 * (1 - FAULTY_SHARE) / FAULTY_SHARE * 1.03), pod="engine-1")
+    engine(story, kv=(0.5, 0.99), waiting=(0, 5))
+    engine(story, kv=(0.5,), waiting=(5,), pod="engine-1")
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def a_restart_with_a_full_cache(story: Story) -> None:
+    """One verdict and one cause."""
+    lane(story, WELL, broken("queue"))
+    engine(story, kv=(0.99,), waiting=(5,), restarts=(0, 0.5))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "down")
+
+
+# --- provisional -----------------------------------------------------------------------------------------------------------
+
+
+def provisional(story: Story, minute: float, *phases: str) -> None:
+    """Where those who wait now are, by the engine's state, and that the page says so."""
+    story.records("lane:llm_slo_verdict:provisional", minute, *(({**WHO, "phase": phase}, 1) for phase in phases))
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_most_wait_in_the_engines_queue(story: Story) -> None:
+    """Half of those who wait here wait in the engine's queue: provisionally, the queue."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 10.2), running=(8, 8))
+
+    provisional(story, 12, "queue")
+    verdict(story, 12, "queue")
+    burn_pages(story, 12, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_few_wait_in_the_engines_queue(story: Story) -> None:
+    """Fewer than half of them wait there, and none is in prefill: nobody knows."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 9.8), running=(8, 8))
+
+    provisional(story, 12)
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_most_are_in_prefill(story: Story) -> None:
+    """The engine runs more than stream here: those are in prefill."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 18.2))
+
+    provisional(story, 12, "prefill")
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_some_are_in_prefill(story: Story) -> None:
+    """Not half of those who wait."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 17.8))
+
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_the_state_is_level(story: Story) -> None:
+    """As many in the queue as in prefill, by counts that do not quite agree: still one verdict."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 10.5), running=(8, 19))
+
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_nobody_waits(story: Story) -> None:
+    """Nothing over nothing is no state."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(0,), streaming=(8,))
+    engine(story, waiting=(0,), running=(8,))
+
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_prefill_is_dearer(story: Story) -> None:
+    """The same evidence moves what the state says."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 15), running=(8, 8))
+    prefill_costs(story, 1, 2)
+
+    provisional(story, 12, "queue")
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_in_prefill_and_prefill_is_dearer(story: Story) -> None:
+    """What is prefill's stays prefill's."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 25))
+    prefill_costs(story, 1, 2)
+
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 4, 6)
+def ledgers_close_late(story: Story) -> None:
+    """While they are too few the state decides; then the votes do, and nothing is provisional any more."""
+    lane(story, WELL, voiceless(), broken("first_token"))
+    in_flight(story, waiting=(1, 20, 20), streaming=(8,))
+    engine(story, waiting=(0, 15, 15), running=(8, 8, 8))
+
+    provisional(story, 9, "queue")
+    verdict(story, 9, "queue")
+    provisional(story, 15)
+    verdict(story, 15, "first_token")
+
+
+@BOOK.story(
+    6, 6, bug="lane:llm_slo_verdict:provisional leaves tpot out with `unless on (WHO) vector(1)`, which matches no lane"
+)
+def slow_tokens_that_nobody_has_voted_for(story: Story) -> None:
+    """Where requests wait for their first token says nothing of slow tokens: no phase is guessed for them."""
+    lane(story, WELL, voiceless(), objective="tpot")
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 15), running=(8, 8))
+
+    verdict(story, 12, "unattributed", objective="tpot")
+
+
+@BOOK.story(6, 6)
+def a_queue_of_two_pods(story: Story) -> None:
+    """The engines' queues are added up, and so are those who wait here; one pod alone would say otherwise."""
+    lane(story, WELL, voiceless())
+    lane(story, WELL, voiceless(), pod="engine-1")
+    for state, mean in (("waiting", 10.0), ("streaming", 8.0)):
+        for pod in ("engine-0", "engine-1"):
+            story.shows("llm_requests_in_flight", mean, pod=pod, model=MODEL, lane=LANE, state=state)
+    engine(story, waiting=(0, 1), running=(8,))
+    engine(story, waiting=(0, 10), running=(8,), pod="engine-1")
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def the_other_lane_of_the_engine_waits(story: Story) -> None:
+    """The engine's state is its model's: both lanes that miss are judged by it."""
+    lane(story, WELL, voiceless())
+    lane(story, WELL, voiceless(), lane="batch")
+    in_flight(story, waiting=(1, 5), streaming=(8,))
+    in_flight(story, waiting=(1, 15), streaming=(0,), lane="batch")
+    engine(story, waiting=(0, 15), running=(8, 8))
+
+    verdict(story, 12, "queue", lane=LANE)
+    verdict(story, 12, "queue", lane="batch")
+
+
+# --- missing series --------------------------------------------------------------------------------------------------------
+
+
+@BOOK.story(6, 6)
+def nothing_is_known_of_the_engine(story: Story) -> None:
+    """No state, no counters: votes alone decide, and the page comes."""
+    lane(story, WELL, broken("queue"))
+
+    burn_pages(story, 12, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6, 6)
+def the_engines_metrics_are_lost_in_an_outage(story: Story) -> None:
+    """The page stays, and its phase with it."""
+    lane(story, WELL, broken("queue"), broken("queue"))
+    engine(story, kv=(0.5, 0.5, None), waiting=(0, 5, None), running=(8, 8, None), preemptions=(0, 0, None))
+
+    burn_pages(story, 11, "LLMQueueBurn")
+    burn_pages(story, 17, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6)
+def a_sidecar_restarts_while_its_engine_preempts_nothing(story: Story) -> None:
+    """Its counters of the engine begin anew: that is neither a restart of the engine nor a preemption."""
+    lane(story, WELL, broken("queue"))
+    engine(story, restarts=(0.2, Anew(0)), preemptions=(1, Anew(0)), stalled=(0, Anew(0)))
+
+    verdict(story, 12, "queue")
