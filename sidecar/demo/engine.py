@@ -67,7 +67,26 @@ class SimulatedEngine:
         """Turn knobs now: those of `physics.Knobs`."""
         self.player.adjust(**knobs)
 
+    async def crash(self) -> None:
+        """The process is gone: streams are cut off, the port refuses. Until `restart` nothing but that may be called."""
+        await self._stop()
+
+    async def restart(self) -> None:
+        """Another process on the same port: nobody inside, nothing cached, every counter at 0, every knob healthy."""
+        self.simulation = Simulation(self._preset.limits, self._preset.costs)
+        self._metrics = VllmMetrics(self.simulation, self.model)
+        await self._start()
+
     async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._player = Player(self.simulation, time.monotonic, loop.call_later, on_tokens=self._metrics.on_tokens)
         app = web.Application(client_max_size=64 << 20)
@@ -87,11 +106,8 @@ class SimulatedEngine:
         site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
         await site.start()
         self._port = self._runner.addresses[0][1]
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _stop(self) -> None:
         assert self._runner is not None
         await self._runner.cleanup()
         self.player.stop()

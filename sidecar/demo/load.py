@@ -1,11 +1,14 @@
 """An open-loop mixed load: interactive chat, batch summaries and long RAG prompts, each saying which lane it is in.
 
 It knows when the next request is due and sends it then, whatever became of those before: a load that waits for answers would hide
-every queue. It refuses to measure: what it counts is only whether answers came; times are the sidecar's business.
+every queue. Its clients can be slow: small buffers, and reads with pauses. It refuses to measure: what it counts is only whether
+answers came; times are the sidecar's business.
 """
 
 import asyncio
+import socket
 from random import Random
+from typing import Any
 
 import aiohttp
 
@@ -22,6 +25,8 @@ MIXED = Workload(
     )
 )
 """Three quarters of the requests are people; most of the prompt tokens are not theirs."""
+SLOW_BUFFER_BYTES = 2048
+"""What a slow client's socket takes in advance (Linux doubles it): else the kernel would read a whole answer for it at once."""
 
 
 class Load:
@@ -32,6 +37,8 @@ class Load:
         self.answered = 0
         self.failed = 0
         """Answers other than 200, and those that broke off."""
+        self.bytes_per_second: float | None = None
+        """How fast clients read whose request is sent from now on; None: as fast as they can."""
         self._url = url
         self._model = model
         self._rng = Random(seed)
@@ -41,17 +48,21 @@ class Load:
         """Send until cancelled; then every request in flight is abandoned, as a client that goes away does."""
         loop = asyncio.get_running_loop()
         start = loop.time()
-        connector = aiohttp.TCPConnector(limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
+        slow = aiohttp.TCPConnector(limit=0, socket_factory=_small_socket)
         async with (
-            aiohttp.ClientSession(self._url, connector=connector, timeout=timeout) as session,
+            aiohttp.ClientSession(self._url, connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as fast_clients,
+            aiohttp.ClientSession(
+                self._url, connector=slow, timeout=timeout, read_bufsize=SLOW_BUFFER_BYTES
+            ) as slow_clients,
             asyncio.TaskGroup() as requests,
         ):
             for arrival in self._arrivals:
                 await asyncio.sleep(start + arrival.at - loop.time())
-                requests.create_task(self._ask(session, arrival))
+                session = fast_clients if self.bytes_per_second is None else slow_clients
+                requests.create_task(self._ask(session, arrival, self.bytes_per_second))
 
-    async def _ask(self, session: aiohttp.ClientSession, arrival: Arrival) -> None:
+    async def _ask(self, session: aiohttp.ClientSession, arrival: Arrival, bytes_per_second: float | None) -> None:
         self.sent += 1
         body = {
             "model": self._model,
@@ -61,8 +72,9 @@ class Load:
         }
         try:
             async with session.post("/v1/chat/completions", json=body, headers={LANE_HEADER: arrival.lane}) as response:
-                async for _ in response.content.iter_any():
-                    pass
+                async for piece in response.content.iter_any():
+                    if bytes_per_second is not None:
+                        await asyncio.sleep(len(piece) / bytes_per_second)
                 whole = response.status == 200
         except (aiohttp.ClientError, OSError):
             whole = False
@@ -73,3 +85,10 @@ class Load:
         # A random beginning, so that no two prompts share a prefix: the load was calibrated without cache hits.
         head = f"{self._rng.getrandbits(64):016x} "
         return head + "lorem ipsum dolor sit amet " * (tokens * BYTES_A_TOKEN // 27)
+
+
+def _small_socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    client = socket.socket(family, kind, protocol)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER_BYTES)
+    return client

@@ -1,0 +1,57 @@
+"""Where incidents are played: the simulated engine and the load, and what an incident does to them.
+
+It knows whose knob is whose. It refuses to know which incidents there are and when they come (`incidents.py`).
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from sidecar.demo.engine import SimulatedEngine
+from sidecar.demo.incidents import Act, Incident
+from sidecar.demo.load import Load
+
+
+class Stage:
+    """An engine that runs and a load on it."""
+
+    def __init__(self, engine: SimulatedEngine, load: Load) -> None:
+        self._engine = engine
+        self._load = load
+        self._act: Act | None = None
+        self._until = 0.0
+
+    async def begin(self, incident: Incident) -> None:
+        """It goes wrong now."""
+        self._load.bytes_per_second = incident.bytes_per_second
+        if incident.knobs:
+            self._engine.adjust(**incident.knobs)
+        if incident.down:
+            await self._engine.crash()
+
+    async def end(self, incident: Incident) -> None:
+        """All is well again from now on; what has piled up is still to be worked off."""
+        self._load.bytes_per_second = None
+        if incident.down:
+            await self._engine.restart()
+        if incident.knobs:
+            self._engine.adjust(**incident.healed())
+
+    async def play(self, acts: Iterable[Act]) -> None:
+        """One after another, in real time."""
+        loop = asyncio.get_running_loop()
+        for act in acts:
+            self._act, self._until = act, loop.time() + act.seconds
+            if act.incident is not None:
+                await self.begin(act.incident)
+            await asyncio.sleep(self._until - loop.time())
+            if act.incident is not None:
+                await self.end(act.incident)
+
+    def now_playing(self) -> str:
+        """For a person; nothing where nothing is played."""
+        if self._act is None:
+            return ""
+        left = max(0.0, self._until - asyncio.get_running_loop().time())
+        if self._act.incident is None:
+            return f"healthy; incident {self._act.coming.name} in {left:.0f} s"
+        return f"INCIDENT {self._act.coming.name}: {self._act.coming.story}; {left:.0f} s more"

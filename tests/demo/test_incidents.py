@@ -1,0 +1,39 @@
+"""What the demo plays, and when: data that the engine takes, in an order that a person can follow."""
+
+from dataclasses import fields, replace
+from itertools import islice
+
+import pytest
+
+from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, acts
+from sidecar.demo.physics import Knobs
+from sidecar.objectives.blame import Blame
+
+
+def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:
+    assert set(INCIDENTS) <= {blame.value for blame in Blame}
+    assert {name: incident.name for name, incident in INCIDENTS.items()} == {name: name for name in INCIDENTS}
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_each_changes_something_and_is_healed_whole(name: str) -> None:
+    incident = INCIDENTS[name]
+    broken = replace(Knobs(), **incident.knobs)
+
+    assert broken != Knobs() or incident.down or incident.bytes_per_second is not None
+    assert replace(broken, **incident.healed()) == Knobs()
+    assert set(incident.knobs) <= {field.name for field in fields(Knobs)}
+
+
+def test_a_name_repeats_one_after_a_healthy_minute_each_time() -> None:
+    played = list(islice(acts("decode"), 4))
+
+    assert [act.incident for act in played] == [None, INCIDENTS["decode"]] * 2
+    assert [act.seconds for act in played] == [HEALTHY_SECONDS, FAULT_SECONDS] * 2
+    assert {act.coming.name for act in played} == {"decode"}
+
+
+def test_all_walks_through_them_and_begins_again() -> None:
+    names = [act.incident.name for act in islice(acts("all"), 12) if act.incident is not None]
+
+    assert names == ["queue", "prefill", "decode", "stream", "engine", "queue"]
