@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from alert_rules.operator import alertmanager_config
+from sidecar.demo.shipped import seconds_of
 from tests.alert_rules.alert_table import ALERTS, PHASES, alert, matching
-from tests.support.alertmanager import CONFIG, seconds_of, shipped
+from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
 
 

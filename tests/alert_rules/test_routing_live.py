@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.alert_rules.alert_table import ALERTS, PHASES, alert
-from tests.support.alertmanager import Alertmanager, Sink, Told, at_sink, listening_sink, running_alertmanager, shipped
+from tests.support.alertmanager import Alertmanager, at_sink, running_alertmanager, shipped
+from tests.support.sink import Sink, Told, listening_sink
 
 
 ANNOTATIONS = {

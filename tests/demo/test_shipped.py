@@ -1,0 +1,88 @@
+"""What the demo and the end-to-end tests run is what is shipped, in a hurry: durations and addresses differ, and nothing else."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.demo import shipped
+from sidecar.demo.shipped import FACTOR, NAMESPACE, Shipped, find, prometheus_config, seconds_of
+
+
+CHECKOUT = Path(__file__).parents[2]
+DURATION = re.compile(r"(?<![\w.])\d+[smhdw](?!\w)")
+
+
+@pytest.fixture
+def ours() -> Shipped:
+    found = find()
+    assert found == Shipped(CHECKOUT / "alert_rules")
+    return found
+
+
+def test_an_installed_package_has_no_rules_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "find_spec", lambda _name: None)
+
+    assert find() is None
+
+
+def without_durations(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return [DURATION.sub("?", line) for line in lines]
+
+
+def test_rules_differ_in_their_durations_alone(ours: Shipped) -> None:
+    for name, text in ours.rules().items():
+        original = (ours.folder / name).read_text()
+        # Sentences keep their numbers: they are about the shipped windows.
+        assert without_durations(text) == without_durations(original), name
+        groups = yaml.safe_load(original)["groups"]
+        hurried = yaml.safe_load(text)["groups"]
+        intervals = [
+            (seconds_of(one["interval"]), seconds_of(other["interval"]))
+            for one, other in zip(groups, hurried, strict=True)
+        ]
+        assert [one * FACTOR for one, _ in intervals] == pytest.approx([other for _, other in intervals]), name
+
+
+def test_links_to_runbooks_lead_to_the_demos_own_sidecar(ours: Shipped) -> None:
+    text = ours.rules("http://127.0.0.1:9901/runbooks")["llm-alerts.yml"]
+    alerts = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+    links = {rule["alert"]: rule["annotations"]["runbook_url"].strip() for rule in alerts}
+    assert links == {name: f"http://127.0.0.1:9901/runbooks/{name}" for name in links}
+
+
+def routes_of(route: dict[str, Any]) -> list[dict[str, Any]]:
+    return [route, *(below for child in route.get("routes", []) for below in routes_of(child))]
+
+
+def test_routes_wait_a_fifteenth_and_tell_the_sink_alone(ours: Shipped, tmp_path: Path) -> None:
+    original = yaml.safe_load((ours.folder / "alertmanager.yml").read_text())
+    hurried = ours.routes("http://127.0.0.1:7", tmp_path)
+
+    waits = ("group_wait", "group_interval", "repeat_interval")
+    for one, other in zip(routes_of(original["route"]), routes_of(hurried["route"]), strict=True):
+        assert {key: value for key, value in one.items() if key not in (*waits, "routes")} == {
+            key: value for key, value in other.items() if key not in (*waits, "routes")
+        }
+        for wait in waits:
+            if wait in one:
+                milliseconds = int(other[wait].removesuffix("ms"))
+                assert milliseconds == pytest.approx(seconds_of(one[wait]) * 1000 * FACTOR, abs=1)
+    assert hurried["inhibit_rules"] == original["inhibit_rules"]
+    assert set(re.findall(r"https?://[^/']+", yaml.safe_dump(hurried["receivers"]))) == {"http://127.0.0.1:7"}
+    assert "example.com" not in yaml.safe_dump(hurried)
+
+
+def test_each_pod_is_scraped_with_the_labels_that_the_rules_group_by() -> None:
+    config = prometheus_config(["a.yml"], "127.0.0.1:1", {"one": "127.0.0.1:2", "two": "127.0.0.1:3"})
+    (job,) = config["scrape_configs"]
+
+    assert job["static_configs"] == [
+        {"targets": ["127.0.0.1:2"], "labels": {"namespace": NAMESPACE, "pod": "one"}},
+        {"targets": ["127.0.0.1:3"], "labels": {"namespace": NAMESPACE, "pod": "two"}},
+    ]
+    assert config["global"]["evaluation_interval"] == config["global"]["scrape_interval"] == "1s"

@@ -1,0 +1,85 @@
+"""The sink that stands for everybody whom an Alertmanager tells: the pagers, the chats, the webhooks.
+
+It takes every POST and says yes, and keeps what came in the order in which it came. Knows nothing of rules and routes.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One notification as it arrived: the path says whom it was for, the body is what Alertmanager sent."""
+
+    path: str
+    body: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.body)
+
+
+@dataclass(slots=True)
+class Sink:
+    """Takes every POST and says yes."""
+
+    url: str
+    told: list[Told] = field(default_factory=list)
+
+    def at(self, path: str, *, about: str | Sequence[str] = (), since: int = 0) -> list[Told]:
+        """What arrived at `path` so far; with `about` only that in whose JSON all these words stand.
+
+        `since`: without so many that arrived first, anywhere.
+        """
+        words = [about] if isinstance(about, str) else about
+        later = list(self.told)[since:]
+        return [told for told in later if told.path == path and all(word in told.text for word in words)]
+
+    def wait_for(
+        self,
+        path: str,
+        *,
+        about: str | Sequence[str] = (),
+        since: int = 0,
+        at_least: int = 1,
+        patience_seconds: float = 20.0,
+    ) -> list[Told]:
+        """As `at`, once there are `at_least` so many; what there is when patience ends."""
+        deadline = time.monotonic() + patience_seconds
+        while len(arrived := self.at(path, about=about, since=since)) < at_least and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return arrived
+
+
+@contextmanager
+def listening_sink() -> Iterator[Sink]:
+    """A sink on a free port of 127.0.0.1 for the length of a `with` block."""
+
+    class Ear(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            sink.told.append(Told(self.path, json.loads(body)))
+            # PagerDuty says 202; everybody else is content with any 2xx.
+            self.send_response(202 if self.path == "/pagerduty" else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_words: object) -> None:
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Ear)
+    sink = Sink(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield sink
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)
