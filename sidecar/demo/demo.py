@@ -1,41 +1,39 @@
 """The demo: a simulated engine, the sidecar as its users run it, a mixed load, and a table of where the time goes.
 
-It knows how to start the three and end them, and the flags of `sidecar demo`. It refuses to know the sidecar's insides: that runs in a
-process of its own, is told what anybody could tell it by flags, and is read by its /metrics page alone.
+Where Prometheus and Alertmanager are installed they run beside it with the shipped rules, in a hurry, and what they page is shown;
+incidents can be played. It knows how to start all of it and end it, and the flags of `sidecar demo`. It refuses to know the sidecar's
+insides: that runs in a process of its own, is told what anybody could tell it by flags, and is read by its /metrics page alone.
 """
 
 import argparse
 import asyncio
-import os
 import signal
-import socket
 import sys
-import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
 from sidecar.demo.engine import SimulatedEngine
+from sidecar.demo.incidents import INCIDENTS, SHARE_OF_RATE, acts
 from sidecar.demo.load import MIXED, Load
 from sidecar.demo.operating_point import describe, rate_for_mean_queue
+from sidecar.demo.pager import Pager, listening
 from sidecar.demo.presets import PRESETS, SMALL_CHAT, Preset
+from sidecar.demo.processes import HOST, DemoError, bindable, running
+from sidecar.demo.servers import INSTALL, alerting, programs
+from sidecar.demo.shipped import FACTOR, find
+from sidecar.demo.stage import Stage
 from sidecar.demo.table import screen
 from sidecar.demo.view import Sums, read_page, rows
 
 
 CONFIG = Path(__file__).with_name("demo.yml")
-HOST = "127.0.0.1"
 WINDOW_SECONDS = 60.0
-STOP_SECONDS = 10.0
-"""A sidecar that has not ended this long after SIGTERM is killed: its clients are gone, it has nothing to wait for."""
-
-
-class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+POD = "demo-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +50,50 @@ async def run(
     *,
     rate: float,
     ports: Ports,
+    incident: str | None = None,
     duration_seconds: float | None = None,
     seed: int = 0,
     every_seconds: float = 1.0,
     terminal: bool = False,
 ) -> None:
-    """Play until SIGINT, SIGTERM or the duration's end. Raises DemoError."""
-    ports = Ports(_bindable("--port", ports.proxy), _bindable("--admin-port", ports.web), ports.engine)
+    """Play until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all`, or None for a healthy day. Raises DemoError."""
+    ports = Ports(bindable("--port", ports.proxy), bindable("--admin-port", ports.web), ports.engine)
+    proxy_url, web_url = f"http://{HOST}:{ports.proxy}", f"http://{HOST}:{ports.web}"
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with (
-        SimulatedEngine(preset, host=HOST, port=ports.engine, seed=seed) as engine,
-        aiohttp.ClientSession(f"http://{HOST}:{ports.web}") as admin,
-        _sidecar(engine.url, preset, ports) as sidecar,
-    ):
-        await _until_ready(admin, sidecar, stop)
+    async with AsyncExitStack() as house:
+        engine = await house.enter_async_context(SimulatedEngine(preset, host=HOST, port=ports.engine, seed=seed))
+        admin = await house.enter_async_context(aiohttp.ClientSession(web_url))
+        sidecar = await house.enter_async_context(
+            running(
+                "the sidecar",
+                _command(engine.url, ports),
+                ready_url=f"{web_url}/-/ready",
+                env={"SIDECAR_QUANTIZATION": preset.quantization, "SIDECAR_GPU_TYPE": preset.gpu_type},
+                given_up=stop,
+            )
+        )
         print(f"engine       {engine.url} (simulated {preset.name})")
-        print(f"sidecar      http://{HOST}:{ports.proxy}  <- point any OpenAI client here, model {engine.model}")
-        print(f"metrics      http://{HOST}:{ports.web}/metrics")
-        print(f"status page  http://{HOST}:{ports.web}/")
+        print(f"sidecar      {proxy_url}  <- point any OpenAI client here, model {engine.model}")
+        print(f"metrics      {web_url}/metrics")
+        print(f"status page  {web_url}/")
+        pager = None if stop.is_set() else await _alerting(house, ports, web_url)
         print(
             f"load         {rate:.2f} requests a second: interactive chat, batch summaries, long RAG prompts; Ctrl-C ends it",
             flush=True,
         )
-        load = Load(f"http://{HOST}:{ports.proxy}", engine.model, rate, seed=seed)
+        load = Load(proxy_url, engine.model, rate, seed=seed)
+        stage = Stage(engine, load)
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(load.run()),
-            asyncio.create_task(_show(admin, load, every_seconds, terminal=terminal)),
+            asyncio.create_task(_show(admin, load, stage, pager, every_seconds, terminal=terminal)),
             asyncio.create_task(sidecar.wait()),
             asyncio.create_task(stop.wait()),
         ]
+        if incident is not None:
+            tasks.append(asyncio.create_task(stage.play(acts(incident))))
         try:
             done, _ = await asyncio.wait(tasks, timeout=duration_seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -99,21 +109,8 @@ async def run(
     )
 
 
-async def _show(admin: aiohttp.ClientSession, load: Load, every_seconds: float, *, terminal: bool) -> None:
-    pages: deque[Sums] = deque([{}], maxlen=max(2, round(WINDOW_SECONDS / every_seconds) + 1))
-    with screen(terminal=terminal) as shown:
-        while True:
-            await asyncio.sleep(every_seconds)
-            with suppress(aiohttp.ClientError, OSError):
-                async with admin.get("/metrics") as page:
-                    pages.append(read_page(await page.text()))
-            status = f"sent {load.sent}, answered {load.answered}, failed {load.failed}"
-            shown.show(rows(pages[0], pages[-1]), status)
-
-
-@asynccontextmanager
-async def _sidecar(engine_url: str, preset: Preset, ports: Ports) -> AsyncIterator[asyncio.subprocess.Process]:
-    command = [
+def _command(engine_url: str, ports: Ports) -> list[str]:
+    return [
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={CONFIG}"),
         *(
             f"--proxy.listen-address={HOST}:{ports.proxy}",
@@ -121,60 +118,46 @@ async def _sidecar(engine_url: str, preset: Preset, ports: Ports) -> AsyncIterat
             "--log.level=warning",
         ),
     ]
-    labels = {"SIDECAR_QUANTIZATION": preset.quantization, "SIDECAR_GPU_TYPE": preset.gpu_type}
-    with tempfile.TemporaryFile() as log:
-        # A session of its own: Ctrl-C in the terminal is for the demo, which then ends the sidecar in its order.
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env={**os.environ, **labels},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        except DemoError as error:
-            log.seek(0)
-            raise DemoError(f"{error}\n{log.read().decode(errors='replace')[-4000:]}") from None
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                try:
-                    await asyncio.wait_for(process.wait(), STOP_SECONDS)
-                except TimeoutError:
-                    process.kill()
-                    await process.wait()
 
 
-async def _until_ready(admin: aiohttp.ClientSession, sidecar: asyncio.subprocess.Process, stop: asyncio.Event) -> None:
-    for _ in range(300):
-        if sidecar.returncode is not None:
-            raise DemoError(f"the sidecar did not start: it ended with {sidecar.returncode}")
-        with suppress(aiohttp.ClientError, OSError):
-            async with admin.get("/-/ready") as answer:
-                if answer.status == 200:
-                    return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), 0.1)
-            return
-    raise DemoError("the sidecar was not ready within 30 s")
+async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
+    """Start Prometheus and Alertmanager where they and the shipped rules are; say what is missing where not."""
+    found, shipped = programs(), find()
+    if shipped is None:
+        print("alerts       none: alert_rules/ is in the project's checkout, and not in the installed package")
+        return None
+    if found is None:
+        print(f"alerts       none: they need Prometheus and Alertmanager on PATH. On Debian:  {INSTALL}")
+        return None
+    pager = Pager()
+    sink_url = await house.enter_async_context(listening(pager))
+    pods = {POD: f"{HOST}:{ports.web}"}
+    servers = await house.enter_async_context(
+        alerting(found, shipped, pods, sink_url, runbooks_url=f"{web_url}/runbooks")
+    )
+    print(f"Prometheus   {servers.prometheus_url}/alerts")
+    print(f"Alertmanager {servers.alertmanager_url}")
+    print(
+        f"alerts       the rules and routes of alert_rules/, {1 / FACTOR:.0f} times as fast: 5 minutes are 20 seconds"
+    )
+    return pager
 
 
-def _bindable(flag: str, port: int) -> int:
-    """The port itself, or a free one for 0. Raises DemoError where somebody else listens."""
-    with socket.socket() as probe:
-        # As the sidecar will: a port in TIME_WAIT is not taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise DemoError(
-                f"port {port} cannot be had ({error.strerror}): stop what listens there (another demo?),"
-                f" or choose another with {flag}; {flag}=0 takes any free one"
-            ) from None
-        chosen: int = probe.getsockname()[1]
-        return chosen
+async def _show(
+    admin: aiohttp.ClientSession, load: Load, stage: Stage, pager: Pager | None, every_seconds: float, *, terminal: bool
+) -> None:
+    pages: deque[Sums] = deque([{}], maxlen=max(2, round(WINDOW_SECONDS / every_seconds) + 1))
+    with screen(terminal=terminal) as shown:
+        while True:
+            await asyncio.sleep(every_seconds)
+            with suppress(aiohttp.ClientError, OSError):
+                async with admin.get("/metrics") as page:
+                    pages.append(read_page(await page.text()))
+            status = [f"sent {load.sent}, answered {load.answered}, failed {load.failed}", stage.now_playing()]
+            told = () if pager is None else pager.shown(asyncio.get_running_loop().time())
+            if pager is not None and not any(alert.firing for alert in told):
+                status.append("no alert fires" if pager.watchdogs else "no alert yet")
+            shown.show(rows(pages[0], pages[-1]), "; ".join(part for part in status if part), told)
 
 
 def _flags() -> argparse.ArgumentParser:
@@ -186,7 +169,17 @@ def _flags() -> argparse.ArgumentParser:
         "--preset", choices=PRESETS, default=SMALL_CHAT.name, help="the simulated replica (default %(default)s)"
     )
     parser.add_argument(
-        "--rate", type=float, help="requests a second (default: where the mean queue is 90 ms, found by simulation)"
+        "--rate",
+        type=float,
+        help="requests a second (default: where the mean queue is 90 ms, found by simulation;"
+        f" {SHARE_OF_RATE:.0%} of that with --incident, so that each shows as itself)".replace("%", "%%"),
+    )
+    parser.add_argument(
+        "--incident",
+        choices=[*INCIDENTS, "all"],
+        help="after a healthy minute this goes wrong for 40 seconds, and so again and again; all: one after another. "
+        + "; ".join(f"{incident.name}: {incident.story}" for incident in INCIDENTS.values())
+        + f". Made for the preset {SMALL_CHAT.name}",
     )
     parser.add_argument("--duration", type=float, help="seconds, then it ends by itself (default: until Ctrl-C)")
     parser.add_argument(
@@ -223,8 +216,9 @@ def main(argv: Sequence[str]) -> int:
         asyncio.run(
             run(
                 preset,
-                rate=flags.rate or rate_for_mean_queue(preset, MIXED, requests=1000),
+                rate=flags.rate or _rate(preset, flags.incident),
                 ports=Ports(flags.port, flags.admin_port, flags.engine_port),
+                incident=flags.incident,
                 duration_seconds=flags.duration,
                 seed=flags.seed,
                 every_seconds=1.0 if terminal else 5.0,
@@ -237,3 +231,7 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:  # before the loop has its own handler
         return 0
     return 0
+
+
+def _rate(preset: Preset, incident: str | None) -> float:
+    return rate_for_mean_queue(preset, MIXED, requests=1000) * (1.0 if incident is None else SHARE_OF_RATE)

@@ -1,11 +1,13 @@
-"""The live table: rows as text for a log, or drawn with colours in a terminal when `rich` is there.
+"""The live table: rows as text for a log, or drawn with colours in a terminal when `rich` is there; and below it what is paged.
 
-It knows columns, units and how long a bar is. It refuses to know where rows come from (`view.py`) and when to draw.
+It knows columns, units and how long a bar is. It refuses to know where rows and alerts come from (`view.py`, `pager.py`) and when
+to draw.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
+from sidecar.demo.pager import Told
 from sidecar.demo.view import PHASES, Row
 
 
@@ -18,6 +20,8 @@ COLOURS = {
     "unattributed": "white",
     "decode": "green",
     "stream": "blue",
+    "engine": "bright_red",
+    "sidecar": "cyan",
 }
 SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 
@@ -25,7 +29,7 @@ SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 class Screen(Protocol):
     """Where rows are shown."""
 
-    def show(self, rows: Sequence[Row], status: str) -> None:
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
         """Replace what was shown, or add to it."""
         ...
 
@@ -37,10 +41,12 @@ class Screen(Protocol):
 class PlainScreen:
     """A line for each lane, again and again: for logs, pipes and terminals without `rich`."""
 
-    def show(self, rows: Sequence[Row], status: str) -> None:
-        """Print all rows and the status."""
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
+        """Print all rows, all alerts and the status."""
         for row in rows:
             print(plain(row))
+        for alert in told:
+            print(f"{paged(alert)}: {alert.summary}")
         print(status, flush=True)
 
     def __enter__(self) -> Self:
@@ -58,8 +64,8 @@ class LiveScreen:
         # Redrawn only when told: a thread of rich's own would share this process with the engine's event loop.
         self._live = Live(auto_refresh=False)
 
-    def show(self, rows: Sequence[Row], status: str) -> None:
-        """Redraw. It fits 80 columns."""
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
+        """Redraw. It fits 80 columns, summaries aside."""
         from rich.console import Group  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
@@ -81,7 +87,11 @@ class LiveScreen:
             for phase, width in bar_widths(row.phases, LONG_BAR).items():
                 bar.append("█" * width, style=COLOURS[phase])
             bars.append(bar)
-        shown = Group(table, Text(), *bars, Text(), Text(status))
+        alerts = []
+        for alert in told:
+            style = COLOURS.get(alert.phase, "white") if alert.firing else "dim"
+            alerts += [Text(paged(alert), style=style), Text(f"  {alert.summary}", style="" if alert.firing else "dim")]
+        shown = Group(table, Text(), *bars, *([Text(), *alerts] if alerts else []), Text(), Text(status))
         self._live.update(shown, refresh=True)
 
     def __enter__(self) -> Self:
@@ -100,6 +110,12 @@ def screen(*, terminal: bool) -> Screen:
         except ImportError:
             pass
     return PlainScreen()
+
+
+def paged(alert: Told) -> str:
+    """Which phase, how urgent, and who was told."""
+    state = f"FIRING {alert.severity}" if alert.firing else "resolved"
+    return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}"
 
 
 def plain(row: Row) -> str:

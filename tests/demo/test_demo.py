@@ -15,14 +15,22 @@ from prometheus_client.parser import text_string_to_metric_families
 from sidecar.config_file import load
 from sidecar.demo.demo import CONFIG, main
 from sidecar.demo.load import LANE_HEADER, MIXED
+from sidecar.demo.servers import programs
+from tests.support.tools import need_tool
 
 
 COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0", "--plain", "--rate=8"]
 
 
-def start(*flags: str) -> subprocess.Popen[str]:
+def start(*flags: str, path: str | None = None) -> subprocess.Popen[str]:
+    """`path`: the programs that it finds; None: those of this machine."""
     return subprocess.Popen(
-        [*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*COMMAND, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ if path is None else {**os.environ, "PATH": path},
     )
 
 
@@ -78,8 +86,32 @@ def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
 
     assert (demo.returncode, err) == (0, "")
     assert "requests sent" in out
-    assert len(children) == 1
+    assert len(children) == (1 if programs() is None else 3)
     assert not any(alive(child) for child in children)
+
+
+def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() -> None:
+    demo = start("--duration=6", path="")
+
+    out, err = demo.communicate(timeout=100)
+
+    assert (demo.returncode, err) == (0, "")
+    assert "apt-get install prometheus prometheus-alertmanager" in out
+    assert re.search(r"^sent [1-9]\d*, answered \d+, failed 0$", out, re.MULTILINE)
+
+
+def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
+    """On a healthy day nothing, and the watchdog shows that this is no silence of the way there."""
+    for name in ("prometheus", "prometheus-alertmanager"):
+        need_tool(name)
+    demo = start("--duration=16", "--incident=queue")
+
+    out, err = demo.communicate(timeout=100)
+
+    assert (demo.returncode, err) == (0, "")
+    assert re.search(r"^Prometheus   http://127\.0\.0\.1:\d+/alerts$", out, re.MULTILINE)
+    assert "15 times as fast" in out
+    assert re.findall(r"; healthy; incident queue in \d+ s; (.*)$", out, re.MULTILINE)[-1] == "no alert fires"
 
 
 def test_a_taken_port_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +126,9 @@ def test_a_taken_port_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str
     assert "--port=0 takes any free one" in said
 
 
-@pytest.mark.parametrize("flags", [["--rate=0"], ["--duration=-1"], ["--preset=405b"], ["--nonsense"]])
+@pytest.mark.parametrize(
+    "flags", [["--rate=0"], ["--duration=-1"], ["--preset=405b"], ["--incident=rain"], ["--nonsense"]]
+)
 def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(flags) == 2
     assert capsys.readouterr().err
@@ -103,15 +137,18 @@ def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) 
 def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal of its own is not needed: without one rich prints the last table when it ends."""
     pytest.importorskip("rich")
+    from sidecar.demo.pager import Told  # noqa: PLC0415
     from sidecar.demo.table import LiveScreen  # noqa: PLC0415
     from sidecar.demo.view import Row  # noqa: PLC0415
 
     with LiveScreen() as screen:
-        screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8")
+        told = Told("queue-page", "LLMQueueBurn", "queue", "page", "rag burns", "")
+        screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8", [told])
 
     drawn = capsys.readouterr().out
+    assert "FIRING page   phase queue        LLMQueueBurn -> queue-page" in drawn
     assert "sent 8" in drawn
-    assert drawn.count("rag") == 2
+    assert drawn.count("rag") == 3
     assert "200/400" in drawn
 
 

@@ -1,0 +1,78 @@
+"""The demo's pager shows what Alertmanager told, and to whom."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+
+from sidecar.demo.pager import REMEMBERED_SECONDS, Pager, listening
+
+
+def told(name: str, *, status: str = "firing", severity: str = "page", receiver: str = "queue-page") -> dict[str, Any]:
+    """A webhook's body, as far as it is read; one alert, which is told apart by its name."""
+    alert = {
+        "status": status,
+        "labels": {"alertname": name, "phase": "queue", "severity": severity},
+        "annotations": {"summary": f"{name} burns", "runbook_url": f"http://here/runbooks/{name}"},
+        "fingerprint": f"finger-{name}",
+    }
+    return {"receiver": receiver, "status": status, "alerts": [alert]}
+
+
+def names(pager: Pager, at: float) -> list[tuple[str, str, bool]]:
+    return [(alert.name, alert.receiver, alert.firing) for alert in pager.shown(at)]
+
+
+def test_pages_stand_above_tickets_and_what_is_over_below_both() -> None:
+    pager = Pager()
+    pager.hear(told("Over"), 1.0)
+    pager.hear(told("Ticket", severity="ticket", receiver="queue-ticket"), 2.0)
+    pager.hear(told("Page"), 3.0)
+    pager.hear(told("Over", status="resolved"), 4.0)
+
+    shown = [("Page", "queue-page", True), ("Ticket", "queue-ticket", True), ("Over", "queue-page", False)]
+    assert names(pager, 5.0) == shown
+
+
+def test_an_alert_is_shown_for_a_while_after_its_end_and_fires_again_as_the_same() -> None:
+    pager = Pager()
+    pager.hear(told("Page"), 0.0)
+    pager.hear(told("Page", status="resolved"), 10.0)
+    assert names(pager, 10.0 + REMEMBERED_SECONDS - 1) == [("Page", "queue-page", False)]
+
+    pager.hear(told("Page"), 20.0)
+    assert names(pager, 20.0 + 10 * REMEMBERED_SECONDS) == [("Page", "queue-page", True)]
+
+    pager.hear(told("Page", status="resolved"), 400.0)
+    assert names(pager, 400.0 + REMEMBERED_SECONDS) == []
+
+
+def test_the_end_of_what_nobody_was_told_of_is_no_news() -> None:
+    pager = Pager()
+    pager.hear(told("Page", status="resolved"), 1.0)
+
+    assert names(pager, 2.0) == []
+
+
+def test_the_watchdog_is_counted_and_not_shown() -> None:
+    pager = Pager()
+    pager.hear(told("Watchdog", receiver="watchdog"), 1.0)
+
+    assert (names(pager, 2.0), pager.watchdogs) == ([], 1)
+
+
+def test_every_receivers_webhook_is_heard_and_chats_are_answered() -> None:
+    async def story() -> tuple[list[int], list[str]]:
+        pager = Pager()
+        async with listening(pager) as url, aiohttp.ClientSession(url) as alertmanager:
+            statuses = []
+            for path, body in (
+                ("/queue/page", told("Page")),
+                ("/slack", {"channel": "#llm-queue"}),
+                ("/pagerduty", {"routing_key": "key"}),
+            ):
+                async with alertmanager.post(path, json=body) as answer:
+                    statuses.append(answer.status)
+        return statuses, [alert.name for alert in pager.shown(0.0)]
+
+    assert asyncio.run(story()) == ([200, 200, 202], ["Page"])
