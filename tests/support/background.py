@@ -1,0 +1,70 @@
+"""An event loop in a thread of its own: what lives there goes on while the story waits for something else to happen."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The loop. Both calls are made from outside its thread."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result, or its exception."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_SECONDS)
+
+    @contextmanager
+    def entered(self, make: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+        """What `make` returns, made and entered there, for the length of a `with` block."""
+
+        async def enter() -> tuple[AbstractAsyncContextManager[T], T]:
+            manager = make()
+            return manager, await manager.__aenter__()
+
+        manager, value = self.run(enter())
+        try:
+            yield value
+        finally:
+            self.run(manager.__aexit__(None, None, None))
+
+    @contextmanager
+    def going_on(self, work: Coroutine[Any, Any, object]) -> Iterator[None]:
+        """The coroutine runs for the length of a `with` block, and is cancelled at its end. Raises what it raised before that."""
+
+        async def start() -> asyncio.Task[object]:
+            return asyncio.create_task(work)
+
+        async def end(task: asyncio.Task[object]) -> None:
+            task.cancel()
+            (ended,) = await asyncio.gather(task, return_exceptions=True)
+            if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
+                raise ended
+
+        task = self.run(start())
+        try:
+            yield
+        finally:
+            self.run(end(task))
+
+
+@contextmanager
+def background() -> Iterator[Background]:
+    """A loop for the length of a `with` block."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield Background(loop)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=10)
+        loop.close()

@@ -1,0 +1,80 @@
+"""Asks a running Prometheus, and tells what it and the receivers know when a story went otherwise than it should.
+
+Knows the query API and which series say why something was paged or not. Starting the server is `sidecar/demo/servers.py`'s.
+"""
+
+import json
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.support.sink import Sink
+
+
+REASONS = (
+    "ALERTS",
+    "up",
+    "lane:llm_slo_burn:tier",
+    "lane:llm_slo_miss:ratio_rate2m",
+    "lane:llm_slo_misses:increase2m",
+    "lane:llm_slo_waited_in:ratio",
+    "lane:llm_slo_verdict:score",
+    "lane:llm_slo_verdict:phase",
+    "lane:llm_slo_verdict:cause",
+    "model:llm_evidence:ratio",
+    "pod:llm_engine_fault:cause",
+    "model:llm_waiting:phase",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A server that is ready."""
+
+    url: str
+
+    def ask(self, query: str) -> dict[str, float]:
+        """An instant query now: each series as text (name and labels, without those of the target) to its value."""
+        with urllib.request.urlopen(
+            f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=10
+        ) as answer:
+            found = json.load(answer)["data"]["result"]
+        return {_text(series["metric"]): float(series["value"][1]) for series in found}
+
+    def wait_for(self, query: str, *, patience_seconds: float = 60.0) -> dict[str, float]:
+        """As `ask`, once there is an answer; what there is when patience ends."""
+        deadline = time.monotonic() + patience_seconds
+        while not (found := self.ask(query)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return found
+
+    def reasons(self) -> str:
+        """What was recorded and what fired, now."""
+        lines = []
+        for name in REASONS:
+            lines += [f"{series} = {value:.3g}" for series, value in sorted(self.ask(name).items())]
+        return "\n".join(lines)
+
+
+def _text(metric: Mapping[str, str]) -> str:
+    labels = {name: value for name, value in metric.items() if name not in ("__name__", "instance", "job")}
+    return metric.get("__name__", "") + "{" + ", ".join(f"{name}={value}" for name, value in labels.items()) + "}"
+
+
+@contextmanager
+def explained(prometheus: Prometheus, sink: Sink) -> Iterator[None]:
+    """A story that fails within says what Prometheus records and what the receivers were told."""
+    try:
+        yield
+    except AssertionError as error:
+        told = "\n".join(
+            f"{one.path}: {alert['status']} {alert['labels']} {alert['annotations'].get('summary')}"
+            for one in list(sink.told)
+            for alert in one.body.get("alerts", [])
+            if alert["labels"]["alertname"] != "Watchdog"
+        )
+        error.add_note(f"Prometheus says:\n{prometheus.reasons()}\nThe receivers were told:\n{told}")
+        raise

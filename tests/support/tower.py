@@ -1,0 +1,82 @@
+"""The whole way of a page, for real: a scraped sidecar, Prometheus on the shipped rules, Alertmanager on the shipped routes, a sink.
+
+Only durations (all by the demo's one factor) and the receivers' addresses differ from what is shipped. Knows nothing of engines
+and incidents: whoever uses it brings a sidecar.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.demo.servers import INSTALL, alerting, programs
+from sidecar.demo.shipped import find
+from tests.support.background import Background
+from tests.support.prometheus import Prometheus, explained
+from tests.support.sidecar_process import SidecarProcess
+from tests.support.sink import Sink, Told, listening_sink
+from tests.support.tools import missing
+
+
+POD = "demo-0"
+CALM = """
+  count(model:llm_evidence:baseline) >= 1
+  unless on () (count(lane:llm_slo_misses:increase5m > 0) > 0)
+  unless on () (count(ALERTS{severity="page"}) > 0)
+"""
+"""The rules know what is usual, nobody has missed anything for (scaled) five minutes, and no page is out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """Everything from the scrape to the pager is running."""
+
+    prometheus: Prometheus
+    sink: Sink
+
+    def wait_until_calm(self, patience_seconds: float = 90.0) -> int:
+        """How much the sink had been told when all was well. Fails if it does not become so."""
+        with explained(self.prometheus, self.sink):
+            assert self.prometheus.wait_for(CALM, patience_seconds=patience_seconds), "it never became calm"
+        return len(self.sink.told)
+
+    def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
+        """The first alert that the pager of `phase` was told of after so many notifications; {} when patience ends."""
+        return _first(self.sink.wait_for(f"/{phase}/page", since=since, patience_seconds=patience_seconds), "firing")
+
+    def resolution(
+        self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 60.0
+    ) -> dict[str, Any]:
+        """The word that this very alert is over; {} when patience ends."""
+        about = ('"status": "resolved"', page["fingerprint"])
+        told = self.sink.wait_for(f"/{phase}/page", about=about, since=since, patience_seconds=patience_seconds)
+        return _first(told, "resolved", page["fingerprint"])
+
+    def paged(self, since: int) -> list[str]:
+        """The phases whose pagers were told of something new, the first one first."""
+        phases = [
+            alert["labels"]["phase"]
+            for told in self.sink.told[since:]
+            if told.path.endswith("/page")
+            for alert in told.body["alerts"]
+            if alert["status"] == "firing"
+        ]
+        return list(dict.fromkeys(phases))
+
+
+def _first(told: Sequence[Told], status: str, fingerprint: str = "") -> dict[str, Any]:
+    alerts = [alert for one in told for alert in one.body["alerts"]]
+    wanted = [one for one in alerts if one["status"] == status and one["fingerprint"].startswith(fingerprint)]
+    return dict(wanted[0]) if wanted else {}
+
+
+@contextmanager
+def watched(thread: Background, sidecar: SidecarProcess) -> Iterator[Tower]:
+    """A tower over this sidecar for the length of a `with` block. Skips, or under CI fails, where a program is missing."""
+    found, shipped = programs(), find()
+    if found is None:
+        missing(f"Prometheus and Alertmanager are not installed (Debian: {INSTALL})")
+    assert shipped is not None
+    pods = {POD: f"127.0.0.1:{sidecar.web_port}"}
+    with listening_sink() as sink, thread.entered(lambda: alerting(found, shipped, pods, sink.url)) as servers:
+        yield Tower(Prometheus(servers.prometheus_url), sink)

@@ -1,0 +1,91 @@
+"""From the fault to the pager, for real: what goes wrong in an engine arrives as the page of its phase, and its end as the all-clear.
+
+Prometheus, Alertmanager and the sidecar are the real programs, over HTTP, with the shipped rules and routes fifteen times as fast
+and the receivers at a sink. The engine is the simulated one, because it can be broken on request.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from sidecar.demo.engine import SimulatedEngine
+from sidecar.demo.incidents import Incident
+from sidecar.demo.load import Load
+from sidecar.demo.presets import SMALL_CHAT
+from sidecar.demo.stage import Stage
+from sidecar.demo.workload import Shape, Workload
+from tests.support.background import Background, background
+from tests.support.prometheus import explained
+from tests.support.sidecar_process import running_sidecar
+from tests.support.tower import POD, Tower, watched
+
+
+pytestmark = pytest.mark.timeout(400)
+
+CONFIG = """
+lanes: {default: interactive}
+objectives:
+  interactive: {ttft: {threshold_seconds: 1.5}, tpot: {threshold_seconds: 0.06, target: 0.9}}
+proxy: {client_buffer_bytes: 4096}
+"""
+LOAD = Workload((Shape(1.0, 600, 120, spread=0.3),))
+REQUESTS_PER_SECOND = 4.0
+"""Little, so that two busy cores play it in time; of ten misses in eight seconds it is enough."""
+
+INCIDENTS = {
+    "queue": Incident("queue", "one slot is left of 32", {"slots": 1}),
+    "stream": Incident("stream", "clients read slowly", bytes_per_second=1_000),
+    "engine": Incident("engine", "the engine has crashed", down=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Theatre:
+    """The engine and its load, and the tower that watches them."""
+
+    thread: Background
+    stage: Stage
+    tower: Tower
+
+
+@pytest.fixture(scope="module")
+def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """One for all stories: they are played in turn, as in the demo."""
+    folder = tmp_path_factory.mktemp("pages")
+    config = folder / "sidecar.yml"
+    config.write_text(CONFIG)
+    with (
+        background() as thread,
+        thread.entered(lambda: SimulatedEngine(SMALL_CHAT)) as engine,
+        running_sidecar(engine.url, folder, flags=[f"--config.file={config}"]) as sidecar,
+        watched(thread, sidecar) as tower,
+    ):
+        load = Load(f"http://127.0.0.1:{sidecar.port}", engine.model, REQUESTS_PER_SECOND, workload=LOAD)
+        with thread.going_on(load.run()):
+            yield Theatre(thread, Stage(engine, load), tower)
+
+
+@pytest.mark.parametrize("phase", INCIDENTS)
+def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre, phase: str) -> None:
+    incident, tower = INCIDENTS[phase], theatre.tower
+    before = tower.wait_until_calm()
+    with explained(tower.prometheus, tower.sink):
+        theatre.thread.run(theatre.stage.begin(incident))
+        page = tower.page(phase, before)
+        theatre.thread.run(theatre.stage.end(incident))
+        assert page, "no page came"
+        resolution = tower.resolution(page, phase, before)
+
+        assert resolution, "the page came, and nobody said that it is over"
+        assert tower.paged(before) == [phase]
+        assert page["labels"] | {"phase": phase, "severity": "page", "namespace": "demo"} == page["labels"]
+        assert POD in page["annotations"]["summary"]
+        assert page["annotations"]["runbook_url"].endswith(f"/runbooks/{page['labels']['alertname']}")
+
+
+def test_somebody_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
+    """The watchdog is told again and again: its silence is the alarm."""
+    since = len(theatre.tower.sink.told)
+
+    assert len(theatre.tower.sink.wait_for("/llm", since=since, at_least=2)) >= 2
