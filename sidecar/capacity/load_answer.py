@@ -5,7 +5,7 @@ where the two do not fit. The arithmetic is in `replicas.py`, `service.py` and `
 """
 
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 
 from sidecar.capacity.answer import Answer, Fact, Origin, RefusedError
 from sidecar.capacity.flags import Asked
@@ -16,9 +16,10 @@ from sidecar.capacity.units import say_rate, say_seconds
 
 
 QUESTION = "How many replicas keep the mean queue wait below the target?"
-LEAST_SCALE = 0.2
-"""The least that the chain's wait may be scaled by to meet the measured one: service without any variation scales it by a half, and what
-is left of a factor is for the sampling of waits. Below that the chain is not what makes this queue."""
+MOST_LEVEL = 3.0
+"""Model and measured wait may differ by this factor, which is then applied: waits of some hundred requests are known to a factor of
+about 1.5, and the model to another. Beyond it, something else makes the queue."""
+MOST_BUSY = 0.95
 MOST_STEP = 2.0
 """Replicas are not asked to carry more than this times the load at which they were watched."""
 
@@ -28,6 +29,7 @@ class _Case:
     """What the answer stands on, as it is gathered."""
 
     fleet: Fleet
+    variation: float | None = None
     facts: list[Fact] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -41,7 +43,7 @@ def replicas_answer(asked: Asked, seen: Watched | None, room: int | None = None)
     """`seen`: what a sidecar's pages said, if one was watched. `room`: sequences that fit into a replica's cache, where known."""
     target = asked.number("wait")
     assert target is not None
-    case = _Case(Fleet(0.0, None, None))
+    case = _Case(Fleet(0.0, None, None), asked.number("service.variation"))
     try:
         slots = _slot_count(asked, room, case)
         if seen is None:
@@ -128,12 +130,11 @@ def _by_hand(asked: Asked, slots: int | None, case: _Case) -> None:
         case.fleet = Fleet(rate, line, None)
         return
     assert slots is not None, "flags: --service needs --slots"
-    variation = asked.number("service.variation")
+    variation = case.variation
     said = f"the running time's deviation is {1.0 if variation is None else variation:.2g} times its mean"
     origin = Origin.ASSUMED if variation is None else Origin.GIVEN
     case.fact("variation", 1.0 if variation is None else variation, said, origin, "--service.variation")
-    scale = 1.0 if variation is None else (1 + variation**2) / 2
-    case.fleet = Fleet(rate, line, Slots(service, slots, scale))
+    case.fleet = Fleet(rate, line, Slots(service, slots, _scale(variation)))
 
 
 def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) -> None:
@@ -176,8 +177,13 @@ def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) ->
         case.assumptions.append(
             "What is in flight at the sidecar is what is in the engine: nobody bypasses it, and clients read at once."
         )
-    line, full = _calibrated(seen, Slots(service, slots), case)
+    line, full = _calibrated(seen, Slots(service, slots, _scale(case.variation)), case)
     case.fleet = Fleet(rate, line, full, seen.rate * MOST_STEP)
+
+
+def _scale(variation: float | None) -> float:
+    """Of a wait behind exponential service: Lee and Longton's (1 + cv^2) / 2."""
+    return 1.0 if variation is None else (1 + variation**2) / 2
 
 
 def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, Slots]:
@@ -190,42 +196,47 @@ def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, 
             f" {say_rate(slots.service.leaving(slots.count))} can leave. A queue that grows has no steady wait to learn from; watch a replica"
             " that keeps up, or give --rate, --service and --prefill"
         )
-    if seen.prefill_seconds is None and predicted < measured / 2:
-        raise RefusedError(
-            f"{say_seconds(measured)} of queue were measured, the slots explain {say_seconds(predicted)} of it, and nobody reports"
-            " prefill times that could explain the rest (docs/engines.md has the flag)"
-        )
-    busy = seen.rate * (seen.prefill_seconds or 0.0)
-    if predicted >= measured or not busy:
-        scale = min(1.0, measured / predicted) if predicted else 1.0
-        if scale < LEAST_SCALE:
-            raise RefusedError(
-                f"the model does not describe this replica: it expects {say_seconds(predicted)} of queue at today's load, and"
-                f" {say_seconds(measured)} were measured. Watch longer; if that stays, bursts or priorities make this queue"
-            )
-        words = "The slots explain the measured queue; their wait is scaled by"
+    line = None
+    expected = 0.0
+    if seen.prefill_seconds is None or seen.residual_seconds is None:
         case.assumptions.append(
-            f"{words} {scale:.2f} to meet it (1 if service times vary like an exponential, 0.5 if not at all)."
+            "Waiting behind other prompts' prefill is left out: nobody reports prefill times (docs/engines.md)."
         )
-        return None, replace(slots, scale=scale)
-    if busy >= 0.95:
+    else:
+        line = Line(seen.prefill_seconds, seen.residual_seconds)
+        expected = line.wait_seconds(seen.rate)
+        busy = seen.rate * line.seconds
+        if busy >= MOST_BUSY:
+            raise RefusedError(
+                f"prompts are in prefill {busy:.0%} of the time: such a line has no steady wait to learn from. Watch a replica that keeps up"
+            )
+        origin = (
+            "llm_prefill_own_seconds_total"
+            if seen.own_known
+            else "the prefill phase: prompts computed together count twice"
+        )
+        said = f"{say_seconds(line.seconds)} a prompt, {busy:.0%} of the time"
+        case.fact("prefill_seconds", line.seconds, said, Origin.MEASURED, origin)
+    # Service that varies less than an exponential waits less for a slot; how much less shows only where slots are waited for.
+    scale = slots.scale
+    if case.variation is None and predicted:
+        scale = min(1.0, max(0.5, (measured - expected) / predicted)) if predicted > measured / 4 else 1.0
+    level = measured / (expected + scale * predicted) if expected + predicted else inf
+    if not 1 / MOST_LEVEL <= level <= MOST_LEVEL:
         raise RefusedError(
-            f"prompts are in prefill {busy:.0%} of the time: such a line has no steady wait to learn from. Watch a replica that keeps up"
+            f"the model does not describe this replica: it expects {say_seconds(expected)} of queue behind other prompts and"
+            f" {say_seconds(scale * predicted)} for a slot at today's load, and {say_seconds(measured)} were measured. Watch longer; if that"
+            " stays, bursts, priorities, the KV cache or non-streamed requests make this queue"
         )
-    assert seen.prefill_seconds is not None
-    origin = (
-        "llm_prefill_own_seconds_total"
-        if seen.own_known
-        else "the prefill phase, in which prompts computed together count twice"
-    )
-    said = f"{say_seconds(seen.prefill_seconds)} a prompt, {busy:.0%} of the time"
-    case.fact("prefill_seconds", seen.prefill_seconds, said, Origin.MEASURED, origin)
-    residual = (measured - predicted) * (1 - busy) / busy
     case.assumptions.append(
-        f"Of the measured queue the slots explain {say_seconds(predicted)}; the rest is waiting behind other prompts, which grows as"
-        " busy / (1 - busy)."
+        f"At today's load the model expects {say_seconds(expected)} of queue behind other prompts and {say_seconds(scale * predicted)} for a"
+        f" slot; {say_seconds(measured)} were measured, so its waits are multiplied by {level:.2f}."
     )
-    return Line(seen.prefill_seconds, residual), slots
+    case.numbers |= {"expected_seconds": expected + scale * predicted, "level": level}
+    return (
+        None if line is None else replace(line, residual_seconds=line.residual_seconds * level),
+        replace(slots, scale=scale * level),
+    )
 
 
 def _say(case: _Case, target: float, row: Row, best: Row) -> None:

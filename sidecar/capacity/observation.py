@@ -5,9 +5,11 @@ None. Counters are compared between readings of the same process; one that fell 
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -25,6 +27,7 @@ _NAMES = (
     "llm_requests_in_flight",
     "llm_request_phase_seconds_sum",
     "llm_request_phase_seconds_count",
+    "llm_request_phase_seconds_bucket",
     "llm_prefill_own_seconds_total",
     "llm_engine_requests_running",
     "llm_engine_requests_waiting",
@@ -51,6 +54,8 @@ class Reading:
     prefill_seconds: float
     prefill_count: float
     own_prefill_seconds: float
+    prefill_buckets: Mapping[float, float] = field(default_factory=dict)
+    """Upper edge to cumulative count."""
     running: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
@@ -70,6 +75,10 @@ def read_sidecar(page: str, at: float) -> Reading:
 
     if gauge("llm_requests_received_total") is None:
         raise ValueError("is no /metrics page of a sidecar: llm_requests_received_total is not on it")
+    buckets: defaultdict[float, float] = defaultdict(float)
+    for name, said, value in samples:
+        if name == "llm_request_phase_seconds_bucket" and said["phase"] == "prefill" and said["streaming"] == "true":
+            buckets[float(said["le"])] += value
     count, seconds = "llm_request_phase_seconds_count", "llm_request_phase_seconds_sum"
     return Reading(
         at,
@@ -83,6 +92,7 @@ def read_sidecar(page: str, at: float) -> Reading:
         prefill_seconds=total(seconds, phase="prefill", streaming="true"),
         prefill_count=total(count, phase="prefill", streaming="true"),
         own_prefill_seconds=total("llm_prefill_own_seconds_total"),
+        prefill_buckets=buckets,
         running=gauge("llm_engine_requests_running"),
         waiting=gauge("llm_engine_requests_waiting"),
         kv_usage=gauge("llm_engine_kv_cache_usage_ratio"),
@@ -92,7 +102,10 @@ def read_sidecar(page: str, at: float) -> Reading:
 
 def since_start(reading: Reading, age_seconds: float) -> list[Reading]:
     """The process's whole life as a window, from its first instant, when all counters were 0."""
-    return [Reading(reading.at - age_seconds, *([0.0] * 10)), reading]
+    counters = ("received", "ended", "ok", "in_flight", "queue_seconds", "queue_count", "queue_estimated")
+    prefill = ("prefill_seconds", "prefill_count", "own_prefill_seconds")
+    zero = dict.fromkeys((*counters, *prefill), 0.0)
+    return [replace(reading, at=reading.at - age_seconds, prefill_buckets={}, **zero), reading]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,8 @@ class Watched:
     """Of the queue times."""
     prefill_seconds: float | None
     """Own prefill of a request, mean: the seconds that it keeps the others from theirs. None: no prefill was reported."""
+    residual_seconds: float | None
+    """Of the prefill that a request finds, what is left on average: E[S^2] / (2 E[S]), from the histogram's buckets."""
     own_known: bool
     """False: `prefill_seconds` is the reported mean, in which prompts that were computed together count twice."""
     exposures: tuple[Exposure, ...]
@@ -143,6 +158,7 @@ def watched(readings: Sequence[Reading]) -> Watched:
         )
     prefills, reported = last.prefill_count - first.prefill_count, last.prefill_seconds - first.prefill_seconds
     own = last.own_prefill_seconds - first.own_prefill_seconds
+    residual = _residual(first.prefill_buckets, last.prefill_buckets)
     own_known = prefills > 0 and own >= LEAST_OWN_SHARE * reported
     return Watched(
         seconds,
@@ -152,6 +168,7 @@ def watched(readings: Sequence[Reading]) -> Watched:
         round(counted),
         (last.queue_estimated - first.queue_estimated) / counted,
         (own if own_known else reported) / prefills if prefills else None,
+        residual * (own / reported if own_known else 1.0) if prefills else None,
         own_known,
         tuple(
             Exposure((a.in_flight + b.in_flight) / 2, b.at - a.at, round(b.ended - a.ended))
@@ -160,6 +177,18 @@ def watched(readings: Sequence[Reading]) -> Watched:
         max(reading.in_flight for reading in readings),
         last,
     )
+
+
+def _residual(earlier: Mapping[float, float], later: Mapping[float, float]) -> float:
+    """Each sample is taken for the middle of its bucket; beyond the last finite edge for that edge. 0 without samples."""
+    below = grown_below = mean = square = 0.0
+    for edge in sorted(later):
+        grown = later[edge] - earlier.get(edge, 0.0)
+        middle = below if edge == inf else (below + edge) / 2
+        mean += (grown - grown_below) * middle
+        square += (grown - grown_below) * middle**2
+        below, grown_below = edge, grown
+    return square / (2 * mean) if mean else 0.0
 
 
 @dataclass(frozen=True, slots=True)
