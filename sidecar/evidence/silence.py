@@ -63,7 +63,6 @@ class Silence:
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """Its answer's head shows whether its output will be seen."""
         if streaming and key in self._opaque:
-            self.look(at)
             self._await(key, self._opaque[key], at)
             self._seen(key, at)
         elif not streaming and key not in self._opaque and (key in self._heard or key in self._paused):
@@ -112,7 +111,6 @@ class Silence:
     def resumed(self, key: Hashable, at: float) -> None:
         """We read again."""
         if key in self._paused:
-            self.look(at)
             self._paused.discard(key)
             self._hear(key, at)
 

@@ -271,6 +271,16 @@ def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> Non
     assert (rarely.stalled(121.0), often.stalled(121.0)) == (12.0, 12.0)
 
 
+def test_a_first_token_that_ends_a_stall_counts_it() -> None:
+    """Of a second request, that came while the engine hung."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.asked(101.0, "b")
+    engine.silence.began("b", 120.0)
+
+    assert engine.stalled(121.0) == 12.0
+
+
 def test_an_end_ends_a_stall_too() -> None:
     """Its client gave up, and nobody else is there."""
     engine = Engine()
@@ -308,6 +318,7 @@ def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, floa
         assert silence.stalled_seconds >= total
         total = silence.stalled_seconds
         assert (silence._since is not None) == bool(silence._heard)
+        assert (silence._heard | silence._opaque.keys()) & silence._paused == set()
         assert silent == 0 or inside
     for key in inside:
         silence.left(key, now)

@@ -1,6 +1,7 @@
 """Each promise is decided once: at its deadline, or when it is met, or when the engine spoils it; and never by what is no fault."""
 
 from itertools import count
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -131,6 +132,17 @@ def test_a_pace_is_judged_at_the_end(last: float, missed: bool) -> None:
     assert court.decided == [("a", TTFT, False), ("a", TPOT, missed)]
 
 
+def test_two_tokens_have_a_pace() -> None:
+    """Of one gap."""
+    court = Court()
+    court.received("a")
+    court.output("a", 0.5)
+
+    court.ended("a", 1.0, tokens=(0.5, 1.0, 2))
+
+    assert court.decided == [("a", TTFT, False), ("a", TPOT, True)]
+
+
 @pytest.mark.parametrize(("completion", "choices"), [(1, 1), (5, 2), (0, 1)])
 def test_an_undefined_pace_is_no_verdict(completion: int, choices: int) -> None:
     """One token has no gap, and two choices no pace of their own."""
@@ -193,15 +205,16 @@ def test_who_did_not_say_is_held_to_what_the_answer_shows() -> None:
 def test_a_stream_that_was_not_asked_for_has_no_promise_as_a_whole() -> None:
     """Its first token counts, told by its head or by itself."""
     court = Court()
-    court.received("head", streaming=False)
-    court.received("token", streaming=False)
+    for key in ("head", "token", "late"):
+        court.received(key, streaming=False)
 
     court.answering("head", 0.5, streaming=True)
+    court.answering("late", 0.5, streaming=True)
     court.output("head", 0.9)
     court.output("token", 0.9)
     court.tick(9.0)
 
-    assert court.decided == [("head", TTFT, False), ("token", TTFT, False)]
+    assert court.decided == [("head", TTFT, False), ("token", TTFT, False), ("late", TTFT, True)]
 
 
 def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None:
@@ -390,15 +403,19 @@ def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
 
 
 def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
-    court = Court()
-    court.received("waits", aims=Aims(ttft=Aim(500.0, 0.9)))
-    for number in range(3 * FEW_DUE):
-        court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
-        court.ended(f"{number}", number, Outcome.CLIENT_CANCELLED)
+    """A hundred wait, each with a deadline of his own, among many who come and go: every one is missed in its second."""
+    court, thresholds = Court(), [float(number) for number in range(100, 200)]
+    Random(3).shuffle(thresholds)
+    for threshold in thresholds:
+        court.received(f"{threshold}", aims=Aims(ttft=Aim(threshold, 0.9)))
+        for gone in range(20):
+            court.received("gone", aims=Aims(ttft=Aim(2 * threshold + gone, 0.9)))
+            court.ended("gone", 0.0, Outcome.CLIENT_CANCELLED)
 
-    court.tick(500.1)
-
-    assert court.decided == [("waits", TTFT, True)]
+    for threshold in sorted(thresholds):
+        court.tick(threshold + 0.5)
+        assert court.decided[-1] == (f"{threshold}", TTFT, True)
+    assert len(court.decided) == 100
 
 
 _VERBS = ("received", "output", "answering", "tick", "ended")
