@@ -59,6 +59,9 @@ class Effect:
     """The process is replaced by a new one without a gap: an empty cache."""
 
 
+NOTHING = Effect()
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """An effect and when it is there, in seconds after the fault began. `ends` None: until the incident is over."""

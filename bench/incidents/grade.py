@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class False_:
+class FalsePage:
     """A page that nobody should have had."""
 
     kind: str
@@ -77,18 +77,17 @@ class Who:
     front_end: bool
 
 
-def graded(who: Who, truth: Truth, heard: Heard, fault_at: float) -> tuple[list[Case], list[False_]]:
+def graded(who: Who, truth: Truth, heard: Heard, fault_at: float) -> tuple[list[Case], list[FalsePage]]:
     """Every case of one run, and every false page."""
     cases = []
     for key, lane in truth.lanes.items():
-        if lane.must_page:
-            cases.append(_case(who, key, lane, "page", heard, fault_at))
-        elif lane.must_ticket:
-            cases.append(_case(who, key, lane, "ticket", heard, fault_at))
+        if lane.must_page or lane.must_ticket:
+            cases.append(_case(who, key, lane, heard, fault_at))
     return cases, list(_false(who, truth, heard, fault_at))
 
 
-def _case(who: Who, key: Key, truth: LaneTruth, severity: str, heard: Heard, fault_at: float) -> Case:
+def _case(who: Who, key: Key, truth: LaneTruth, heard: Heard, fault_at: float) -> Case:
+    severity = "page" if truth.must_page else "ticket"
     first = min(
         (each for each in heard.during if _concerns(each, key, severity)),
         # Of the same instant, the alert about the engine goes out: it inhibits the other.
@@ -133,12 +132,12 @@ def _concerns(firing: Firing, key: Key, severity: str) -> bool:
     return firing.lane == key or (severity == "page" and "lane" not in firing.labels)
 
 
-def _false(who: Who, truth: Truth, heard: Heard, fault_at: float) -> Iterable[False_]:
+def _false(who: Who, truth: Truth, heard: Heard, fault_at: float) -> Iterable[FalsePage]:
     pages = {when: [each for each in found if each.labels.get("severity") == "page"] for when, found in _times(heard)}
 
-    def false(why: str, firing: Firing) -> False_:
+    def false(why: str, firing: Firing) -> FalsePage:
         phase = firing.labels.get("phase", "")
-        return False_(
+        return FalsePage(
             who.kind, who.engine, who.seed, who.reports, why, firing.alert, phase, firing.lane, firing.at - fault_at
         )
 

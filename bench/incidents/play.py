@@ -12,7 +12,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from bench.incidents.effects import Effect, Episode, Hop
+from bench.incidents.effects import NOTHING, Effect, Episode, Hop
 from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineConfig
 from bench.incidents.life import Life, Run, State, TruePhases
 from bench.incidents.traffic import Active, Asked, Day, arrivals
@@ -41,8 +41,8 @@ class Incident:
     """What a kind draws for one seed."""
 
     episodes: tuple[Episode, ...]
-    setup: Effect = Effect()
-    """What is different from the beginning, in the run and in its pair: it is healthy."""
+    setup: Effect = NOTHING
+    """What is so from the beginning to the end, in the run and in its pair: it is healthy."""
     seconds: float = INCIDENT_SECONDS
 
 
@@ -56,11 +56,15 @@ def load_factor(seed: int) -> float:
 
 def play(engine: EngineConfig, seed: int, incident: Incident, *, factor: float | None = None) -> Run:
     """One run from its first arrival to its end. The same arguments give the same run, to the last bit."""
-    fault_at = HEALTHY_SECONDS
-    recovers_at = fault_at + incident.seconds
-    ends_at = recovers_at + RECOVERY_SECONDS
-    stage = _Stage(engine, seed, incident, fault_at, recovers_at, ends_at)
+    recovers_at = HEALTHY_SECONDS + incident.seconds
+    stage = _Stage(engine, seed, incident, Run([], [], HEALTHY_SECONDS, recovers_at, recovers_at + RECOVERY_SECONDS))
     return stage.run(load_factor(seed) if factor is None else factor)
+
+
+def healthy(engine: EngineConfig, seed: int, ends_at: float, day: Day) -> Run:
+    """No incident, and rates that follow a daily curve up to the highest load."""
+    stage = _Stage(engine, seed, NO_INCIDENT, Run([], [], ends_at, ends_at, ends_at), day)
+    return stage.run(HIGHEST_LOAD)
 
 
 def pair_of(incident: Incident) -> Incident:
@@ -82,21 +86,11 @@ class _Guest:
 class _Stage:
     """One run while it is played."""
 
-    def __init__(
-        self,
-        engine: EngineConfig,
-        seed: int,
-        incident: Incident,
-        fault_at: float,
-        recovers_at: float,
-        ends_at: float,
-        day: Day | None = None,
-    ) -> None:
+    def __init__(self, engine: EngineConfig, seed: int, incident: Incident, run: Run, day: Day | None = None) -> None:
         self._engine = engine
         self._seed = seed
-        self._setup = incident.setup
-        self._active = Active(incident.episodes, fault_at, recovers_at)
-        self._run = Run([], [], fault_at, recovers_at, ends_at)
+        self._run = run
+        self._active = Active(incident.episodes, run, incident.setup)
         self._day = day
         self._objectives = engine.objectives()
         rng = Random(f"{seed}/engine")
@@ -114,7 +108,7 @@ class _Stage:
         for edge in self._active.edges():
             self._expect(edge, "edge", None)
         self._expect(0.0, "state", None)
-        for asked in arrivals(self._engine, factor, self._seed, self._active, run.ends_at, self._day):
+        for asked in arrivals(self._engine, factor, self._seed, self._active, self._day):
             self._happen(asked.at)
             self._arrive(asked)
         self._happen(run.ends_at)
@@ -206,7 +200,7 @@ class _Stage:
             "kv_blocks": None,
             "hung": False,
         }
-        for effect in (self._setup, *effects):
+        for effect in effects:
             knobs.update(effect.knobs)
         return knobs
 

@@ -113,7 +113,7 @@ class Product:
                 life = run.lives[number]
                 self._watchers.word(Word(keys=(("life", number),), report=_report(life)))
             elif what == STATE:
-                self._engine_said(run.states[number], at)
+                self._engine_said(run.states[number])
             elif what == PAUSED:
                 self._slo.paused(number, at)
             elif what == RESUMED:
@@ -198,7 +198,7 @@ class Product:
         keys: tuple[Hashable, ...] = (("life", number),)
         self._watchers.ended(account, _report(life) if in_band else None, keys, None, at=at)
 
-    def _engine_said(self, state: State, at: float) -> None:
+    def _engine_said(self, state: State) -> None:
         """The engine's health check and its own page were read."""
         self._up.set(int(state.up))
         last = self._last_state

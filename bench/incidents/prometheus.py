@@ -20,7 +20,7 @@ RULES = Path(__file__).parents[2] / "alert_rules"
 RULE_FILES = (RULES / "llm-recording.yml", RULES / "llm-alerts.yml")
 TIMEOUT_SECONDS = 300
 _NAME = re.compile(r"(?<![\w:])(?:llm_\w+|up)\b(?![:\w])")
-_GOT = re.compile(r'(?P<name>[\w:]*)\{(?P<labels>[^{}]*)\} (?P<value>[-+.\dEeInfNa]+)')
+_GOT = re.compile(r"(?P<name>[\w:]*)\{(?P<labels>[^{}]*)\} (?P<value>[-+.\dEeInfNa]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _LANE = "namespace, model, lane, objective"
 
@@ -143,7 +143,7 @@ def ask(samples: Samples, questions: dict[str, tuple[str, float]], rule_files: S
         path = Path(folder) / "run.yml"
         path.write_text(yaml.dump(test, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), width=1 << 20))
         judged = subprocess.run(
-            ["promtool", "test", "rules", str(path)],  # noqa: S607  found by PATH as any tool is
+            ["promtool", "test", "rules", str(path)],
             capture_output=True,
             text=True,
             check=False,

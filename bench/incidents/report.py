@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from statistics import median
 
-from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, False_
+from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, FalsePage
 from bench.incidents.run import Done
 
 
@@ -24,14 +24,21 @@ def line(done: Done, left: int) -> str:
         mode = "" if case.reports else "e:"
         seconds = "" if case.seconds is None else f"@{case.seconds:.0f}"
         severity = "" if case.severity == "page" else "ticket "
-        words.append(f"{mode}{severity}{'/'.join(case.key)} {sign}{case.said or ''}{seconds}")
+        why = f" ({case.cause}, waited {case.waited_in})" if case.result == WRONG else ""
+        words.append(f"{mode}{severity}{'/'.join(case.key)} {sign}{case.said or ''}{seconds}{why}")
     words += [f"FALSE {'' if each.reports else 'e:'}{each.alert} {each.key} ({each.why})" for each in done.false]
     told = ", ".join(words) or "nothing burns"
+    if any(case.result == WRONG for case in done.cases):
+        told += "; evidence " + " ".join(
+            f"{name} {low:.2f}-{high:.2f}"
+            for heard in done.heard.values()
+            for name, (low, high) in heard.evidence.items()
+        )
     job = done.job
     return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
 
 
-def table(cases: Sequence[Case], false: Sequence[False_], runs: int) -> str:
+def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
     """All that is to be said of one mode, as markdown."""
     pages = [case for case in cases if case.severity == "page"]
     if not pages:
@@ -95,8 +102,9 @@ def _by(title: str, cases: Sequence[Case], of: Callable[[Case], str]) -> str:
         f" | {share(group, MISSED):.1%} | {_seconds(group)} |\n"
         for name, group in sorted(groups.items())
     ]
-    return f"| {title} | cases | right | wrong | unattributed | missed | to page, median s |\n|---|---|---|---|---|---|---|\n" + "".join(
-        rows
+    return (
+        f"| {title} | cases | right | wrong | unattributed | missed | to page, median s |\n|---|---|---|---|---|---|---|\n"
+        + "".join(rows)
     )
 
 
@@ -127,7 +135,7 @@ def _waited(cases: Sequence[Case]) -> str:
     return f"Where they waited: right {sum(told) / len(told):.1%} of the {len(told)} pages that could say.\n"
 
 
-def _false(false: Sequence[False_]) -> str:
+def _false(false: Sequence[FalsePage]) -> str:
     counts = Counter((each.why, each.alert) for each in false)
     words = ", ".join(f"{alert} {why} {count}" for (why, alert), count in counts.most_common())
     return f"False pages: {len(false)}{': ' + words if words else ''}.\n"

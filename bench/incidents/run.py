@@ -9,7 +9,7 @@ from random import Random
 
 from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
 from bench.incidents.engines import ENGINES, EngineConfig
-from bench.incidents.grade import Case, False_, Who, graded
+from bench.incidents.grade import Case, FalsePage, Who, graded
 from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
 from bench.incidents.life import Run
@@ -39,7 +39,7 @@ class Done:
     magnitude: float
     factor: float
     cases: list[Case]
-    false: list[False_]
+    false: list[FalsePage]
     seconds: float
     """That it took."""
     truth: Truth
@@ -52,9 +52,7 @@ def engine_for(kind: str, seed: int) -> EngineConfig:
     return ENGINES[(number + seed) % len(ENGINES)]
 
 
-def jobs(
-    kinds: list[str], engines: list[str], seeds: list[int], modes: tuple[bool, ...] = (True, False)
-) -> list[Job]:
+def jobs(kinds: list[str], engines: list[str], seeds: list[int], modes: tuple[bool, ...] = (True, False)) -> list[Job]:
     """The runs of these kinds and seeds whose engine is one of these."""
     found = [Job(kind, engine_for(kind, seed).name, seed, modes) for seed in seeds for kind in kinds]
     return [job for job in found if job.engine in engines]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from heapq import merge
 from random import Random
 
-from bench.incidents.effects import Episode, Stranger
+from bench.incidents.effects import NOTHING, Effect, Episode, Stranger
 from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
+from bench.incidents.life import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,13 @@ class Asked:
 class Active:
     """Which episodes are there at an instant of the run."""
 
-    def __init__(self, episodes: Sequence[Episode], fault_at: float, recovers_at: float) -> None:
-        self._spans = [
-            (
-                fault_at + episode.begins,
-                recovers_at if episode.ends is None else min(recovers_at, fault_at + episode.ends),
-                episode,
-            )
-            for episode in episodes
-        ]
+    def __init__(self, episodes: Sequence[Episode], run: Run, setup: Effect = NOTHING) -> None:
+        """`setup`: what is so from the first instant to the last."""
+        self.ends_at = run.ends_at
+        self._spans = [(0.0, run.ends_at, Episode(setup))]
+        for episode in episodes:
+            ends = run.recovers_at if episode.ends is None else min(run.recovers_at, run.fault_at + episode.ends)
+            self._spans.append((run.fault_at + episode.begins, ends, episode))
 
     def at(self, instant: float) -> list[Episode]:
         """Those that have begun and not ended."""
@@ -48,19 +47,19 @@ class Active:
 
     def edges(self) -> list[float]:
         """Every instant at which one begins or ends."""
-        return sorted({edge for begins, ends, _ in self._spans for edge in (begins, ends)})
+        return sorted({edge for begins, ends, _ in self._spans[1:] for edge in (begins, ends)})
 
     def spans(self) -> list[tuple[float, float, Episode]]:
         return self._spans
 
 
 def arrivals(
-    engine: EngineConfig, factor: float, seed: int, active: Active, ends_at: float, day: "Day | None" = None
+    engine: EngineConfig, factor: float, seed: int, active: Active, day: "Day | None" = None
 ) -> Iterator[Asked]:
     """All requests of a run in order. `factor`: of every lane's rate."""
     streams = []
     for load in engine.lanes:
-        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, ends_at, day))
+        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, day))
         streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active))
     for number, (begins, ends, episode) in enumerate(active.spans()):
         for stranger in episode.effect.strangers:
@@ -79,11 +78,9 @@ class Day:
         return self._curve[int(instant / self._step) % len(self._curve)]
 
 
-def _usual(
-    load: LaneLoad, factor: float, rng: Random, active: Active, ends_at: float, day: Day | None
-) -> Iterator[Asked]:
+def _usual(load: LaneLoad, factor: float, rng: Random, active: Active, day: "Day | None") -> Iterator[Asked]:
     at = rng.expovariate(load.per_second * factor)
-    while at < ends_at:
+    while at < active.ends_at:
         asked = _asked(load, at, rng, active)
         if day is None or rng.random() < day.at(at):
             yield asked

@@ -79,8 +79,8 @@ class Truth:
 def truth_of(engine: EngineConfig, kind: Kind, run: Run, pair: Run) -> Truth:
     """Every lane and objective that has a promise."""
     objectives = engine.objectives()
-    told, usual = verdicts(run, objectives), _phases(pair)
-    waited = _phases(run)
+    told = verdicts(run, objectives)
+    waited, usual = _phases(run, objectives), _phases(pair, objectives)
     full = _kv_ran_full(run)
     found, quiet_at = {}, run.recovers_at
     for load in engine.lanes:
@@ -179,7 +179,8 @@ def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
         # A window of five minutes remembers what is over: it must page only while it is still going on.
         long, now = windows.at(at, FAST_WINDOW_SECONDS), windows.at(at, NOW_SECONDS)
         short = windows.at(at, SHORT_WINDOW_SECONDS)
-        pages = long[0] >= LEAST_MISSES and long[1] >= page_ratio and now[1] >= page_ratio
+        fast = any(window[0] >= LEAST_MISSES and window[1] >= page_ratio for window in (long, short))
+        pages = fast and now[1] >= page_ratio
         paging = paging + LOOK_EVERY_SECONDS if pages else 0.0
         if paging >= SUSTAINED_SECONDS:
             tiers.must_page = True
@@ -198,14 +199,24 @@ def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
 # --- where they waited -------------------------------------------------------------------------------------------------
 
 Waited = dict[str, float]
+_FAILED = (Outcome.ENGINE_ERROR, Outcome.ENGINE_UNREACHABLE, Outcome.ENGINE_TRUNCATED)
 
 
-def _phases(run: Run) -> dict[Key, list[Waited]]:
+def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
     """Of every request that came between fault and recovery: where its time went, in seconds, by objective."""
     found: dict[Key, list[Waited]] = defaultdict(list)
     for life in run.lives:
         phases = life.phases
-        if not run.fault_at <= life.received_at < run.recovers_at or phases is None:
+        if not run.fault_at <= life.received_at < run.recovers_at:
+            continue
+        if life.outcome in _FAILED:
+            # It never got what it waited for; for as long as it was promised, nobody but the engine kept it waiting.
+            objective = ("tpot" if life.reads else "ttft") if life.streaming else "e2e"
+            aim = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens)).aim(Objective(objective))
+            if aim is not None:
+                found[life.lane, objective].append({"engine": aim.threshold_seconds})
+            continue
+        if phases is None:
             continue
         if not life.streaming:
             found[life.lane, "e2e"].append(
@@ -214,6 +225,7 @@ def _phases(run: Run) -> dict[Key, list[Waited]]:
                     "prefill": phases.prefill,
                     "decode": phases.decode,
                     "unattributed": phases.front_end + phases.delivery,
+                    "engine": 0.0,
                 }
             )
             continue
@@ -226,11 +238,14 @@ def _phases(run: Run) -> dict[Key, list[Waited]]:
                 "prefill": phases.prefill,
                 "first_token": phases.front_end + phases.delivery,
                 "stream": max(0.0, first - life.received_at - arrived),
+                "engine": 0.0,
             }
         )
-        if life.outcome is Outcome.OK and life.ended_at is not None:
-            slower = life.reads[-1] - first - phases.decode
-            found[life.lane, "tpot"].append({"decode": phases.decode, "stream": max(0.0, slower)})
+        if life.outcome is Outcome.OK and life.ended_at is not None and life.output_tokens > 1:
+            # A pace, not a sum: answers of another length are no excess.
+            slower = max(0.0, life.reads[-1] - first - phases.decode)
+            gaps = life.output_tokens - 1
+            found[life.lane, "tpot"].append({"decode": phases.decode / gaps, "stream": slower / gaps, "engine": 0.0})
     return found
 
 
@@ -239,8 +254,9 @@ def _most_in_excess(now: Sequence[Waited], usual: Sequence[Waited]) -> str | Non
     if not now or not usual:
         return None
     excess = {
-        phase: sum(each[phase] for each in now) - len(now) * sum(each[phase] for each in usual) / len(usual)
-        for phase in now[0]
+        phase: sum(each.get(phase, 0.0) for each in now)
+        - len(now) * sum(each.get(phase, 0.0) for each in usual) / len(usual)
+        for phase in usual[0]
     }
     most = max(excess, key=lambda phase: excess[phase])
     return most if excess[most] > 0 else None
