@@ -1,0 +1,57 @@
+"""`python -m grafana`: write the dashboards, the provisioning files, the Kubernetes objects and the canary templates beside this file.
+
+Knows which text goes into which file. A test runs it and finds the committed files unchanged. It needs grafana-foundation-sdk
+(`pip install --group dev .`); who only uses the files needs nothing.
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from alert_rules.wording import RUNBOOKS
+from grafana import anatomy, canary, decode, fleet, lanes, prefill, queue, sidecar_itself, stream
+from grafana.deployment import canary_templates, config_maps, provisioning
+from grafana.drawing import written
+
+
+HERE = Path(__file__).parent
+BOARDS = tuple(
+    module.BOARD for module in (anatomy, lanes, queue, prefill, decode, stream, canary, sidecar_itself, fleet)
+)
+
+
+def files(runbook_base: str = RUNBOOKS) -> Mapping[str, str]:
+    """Path below grafana/ to text. `runbook_base`: where runbooks are found."""
+    dashboards = {f"{board.uid}.json": written(board, runbook_base) for board in BOARDS}
+    return {
+        **{f"dashboards/{name}": text for name, text in dashboards.items()},
+        **config_maps(dashboards),
+        **provisioning(),
+        **canary_templates(),
+    }
+
+
+def main() -> None:
+    """Write them all."""
+    parser = argparse.ArgumentParser(
+        prog="python -m grafana", description="Write dashboards, provisioning files and Kubernetes objects in grafana/."
+    )
+    parser.add_argument(
+        "--runbook-base",
+        default=RUNBOOKS,
+        metavar="URL",
+        help="what links to runbooks begin with (default %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE, metavar="DIR", help="where to write (default: beside the code)"
+    )
+    given = parser.parse_args()
+    for name, text in files(given.runbook_base.rstrip("/")).items():
+        path = given.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(path)  # noqa: T201  a command's output
+
+
+if __name__ == "__main__":
+    main()

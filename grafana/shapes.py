@@ -1,0 +1,318 @@
+"""Panels that several dashboards share, and the populations that they are about, each said once.
+
+Knows the phases' histograms and the recorded series of the verdict. Refuses to know where on a dashboard they stand.
+"""
+
+from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
+from grafana.query import LANE, Query, gauge, quantiles
+from grafana.surroundings import kept
+from sidecar.objectives.blame import Blame
+
+
+OK = "inference requests with outcome ok"
+STREAMED_OK = "streamed inference requests with outcome ok"
+FIRST_TOKENS = "streamed inference requests that got a token, whatever their outcome"
+GAPS = "gaps between two output events of one choice, of every streamed inference request, as they happen"
+TPOTS = "streamed inference requests with outcome ok, one choice and at least two tokens by the engine's usage"
+COUNTED = (
+    "inference requests that count for the objective, decided at the first token or the deadline; client errors never count,"
+    " cancels only after the deadline"
+)
+MISSES = "requests that missed an objective, when their ledger is closed, which may be long after the miss"
+ARRIVALS = "inference requests whose body arrived whole, at their arrival"
+ENDED = "inference requests that ended, whatever their outcome"
+ENGINE = "all requests of the engine, also those that did not come through the sidecar, by its own metrics"
+INSIDE = "inference requests inside the sidecar now"
+KNOWN_SPLIT = f"{STREAMED_OK} whose split is known"
+
+TIMES = "none"
+"""The unit of a multiple: 2.5 times. A share has percentunit."""
+
+
+def phase_quantiles(phase: str, about: str, *, width: int = 12) -> Panel:
+    """p50, p95 and p99 of one phase, by lane."""
+    return Panel(
+        Kind.LINES,
+        f"{name_of(phase)} p50, p95, p99 by lane",
+        f"{about} Quantiles of phases do not add up: for shares look at the means.",
+        f"{KNOWN_SPLIT}; measured, or estimated where the attribution says so",
+        "s",
+        quantiles("llm_request_phase_seconds", selector=f'{{phase="{phase}",streaming="true"}}', exemplars=True),
+        width=width,
+    )
+
+
+def phase_heatmap(phase: str, *, width: int = 8) -> Panel:
+    """How one phase is distributed, over time."""
+    return Panel(
+        Kind.HEATMAP,
+        f"{name_of(phase)}, distribution",
+        "How many requests fell into which bucket; a second band is a second kind of request, which no mean shows.",
+        KNOWN_SPLIT,
+        "s",
+        (
+            Query(
+                f'sum by (le) (increase(llm_request_phase_seconds_bucket{{phase="{phase}",streaming="true"}}[R]))',
+                "{{le}}",
+                exemplars=True,
+            ),
+        ),
+        width=width,
+    )
+
+
+def phase_by_length(phase: str, *, width: int = 12) -> Panel:
+    """Mean of one phase by lane and prompt bucket."""
+    selected = f'{{phase="{phase}",streaming="true"}}'
+    return Panel(
+        Kind.LINES,
+        f"Mean {name_of(phase).lower()} by prompt length",
+        "The mean seconds of the phase, by lane and prompt bucket. All lengths together: the engine. The long ones only: the prompts.",
+        KNOWN_SPLIT,
+        "s",
+        (
+            Query(
+                f"sum by (WHO, prompt_bucket) (rate(llm_request_phase_seconds_sum{selected}[R]))"
+                f" / sum by (WHO, prompt_bucket) (rate(llm_request_phase_seconds_count{selected}[R]))",
+                "{{lane}} {{prompt_bucket}} ({{model}} {{namespace}})",
+            ),
+        ),
+        width=width,
+    )
+
+
+def name_of(phase: str) -> str:
+    """As a heading has it."""
+    return phase.replace("_", " ").capitalize()
+
+
+def waited_in(objective: str, *, width: int = 12) -> Panel:
+    """Where the missed requests waited: what the page quotes."""
+    return Panel(
+        Kind.LINES,
+        f"Where the {objective.upper()} misses waited",
+        "The phases' shares of the votes that know their phase: the series that the page quotes. Two phases within ten points of each"
+        " other: read both runbooks.",
+        f"{MISSES}; only those with a known split, of the last five minutes, or thirty where five hold fewer than ten misses",
+        "percentunit",
+        (
+            Query(
+                f'lane:llm_slo_waited_in:ratio{{objective="{objective}"}}',
+                "{{lane}} ({{model}} {{namespace}}) {{phase}}",
+            ),
+        ),
+        width=width,
+        empty="no misses",
+        by_phase=True,
+    )
+
+
+def evidence(*, width: int = 12) -> Panel:
+    """What has grown, against the frozen baseline."""
+    return Panel(
+        Kind.LINES,
+        "What has grown: now over the last quiet hour",
+        "Own prefill cost, uncached share, load, prompt tokens per request and the quiet gap, each over its own baseline, which is"
+        " frozen while a lane burns. From 1.25 on it is worth naming; prefill or uncached on top turns a verdict of queue into prefill.",
+        "all requests of a model in a namespace, whatever their lane; the baseline needs 12 calm evaluations",
+        TIMES,
+        (Query("model:llm_evidence:ratio", "{{evidence}} ({{model}} {{namespace}})"),),
+        width=width,
+        steps=((1.25, YELLOW),),
+        empty="no baseline yet",
+        decimals=2,
+    )
+
+
+def burn(windows: tuple[str, ...] = ("5m", "30m", "6h"), *, objective: str = "", width: int = 12) -> Panel:
+    """Burn rates on several windows: a spike has only the short one up."""
+    chosen = f'{{objective="{objective}"}}' if objective else ""
+    return Panel(
+        Kind.LINES,
+        "Error budget burn: spike or steady",
+        "Error budget spent over error budget earned; 1 is what the target allows, from 10 on it pages. Only the short window high:"
+        " a spike. All of them: steady state.",
+        COUNTED,
+        TIMES,
+        tuple(
+            Query(
+                f"lane:llm_slo_burn:ratio_rate{window}{chosen}",
+                f"{{{{lane}}}} {{{{objective}}}} {window} ({{{{model}}}} {{{{namespace}}}})",
+            )
+            for window in windows
+        ),
+        width=width,
+        steps=((1, ORANGE), (10, RED)),
+        decimals=1,
+    )
+
+
+def waiting(*, width: int = 12) -> Panel:
+    """The engine's own queue and batch, by pod."""
+    return Panel(
+        Kind.LINES,
+        "The engine: waiting and running",
+        "Waiting above 0 with running flat: the batch limit. A queue that never returns to 0 grows without bound. One pod with the"
+        " whole queue: that replica, or the balancing.",
+        ENGINE,
+        "short",
+        (
+            gauge("llm_engine_requests_waiting", legend="{{pod}} {{namespace}} waiting"),
+            gauge("llm_engine_requests_running", legend="{{pod}} {{namespace}} running"),
+        ),
+        width=width,
+        empty="the engine does not say",
+    )
+
+
+def kv_usage(*, width: int = 12) -> Panel:
+    """How full the KV cache is, by pod."""
+    return Panel(
+        Kind.LINES,
+        "KV cache in use",
+        "Above 0.9 while requests wait, memory is what is missing; near 1 the engine preempts.",
+        "the KV cache of each pod's engine, of its fullest rank",
+        "percentunit",
+        (gauge("llm_engine_kv_cache_usage_ratio"),),
+        width=width,
+        steps=((0.9, ORANGE), (0.95, RED)),
+        empty="the engine does not say",
+    )
+
+
+def preemptions(*, width: int = 12) -> Panel:
+    """Preempted requests, by pod."""
+    return Panel(
+        Kind.LINES,
+        "Preemptions",
+        "Requests that the engine threw out and computes again. Their second wait hides in prefill or decode.",
+        ENGINE,
+        "reqps",
+        (Query("sum by (POD) (rate(llm_engine_preemptions_total[R]))", "{{pod}} {{namespace}}"),),
+        width=width,
+        empty="the engine does not say",
+    )
+
+
+def prefix_hits(*, width: int = 12) -> Panel:
+    """The engine's own hit rate, and what requests report."""
+    return Panel(
+        Kind.LINES,
+        "Prompt tokens from the prefix cache",
+        "A fall makes every prompt dearer, and turns up as everybody's queue. By the engine's own counters for each pod, and by"
+        " the usage of the requests for each lane.",
+        f"by pod: {ENGINE}; by lane: {OK} whose usage states how many tokens were cached",
+        "percentunit",
+        (
+            Query(
+                "sum by (POD) (rate(llm_engine_prefix_cache_hits_total[R])) / sum by (POD) (rate(llm_engine_prefix_cache_queries_total[R]))",
+                "{{pod}} {{namespace}}",
+            ),
+            Query(
+                "sum by (WHO) (rate(llm_cached_prompt_tokens_total[R]))"
+                " / (sum by (WHO) (rate(llm_cached_prompt_tokens_total[R])) + sum by (WHO) (rate(llm_uncached_prompt_tokens_total[R])))",
+                LANE,
+            ),
+        ),
+        width=width,
+    )
+
+
+def phase_stack(title: str, about: str, *, streaming: bool, width: int = 8, per_lane: bool = True) -> Panel:
+    """Mean seconds by phase, stacked: they add up to the mean request, which is drawn over them."""
+    value = "true" if streaming else "false"
+    return Panel(
+        Kind.STACK,
+        title,
+        f"{about} Each phase's seconds over all requests, so the stack's height is the mean of the whole request, drawn as a line.",
+        f"{'streamed' if streaming else 'not streamed'} {OK}",
+        "s",
+        (
+            Query(
+                f'sum by (phase) (rate(llm_request_phase_seconds_sum{{streaming="{value}"}}[R]))'
+                f' / on () group_left () sum(rate(llm_request_seconds_count{{streaming="{value}"}}[R]))',
+                "{{phase}}",
+            ),
+            Query(
+                f'sum(rate(llm_request_seconds_sum{{streaming="{value}"}}[R])) / sum(rate(llm_request_seconds_count{{streaming="{value}"}}[R]))',
+                "whole request",
+            ),
+        ),
+        width=width,
+        total="whole request",
+        by_phase=True,
+        per_lane=per_lane,
+    )
+
+
+def verdict_table() -> Panel:
+    """One line for each lane and objective that misses: which phase, why, how bad; the phase leads to its dashboard."""
+    who = "WHO, objective"
+    own = {Blame.FIRST_TOKEN: "llm-prefill", Blame.UNATTRIBUTED: "llm-sidecar", Blame.ENGINE: "llm-fleet"}
+    # Every phase leads somewhere: its own dashboard, or the one whose panels tell most about it.
+    led = 'label_replace(lane:llm_slo_verdict:phase, "dashboard", "llm-$1", "phase", "(.+)")'
+    for phase, uid in own.items():
+        led = f'label_replace({led}, "dashboard", "{uid}", "phase", "{phase}")'
+    phases = tuple(
+        (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in PHASE_COLOURS.items()
+    )
+    return Panel(
+        Kind.TABLE,
+        "Verdict: which phase, which lane",
+        "The series that the alerts read. phase is the verdict, corrected by evidence; waited_in is where most of the missed requests"
+        " waited; cause is what has grown with it. severity is there while an alert's condition holds. Click the phase.",
+        f"{MISSES}; of the last five minutes, or thirty where five hold fewer than ten misses",
+        TIMES,
+        (
+            Query(f"sum by ({who}, phase, dashboard) ({led})", "verdict", unit="none"),
+            Query(f"sum by ({who}, cause) (lane:llm_slo_verdict:cause)", "because", unit="none"),
+            Query(
+                f"sum by ({who}, waited_in) (label_replace(topk by ({who}) (1, lane:llm_slo_waited_in:ratio),"
+                ' "waited_in", "$1", "phase", "(.+)"))',
+                "share",
+                unit="percentunit",
+            ),
+            Query(
+                f"max by ({who}) (lane:llm_slo_burn:ratio_rate5m) and on ({who}) lane:llm_slo_verdict:phase",
+                "burn 5m",
+                colours=((1, ORANGE), (10, RED)),
+            ),
+            Query(
+                f'label_replace(max by ({who}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}}), "severity", "page", "", "")'
+                f' or label_replace(max by ({who}) (lane:llm_slo_burn:tier{{tier="slow"}})'
+                f' unless on ({who}) max by ({who}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}}), "severity", "ticket", "", "")',
+                "alerting",
+                unit="none",
+            ),
+            Query(f"max by ({who}) (lane:llm_slo_verdict:provisional)", "provisional", unit="none"),
+        ),
+        width=24,
+        height=7,
+        empty="",
+        hidden=("dashboard", "verdict", "because", "alerting"),
+        text_colours=(*phases, ("severity", "page", RED), ("severity", "ticket", ORANGE)),
+        links=(
+            ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
+            ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane")),
+        ),
+        sorted_by="burn 5m",
+    )
+
+
+def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
+    """The verdict over time, one bar for each lane and objective."""
+    numbered = " or ".join(
+        f'{number} * lane:llm_slo_verdict:phase{{phase="{phase}"}}' for number, phase in enumerate(PHASE_COLOURS, 1)
+    )
+    return Panel(
+        Kind.TIMELINE,
+        "Verdict over time",
+        "Which phase was to blame when; empty where a lane misses nothing. A new leader must be ahead by ten points.",
+        f"{MISSES}; of the last five minutes, or thirty where five hold fewer than ten misses",
+        "none",
+        (Query(f"sum by (WHO, objective) ({numbered})", "{{lane}} {{objective}} ({{model}} {{namespace}})"),),
+        width=width,
+        height=height,
+        empty="no misses",
+        words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(PHASE_COLOURS.items(), 1)),
+    )

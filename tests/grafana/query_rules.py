@@ -1,0 +1,255 @@
+"""What a dashboard's queries must be, judged on their trees: variables honoured, quantiles and counters used as they may be, units right."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import promql_parser as promql
+
+from tests.grafana.boards import MAGIC, Json, targets, unit_of, with_durations
+from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
+from tests.grafana.series import (
+    CONSTANT,
+    VERSION,
+    Labels,
+    children,
+    grouped_left,
+    grouping,
+    inner,
+    is_scalar,
+    known,
+    labels_of,
+    matched,
+    on_labels,
+    recorded,
+    selectors,
+    walk,
+)
+
+
+Complaints = Iterator[str]
+Rule = Callable[[Json], Complaints]
+
+VARIABLES = ("namespace", "pod", "model", "lane", "prompt_bucket")
+SUMMED_ON_PURPOSE = {
+    ("llm_requests_total", "outcome"),
+    ("llm_phase_attribution_total", "reason"),
+    ("llm_request_phase_seconds_bucket", "source"),
+    ("llm_request_phase_seconds_sum", "source"),
+    ("llm_request_phase_seconds_count", "source"),
+    ("lane:llm_slo_verdict:provisional", "phase"),
+    ("llm_sidecar_build_info", "version"),
+    ("llm_sidecar_build_info", "python_version"),
+}
+"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source."""
+_RATES = {"rate", "irate", "increase"}
+
+
+@cache
+def _parsed(expr: str) -> Any:
+    try:
+        return promql.parse(with_durations(expr))
+    except ValueError:
+        return None
+
+
+def tree_of(target: Json) -> Any:
+    """A target's tree; None if it does not parse, or names a series that does not exist: those are complaints of their own."""
+    tree = _parsed(target["expr"])
+    return tree if tree is not None and all((one.name or "") in known() for one in selectors(tree)) else None
+
+
+def _where(panel: Json, target: Json) -> str:
+    return f"panel {panel['title']!r} {target['refId']}"
+
+
+def parses(dashboard: Json) -> Complaints:
+    """[target-promql], and only series that are exposed or recorded."""
+    for panel, target in targets(dashboard):
+        tree = _parsed(target["expr"])
+        if tree is None:
+            yield f"{_where(panel, target)}: no PromQL: {target['expr']}"
+            continue
+        for selector in selectors(tree):
+            if (selector.name or "") not in known():
+                yield f"{_where(panel, target)}: nobody exposes {selector.name}"
+
+
+def honours_the_variables(dashboard: Json) -> Complaints:
+    """Each selector obeys every variable whose label its series carries; one of two versions on a dashboard that compares them."""
+    compares = any(variable["name"] == "canary" for variable in dashboard["templating"]["list"])
+    for panel, target in targets(dashboard):
+        for selector in selectors(tree_of(target)):
+            labels, said = known()[selector.name or ""], matched(selector)
+            for name in VARIABLES:
+                if name in labels and said.get(name) != f'=~"${name}"':
+                    yield f"{_where(panel, target)}: {selector.name} does not obey ${name}"
+            if compares and said.get(VERSION) not in {'="$baseline"', '="$canary"', '=~"$baseline|$canary"'}:
+                yield f"{_where(panel, target)}: {selector.name} mixes versions"
+            for name in sorted(set(said) - labels):
+                yield f"{_where(panel, target)}: {selector.name} has no label {name}"
+
+
+def says_what_it_sums_over(dashboard: Json) -> Complaints:
+    """Every label of a series that no variable chooses is matched or kept, or the whole of the same part over whole."""
+    for panel, target in targets(dashboard):
+        for selector, name in _unsaid(tree_of(target), frozenset(), kept_all=True):
+            yield f"{_where(panel, target)}: {selector.name} is summed over {name}"
+
+
+def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = frozenset()) -> Iterator[tuple[Any, str]]:
+    """`whole_of`: series of which only a part stands above the line; below it the whole may stand."""
+    if isinstance(node, promql.VectorSelector):
+        name = node.name or ""
+        own = known()[name] - {*VARIABLES, *CONSTANT, VERSION} - set(matched(node))
+        if name not in whole_of:
+            missing = frozenset() if kept_all else own - kept
+            yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
+        return
+    if isinstance(node, promql.AggregateExpr) and str(node.op) not in {"topk", "bottomk"}:
+        within = grouping(node)
+        yield from _unsaid(node.expr, within if kept_all else within & kept, kept_all=False, whole_of=whole_of)
+        return
+    if isinstance(node, promql.Call) and node.func.name == "label_replace" and inner(node.args[1]).val in kept:
+        kept |= {inner(node.args[3]).val}
+    if isinstance(node, promql.Call) and node.func.name == "histogram_quantile":
+        yield from _unsaid(node.args[1], kept | {"le"}, kept_all=kept_all, whole_of=whole_of)
+        return
+    if isinstance(node, promql.BinaryExpr):
+        yield from _unsaid(node.lhs, kept, kept_all=kept_all, whole_of=whole_of)
+        if str(node.op) in {"and", "unless"}:
+            return
+        if str(node.op) == "/":
+            whole_of |= {one.name or "" for one in selectors(node.lhs)}
+        yield from _unsaid(node.rhs, kept, kept_all=kept_all, whole_of=whole_of)
+        return
+    for child in children(node):
+        yield from _unsaid(child, kept, kept_all=kept_all, whole_of=whole_of)
+
+
+def takes_rates_right(dashboard: Json) -> Complaints:
+    """[target-rate-interval, target-counter-agg]: the rate interval over time, the whole range for one number; no fixed window."""
+    for panel, target in targets(dashboard):
+        tree, ranged = tree_of(target), set()
+        for function, matrix in _ranges(tree):
+            ranged.add(str(matrix.vector_selector))
+            yield from (f"{_where(panel, target)}: {one}" for one in _badly_ranged(target, function, matrix))
+        for selector in selectors(tree):
+            if _counts(selector) and selector.name not in recorded() and str(selector) not in ranged:
+                yield f"{_where(panel, target)}: {selector.name} without a rate"
+
+
+def _ranges(tree: Any) -> Iterator[tuple[str, promql.MatrixSelector]]:
+    for node in walk(tree):
+        for argument in node.args if isinstance(node, promql.Call) else ():
+            if isinstance(inner(argument), promql.MatrixSelector):
+                yield node.func.name, inner(argument)
+
+
+def _badly_ranged(target: Json, function: str, matrix: promql.MatrixSelector) -> Complaints:
+    allowed = "$__range" if target.get("instant") else "$__rate_interval"
+    if f"{round(matrix.range.total_seconds())}s" != MAGIC[allowed]:
+        yield f"a window other than {allowed}"
+    if function == "rate" and target.get("instant"):
+        yield "a rate over the whole range: the linter wants increase"
+    if function not in _RATES or not _counts(matrix.vector_selector):
+        yield f"{function} of {matrix.vector_selector.name}"
+
+
+def _counts(selector: promql.VectorSelector) -> bool:
+    return (selector.name or "").endswith(("_total", "_sum", "_count", "_bucket"))
+
+
+def takes_quantiles_right(dashboard: Json) -> Complaints:
+    """By le and from buckets only; never averaged, added or stacked."""
+    for panel, target in targets(dashboard):
+        tree = tree_of(target)
+        calls = [
+            node for node in walk(tree) if isinstance(node, promql.Call) and node.func.name == "histogram_quantile"
+        ]
+        for call in calls:
+            below = inner(call.args[1])
+            summed = isinstance(below, promql.AggregateExpr) and str(below.op) == "sum" and "le" in grouping(below)
+            if not summed or not all((one.name or "").endswith("_bucket") for one in selectors(below)):
+                yield f"{_where(panel, target)}: a quantile that is not of sum by (le) of buckets"
+            if not 0 < inner(call.args[0]).val < 1:
+                yield f"{_where(panel, target)}: quantile {inner(call.args[0]).val}"
+        for node in walk(tree):
+            mixing = (isinstance(node, promql.AggregateExpr) and str(node.op) in {"sum", "avg", "stddev"}) or (
+                isinstance(node, promql.BinaryExpr) and str(node.op) in {"+", "*"}
+            )
+            if mixing and any(call in _below(node) for call in calls):
+                yield f"{_where(panel, target)}: a quantile is added or averaged"
+        stacked = panel["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") not in {
+            None,
+            "none",
+        }
+        if calls and stacked:
+            yield f"{_where(panel, target)}: stacked quantiles"
+
+
+def _below(node: Any) -> list[Any]:
+    return [one for child in children(node) for one in walk(child)]
+
+
+def joins_right(dashboard: Json) -> Complaints:
+    """Both sides of an operation meet label for label; a part is not divided by itself; grouping names what is there."""
+    for panel, target in targets(dashboard):
+        for node in walk(tree_of(target)):
+            if isinstance(node, promql.AggregateExpr):
+                below = labels_of(node.expr, known())
+                if lost := grouping(node) - below:
+                    yield f"{_where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
+                if str(node.op) == "topk" and (below & {*VARIABLES, "objective"}) - grouping(node):
+                    yield f"{_where(panel, target)}: topk lets lanes compete with each other"
+            if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
+                yield from (f"{_where(panel, target)}: {one}" for one in _badly_joined(node))
+
+
+def _badly_joined(node: promql.BinaryExpr) -> Complaints:
+    left, right = labels_of(node.lhs, known()), labels_of(node.rhs, known())
+    on, operator = on_labels(node), str(node.op)
+    if operator == "/" and str(inner(node.lhs)) == str(inner(node.rhs)):
+        yield "divided by itself"
+    if operator == "or":
+        if on is not None or left - {"phase"} != right - {"phase"}:
+            yield "or of different things"
+    elif operator in {"and", "unless"}:
+        if on != left & right:
+            yield f"{operator} not on all labels that both have"
+    elif grouped_left(node):
+        if on is None or on != right or not on <= left:
+            yield f"group_left on {sorted(on or ())}, but {sorted(right)} on the one side"
+    elif not left == right == (left if on is None else on):
+        yield f"{sorted(left)} never meets {sorted(right)}"
+
+
+def has_the_right_unit(dashboard: Json) -> Complaints:
+    """[panel-units]: the only unit that fits what the query measures."""
+    for panel, target in targets(dashboard):
+        tree = tree_of(target)
+        if tree is None:
+            continue
+        unit = unit_of(panel, target["refId"])
+        try:
+            dimension = observed(selectors(tree)[0].name or "") if panel["type"] == "heatmap" else dimension_of(tree)
+            expected = UNIT[written(dimension)]
+        except (UnknownDimensionError, KeyError) as error:
+            yield f"{_where(panel, target)}: of unknown dimension: {error}"
+            continue
+        if unit != expected:
+            yield f"{_where(panel, target)}: {written(dimension) or 'a share'} in {unit}, not {expected}"
+        words = [one for one in panel["fieldConfig"]["defaults"].get("mappings", []) if one["type"] == "value"]
+        if panel["type"] == "state-timeline" and not words:
+            yield f"{_where(panel, target)}: states without words"
+
+
+QUERY_RULES: tuple[Rule, ...] = (
+    parses,
+    honours_the_variables,
+    says_what_it_sums_over,
+    takes_rates_right,
+    takes_quantiles_right,
+    joins_right,
+    has_the_right_unit,
+)

@@ -1,0 +1,82 @@
+"""The committed files are what the code writes, and every metric of the catalogue is looked at by somebody, or says why not."""
+
+import json
+import re
+
+import yaml
+
+from grafana.__main__ import files
+from sidecar.metrics.catalogue import CATALOGUE
+from tests.grafana.boards import GRAFANA, UIDS, board, targets
+
+
+UNWATCHED: dict[str, str] = {}
+"""Metrics that nobody looks at, each with its reason. There is none."""
+
+
+def _used() -> set[str]:
+    text = " ".join(target["expr"] for uid in UIDS for _, target in targets(board(uid)))
+    rules = " ".join(
+        (GRAFANA.parent / "alert_rules" / name).read_text() for name in ("llm-recording.yml", "llm-alerts.yml")
+    )
+    return set(re.findall(r"(?<![\w:])llm_\w+", text + rules))
+
+
+def test_writing_them_again_changes_nothing() -> None:
+    """`python -m grafana`: byte for byte, and no file that the code no longer writes."""
+    made = files()
+    folders = ("dashboards", "kubernetes", "provisioning", "canary")
+    committed = {
+        str(path.relative_to(GRAFANA)) for folder in folders for path in (GRAFANA / folder).rglob("*") if path.is_file()
+    } - {"dashboards/.lint"}
+
+    assert set(made) == committed
+    assert [name for name, text in made.items() if (GRAFANA / name).read_text() != text] == []
+
+
+def test_every_metric_is_looked_at_or_says_why_not() -> None:
+    """A metric that no dashboard and no rule reads is paid for by everybody and seen by nobody."""
+    used = _used()
+    unseen = {
+        metric.name
+        for metric in CATALOGUE
+        if not {metric.name, *(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))} & used
+    }
+
+    assert unseen == set(UNWATCHED)
+
+
+def test_nothing_is_used_that_the_catalogue_does_not_have() -> None:
+    """Dashboards and rules alike."""
+    exposed = {metric.name for metric in CATALOGUE} | {
+        f"{metric.name}_{suffix}" for metric in CATALOGUE for suffix in ("bucket", "sum", "count")
+    }
+    recorded = {name.partition(":")[2].split(":")[0] for name in _recorded()}
+
+    assert _used() - exposed - recorded == set()
+
+
+def _recorded() -> list[str]:
+    rules = yaml.safe_load((GRAFANA.parent / "alert_rules" / "llm-recording.yml").read_text())
+    return [rule["record"] for group in rules["groups"] for rule in group["rules"]]
+
+
+def test_the_config_maps_hold_the_dashboards() -> None:
+    """With the label that the loader looks for and the folder that it puts them into; below a ConfigMap's 1 MiB."""
+    for uid in UIDS:
+        text = (GRAFANA / "kubernetes" / f"{uid}.yaml").read_text()
+        config_map = yaml.safe_load(text)
+
+        assert json.loads(config_map["data"][f"{uid}.json"]) == board(uid)
+        assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert config_map["metadata"]["annotations"] == {"grafana_folder": "LLM"}
+        assert len(text) < 1 << 20
+
+
+def test_the_provisioned_data_source_leads_from_an_exemplar_to_its_trace() -> None:
+    """By the label that the exposition writes."""
+    sources = yaml.safe_load((GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text())["datasources"]
+    leads = sources[0]["jsonData"]["exemplarTraceIdDestinations"]
+
+    assert leads == [{"name": "trace_id", "datasourceUid": "tempo"}]
+    assert "tempo" in {source["uid"] for source in sources}

@@ -1,0 +1,116 @@
+"""The rules catch what goes wrong: a renamed metric, a dropped label, a broken unit, in any query of any panel of any dashboard.
+
+Each mutation is made on a copy, one at a time, and some rule must complain; a mutation that nobody notices is a hole in the rules.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.grafana.boards import UIDS, Json, board, column_of, panels
+from tests.grafana.rules import complaints
+
+
+UNITS = ("s", "ms", "percentunit", "percent", "short", "reqps", "cps", "bytes", "none", "")
+_METRIC = re.compile(r"(?<![\w:$\"])(?:llm_|process_|(?:lane|model|pod):llm_)[\w:]*")
+_GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+_SELECTOR = re.compile(r"(?<=[\w])\{([^}]*)\}")
+
+
+def renamed(expr: str) -> Iterator[tuple[str, str]]:
+    """The query with one metric's name mistyped, each in turn."""
+    for match in _METRIC.finditer(expr):
+        yield f"{match[0]} renamed", f"{expr[: match.end()]}x{expr[match.end() :]}"
+
+
+def without_a_label(expr: str) -> Iterator[tuple[str, str]]:
+    """The query with one label dropped from a grouping, a join or a selector, each in turn."""
+    for pattern, separator in ((_GROUPING, ", "), (_SELECTOR, ",")):
+        for match in pattern.finditer(expr):
+            parts = match[1].split(separator) if match[1] else []
+            for number, part in enumerate(parts):
+                rest = separator.join([*parts[:number], *parts[number + 1 :]])
+                start, end = match.span(1)
+                yield f"{part} dropped at {start}", f"{expr[:start]}{rest}{expr[end:]}"
+
+
+def units(panel: Json) -> Iterator[tuple[str, Json, str]]:
+    """Where a unit stands that some target is drawn in: (name, holder, key)."""
+    columns = {column_of(panel, target["refId"]) for target in panel["targets"]} if panel["type"] == "table" else set()
+    refs = {target["refId"] for target in panel["targets"]}
+    overridden = set()
+    for override in panel["fieldConfig"]["overrides"]:
+        for one in override["properties"]:
+            if one["id"] == "unit" and override["matcher"]["options"] in columns | refs:
+                overridden.add(override["matcher"]["options"])
+                yield override["matcher"]["options"], one, "value"
+    if panel["type"] == "heatmap":
+        yield "axis", panel["options"]["yAxis"], "unit"
+    elif len(overridden) < len(refs):
+        yield "panel", panel["fieldConfig"]["defaults"], "unit"
+
+
+@pytest.mark.parametrize("uid", UIDS)
+@pytest.mark.parametrize("mutate", [renamed, without_a_label], ids=lambda mutate: mutate.__name__)
+def test_a_mutated_query_is_noticed(mutate: object, uid: str) -> None:
+    assert callable(mutate)
+    dashboard = board(uid)
+    unnoticed, tried = [], 0
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
+            original = target["expr"]
+            for name, expr in mutate(original):
+                target["expr"] = expr
+                tried += 1
+                if not complaints(dashboard):
+                    unnoticed.append(f"{panel['title']} {target['refId']}: {name}")
+            target["expr"] = original
+
+    assert unnoticed == []
+    assert tried >= len(panels(dashboard))
+    assert complaints(dashboard) == []
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_broken_unit_is_noticed(uid: str) -> None:
+    dashboard = board(uid)
+    unnoticed, seen = [], 0
+    for panel in panels(dashboard):
+        for name, holder, key in units(panel):
+            seen += 1
+            original = holder[key]
+            for unit in UNITS:
+                holder[key] = unit
+                if unit != original and not complaints(dashboard):
+                    unnoticed.append(f"{panel['title']} {name}: {original} became {unit}")
+            holder[key] = original
+
+    assert unnoticed == []
+    assert seen >= len(panels(dashboard))
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_panel_that_lost_something_is_noticed(uid: str) -> None:
+    """Its description, its title, its data source, its word for nothing, its targets; or it slid over its neighbour."""
+    dashboard = board(uid)
+    unnoticed = []
+    for number, panel in enumerate(panels(dashboard)):
+        for key in ("description", "title", "datasource"):
+            kept = panel.pop(key)
+            if key == "title":
+                panel["title"] = ""
+            if not complaints(dashboard):
+                unnoticed.append(f"{kept}: {key}")
+            panel[key] = kept
+        kept = panel["fieldConfig"]["defaults"].pop("noValue")
+        if not complaints(dashboard):
+            unnoticed.append(f"{panel['title']}: noValue")
+        panel["fieldConfig"]["defaults"]["noValue"] = kept
+        kept_y = panel["gridPos"]["y"]
+        panel["gridPos"]["y"] -= 1
+        if not complaints(dashboard):
+            unnoticed.append(f"{panel['title']}: slid up over number {number}")
+        panel["gridPos"]["y"] = kept_y
+
+    assert unnoticed == []
