@@ -128,6 +128,18 @@ def test_another_engine_is_learned_anew() -> None:
     assert (house.expects(1000), house.alone(1000)) == (None, None)
 
 
+def test_another_engine_is_learned_as_fast_as_the_first() -> None:
+    """The old one's samples do not make the new one's rare."""
+    house = House()
+    for _ in range(REMEMBERED_SAMPLES + 10):
+        house.alone(1000)
+    house.work.forget()
+    for _ in range(2 * READY_SAMPLES):
+        house.alone(1000, seconds=0.05, after=0.1)
+
+    assert house.expects(1000) == pytest.approx(0.05)
+
+
 # --- who teaches ---------------------------------------------------------------------------------------------------------
 
 

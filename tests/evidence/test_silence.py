@@ -243,6 +243,14 @@ def test_who_cannot_be_read_after_all_explains_every_silence() -> None:
     assert engine.looked(203.0) == (3.0, 0.0)
 
 
+def test_a_stall_that_such_a_head_ends_has_been_one() -> None:
+    engine = Engine()
+    engine.asked(100.0, "a")
+    engine.silence.answering("a", 110.0, streaming=False)
+
+    assert engine.stalled(200.0) == 2.0
+
+
 def test_an_expected_head_changes_nothing() -> None:
     engine = Engine()
     engine.asked(100.0, "stream")

@@ -215,6 +215,8 @@ def test_a_stream_that_was_not_asked_for_has_no_promise_as_a_whole() -> None:
     court.tick(9.0)
 
     assert court.decided == [("head", TTFT, False), ("token", TTFT, False), ("late", TTFT, True)]
+    cases = [court.ended(key, 10.0) for key in ("head", "token", "late")]
+    assert [case.missed for case in cases if case is not None] == [(), (), (TTFT,)]
 
 
 def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None:
