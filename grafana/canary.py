@@ -201,7 +201,7 @@ _WHY = Row(
             "short",
             (
                 Query(
-                    f"count by (app_version) (group by (POD, app_version) (llm_sidecar_build_info{{{BOTH}}}))",
+                    f"count by (app_version) (group by (POD, app_version) (llm_sidecar_ready{{{BOTH}}}))",
                     "{{app_version}}",
                 ),
             ),

@@ -127,6 +127,7 @@ def evidence(*, width: int = 12) -> Panel:
 def burn(windows: tuple[str, ...] = ("5m", "30m", "6h"), *, objective: str = "", width: int = 12) -> Panel:
     """Burn rates on several windows: a spike has only the short one up."""
     chosen = f'{{objective="{objective}"}}' if objective else ""
+    said = objective or "{{objective}}"
     return Panel(
         Kind.LINES,
         "Error budget burn: spike or steady",
@@ -137,7 +138,7 @@ def burn(windows: tuple[str, ...] = ("5m", "30m", "6h"), *, objective: str = "",
         tuple(
             Query(
                 f"lane:llm_slo_burn:ratio_rate{window}{chosen}",
-                f"{{{{lane}}}} {{{{objective}}}} {window} ({{{{model}}}} {{{{namespace}}}})",
+                f"{{{{lane}}}} {said} {window} ({{{{model}}}} {{{{namespace}}}})",
             )
             for window in windows
         ),

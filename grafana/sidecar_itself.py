@@ -58,7 +58,7 @@ _COST = Row(
             "percentunit",
             (
                 Query(
-                    "sum by (POD) (rate(process_cpu_seconds_total[R])) and on (POD) group by (POD) (llm_sidecar_build_info)",
+                    "sum by (POD) (rate(process_cpu_seconds_total[R])) and on (POD) group by (POD) (llm_sidecar_ready)",
                     "{{pod}} {{namespace}}",
                 ),
             ),
@@ -73,7 +73,7 @@ _COST = Row(
             "bytes",
             (
                 Query(
-                    "max by (POD) (process_resident_memory_bytes) and on (POD) group by (POD) (llm_sidecar_build_info)",
+                    "max by (POD) (process_resident_memory_bytes) and on (POD) group by (POD) (llm_sidecar_ready)",
                     "{{pod}} {{namespace}}",
                 ),
             ),

@@ -38,8 +38,6 @@ SUMMED_ON_PURPOSE = {
     ("llm_request_phase_seconds_sum", "source"),
     ("llm_request_phase_seconds_count", "source"),
     ("lane:llm_slo_verdict:provisional", "phase"),
-    ("llm_sidecar_build_info", "version"),
-    ("llm_sidecar_build_info", "python_version"),
 }
 """Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source."""
 _RATES = {"rate", "irate", "increase"}
@@ -101,7 +99,8 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
     """`whole_of`: series of which only a part stands above the line; below it the whole may stand."""
     if isinstance(node, promql.VectorSelector):
         name = node.name or ""
-        own = known()[name] - {*VARIABLES, *CONSTANT, VERSION} - set(matched(node))
+        constant = frozenset() if name.endswith("_info") else CONSTANT
+        own = known()[name] - {*VARIABLES, *constant, VERSION} - set(matched(node))
         if name not in whole_of:
             missing = frozenset() if kept_all else own - kept
             yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
@@ -118,7 +117,7 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
     if isinstance(node, promql.BinaryExpr):
         yield from _unsaid(node.lhs, kept, kept_all=kept_all, whole_of=whole_of)
         if str(node.op) in {"and", "unless"}:
-            return
+            kept_all = True
         if str(node.op) == "/":
             whole_of |= {one.name or "" for one in selectors(node.lhs)}
         yield from _unsaid(node.rhs, kept, kept_all=kept_all, whole_of=whole_of)
@@ -200,6 +199,10 @@ def joins_right(dashboard: Json) -> Complaints:
                 below = labels_of(node.expr, known())
                 if lost := grouping(node) - below:
                     yield f"{_where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
+                if str(node.op) == "quantile" and below == grouping(node):
+                    yield f"{_where(panel, target)}: a quantile over one value"
+                if str(node.op) == "count" and not {"namespace", "pod"} <= below:
+                    yield f"{_where(panel, target)}: what is counted are not pods"
                 if str(node.op) == "topk" and (below & {*VARIABLES, "objective"}) - grouping(node):
                     yield f"{_where(panel, target)}: topk lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
