@@ -170,10 +170,7 @@ def watched(readings: Sequence[Reading]) -> Watched:
         (own if own_known else reported) / prefills if prefills else None,
         residual * (own / reported if own_known else 1.0) if prefills else None,
         own_known,
-        tuple(
-            Exposure((a.in_flight + b.in_flight) / 2, b.at - a.at, round(b.ended - a.ended))
-            for a, b in pairwise(readings)
-        ),
+        tuple(Exposure(a.in_flight, b.at - a.at, round(b.ended - a.ended)) for a, b in pairwise(readings)),
         max(reading.in_flight for reading in readings),
         last,
     )

@@ -78,21 +78,43 @@ class Exposure:
     """A short time of a watched replica."""
 
     inside: float
-    """Mean number of requests in it."""
+    """Requests in it when this time began. Not at its end: in steady state those who left say nothing of who is left behind (Burke), and
+    a mean of both ends would halve the slope."""
     seconds: float
     left: int
     """Requests that ended in it."""
 
 
 def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
-    """By maximum likelihood: `left` is Poisson with mean R(min(inside, slots)) * seconds. Raises RefusedError."""
-    seen = [(min(one.inside, slots), one.seconds, one.left) for one in exposures if one.inside > 0 and one.seconds > 0]
-    departures = sum(left for _, _, left in seen)
+    """By maximum likelihood: `left` is Poisson with mean R(min(inside, slots)) * seconds. Raises RefusedError.
+
+    Twice: while a time lasts the number inside drifts back to its mean, and how fast is known after the first fit.
+    """
+    departures = sum(one.left for one in exposures)
     if departures < FEWEST_DEPARTURES:
         raise RefusedError(
             f"only {departures} requests ended while it was watched, and at least {FEWEST_DEPARTURES} are needed to tell how service"
             " slows with load: watch longer (--window), or give points of a load test (--service)"
         )
+    rate = departures / sum(one.seconds for one in exposures)
+    first = _fit([(min(one.inside, slots), one.seconds, one.left) for one in exposures if one.inside > 0])
+    drifted = [
+        (one.inside + (rate - first.leaving(min(one.inside, slots))) * one.seconds / 2, one) for one in exposures
+    ]
+    service = _fit([(min(max(inside, 0.1), slots), one.seconds, one.left) for inside, one in drifted])
+    known = round(min(slots, max(one.inside for one in exposures)))
+    service = Service(service.alone_seconds, service.each_seconds, max(1, known), service.error)
+    if service.error > MOST_ERROR:
+        raise RefusedError(
+            f"the rate of service at {known} requests at once is known to {service.error:.0%} only (at most {MOST_ERROR:.0%} is accepted):"
+            " the load hardly varied while it was watched. Watch longer (--window) or give points of a load test (--service)"
+        )
+    return service
+
+
+def _fit(seen: Sequence[tuple[float, float, int]]) -> Service:
+    """From (inside, seconds, left)."""
+    departures = sum(left for _, _, left in seen)
     busy = sum(n * seconds for n, seconds, _ in seen)
     logs = (log(busy / departures / 2), log(busy / departures / 2 / (busy / sum(seconds for _, seconds, _ in seen))))
     for _ in range(100):
@@ -109,11 +131,6 @@ def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
     gradient = (-alone / (alone + each * largest), -each * largest / (alone + each * largest))
     spread = _solve(information, gradient)
     error = sqrt(max(0.0, gradient[0] * spread[0] + gradient[1] * spread[1]))
-    if error > MOST_ERROR:
-        raise RefusedError(
-            f"the rate of service at {largest:.0f} requests at once is known to {error:.0%} only (at most {MOST_ERROR:.0%} is accepted):"
-            " the load hardly varied while it was watched. Watch longer (--window) or give points of a load test (--service)"
-        )
     return Service(alone, each, round(largest), error)
 
 
