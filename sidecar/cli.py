@@ -1,4 +1,4 @@
-"""The command line: what `sidecar serve`, `check`, `demo` and `capacity` accept, what they print, and the exit codes.
+"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose` and `capacity` accept, what they print, and the exit codes.
 
 Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a config that is refused. Knows flags and words only; each command's
 work is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
@@ -33,6 +33,8 @@ examples:
       Stand in front of a vLLM on port 8000. Send clients to port 8900; point Prometheus at port 9901.
   sidecar check --config.file=sidecar.yml
       Say all that is wrong with a config, or what it means: lanes, rules, buckets, number of series.
+  sidecar diagnose
+      Ask the sidecar on this host what is wrong, and what to do; `sidecar diagnose --help` has more.
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
       Estimate what fits and how fast it can be; `sidecar capacity --help` has more.
 
@@ -64,6 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from sidecar.demo.demo import main as demo  # noqa: PLC0415  no command but this needs it
 
         return demo(arguments[1:])
+    if arguments[:1] == ["diagnose"]:
+        from sidecar.diagnosis.command import main as diagnose  # noqa: PLC0415  as above
+
+        return diagnose(arguments[1:])
     if arguments[:1] == ["capacity"]:
         from sidecar.capacity.command import main as capacity  # noqa: PLC0415  as above
 
@@ -73,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write("sidecar: say what to do: serve, check, demo or capacity; `sidecar --help` explains\n")
+        sys.stderr.write("sidecar: say what to do: serve, check, demo, diagnose or capacity; `sidecar --help` explains\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {name.replace("-", "_"): value for name, _, _ in _FLAGS if (value := vars(known)[name]) is not None}
@@ -114,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         ("serve", "stand in front of an engine", _SERVE),
         ("check", "validate a config and say what it means", _CHECK),
         ("demo", "watch it work on a simulated engine, on this machine alone", ""),
+        ("diagnose", "which phase is to blame, and what to do about it", ""),
         ("capacity", "what fits, how fast it can be, how many replicas a load needs", ""),
     ):
         commands.add_parser(

@@ -11,8 +11,8 @@ CHECKOUT = Path(__file__).parents[1]
 MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
 HEART = ("timeline", "classify", "ledger", "objectives", "evidence")
 PURE_ENGINES = "sidecar.engines.prefill_cost"
-ASKING = ("export_files.py", "hearing.py", "outside.py", "probe.py", "scrape.py")
-"""The files that speak to the engine on the sidecar's own account; what they hear is judged elsewhere."""
+ASKING = ("asking.py", "export_files.py", "hearing.py", "outside.py", "probe.py", "scrape.py")
+"""The files that speak to the engine or to a fleet on the sidecar's own account; what they hear is judged elsewhere."""
 CEILING_LINES = 400
 
 
@@ -102,11 +102,19 @@ def test_what_an_engine_says_is_read_without_io() -> None:
     """Only the probe and the reader of its page ask."""
     pure = [path for path in modules("engines") if path.name not in ASKING]
 
-    assert len(pure) == len(modules("engines")) - len(ASKING)
+    assert len(pure) == len(modules("engines")) - len(ASKING) + 1
     assert (
         importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.proxy", "sidecar.metrics", among=pure)
         == []
     )
+
+
+def test_a_diagnosis_is_made_without_io() -> None:
+    """Numbers in, findings out; the command starts a loop only to ask, and the demo's own numbers have no way in."""
+    pure = [path for path in modules("diagnosis") if path.name not in ("asking.py", "command.py")]
+
+    assert len(pure) >= 15
+    assert importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.admin", among=pure) == []
 
 
 def test_spans_are_decoded_without_io() -> None:
@@ -135,9 +143,9 @@ def test_only_the_hallway_knows_the_app() -> None:
 def test_sockets_are_opened_in_few_rooms() -> None:
     """The road by itself; the admin room, the span room, the probe and the demo through aiohttp or gRPC.
 
-    `sidecar capacity` asks from a process of its own, which has no loop.
+    `sidecar capacity` and `sidecar diagnose` ask from processes of their own.
     """
-    asking = [path for path in modules("engines") if path.name in ASKING]
+    asking = [path for path in modules("engines", "diagnosis") if path.name in ASKING]
     off_the_road = [
         path for path in outside("proxy", "demo") if path != CHECKOUT / "sidecar" / "capacity" / "asking.py"
     ]

@@ -8,6 +8,7 @@
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
+| `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 It stands under no traffic limit and answers while draining. Knows the rest of the house only through `House`. A slow
@@ -23,6 +24,7 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
+from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.pages import HEADERS, Facts, landing
 from sidecar.admin.runbooks import Runbooks
 from sidecar.metrics.exposition import ProcessPage, write_page
@@ -90,6 +92,7 @@ class AdminListener:
         self._process = ProcessPage()
         self._runbooks = Runbooks()
         self._ring = AnatomyRing(metrics, at=clock())
+        self._diagnoses = Diagnoses(metrics, clock, lambda: house.facts().hints)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         for result in ("ok", "abandoned", "refused"):
@@ -107,7 +110,7 @@ class AdminListener:
         app.router.add_get("/-/ready", self._ready)
         app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
-        app.router.add_routes(self._runbooks.routes())
+        app.router.add_routes([*self._runbooks.routes(), *self._diagnoses.routes()])
         if self._take_traces is not None:
             app.router.add_post("/v1/traces", self._traces)
         app.on_response_prepare.append(_own_server)
@@ -142,6 +145,7 @@ class AdminListener:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             self._ring.look(self._clock())
+            self._diagnoses.look()
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 

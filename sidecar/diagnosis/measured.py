@@ -36,7 +36,9 @@ class Latency:
     misses: float | None = None
     """Requests of the window that missed the objective. None: there is no objective."""
     burn: float | None = None
-    """Misses over what the target allows."""
+    """Misses over what the target allows, within the window."""
+    burn_long: float | None = None
+    """The same of the last half hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,8 @@ class Measured:
     ttft: Latency = field(default_factory=Latency)
     inter_token: Latency = field(default_factory=Latency)
     """Gaps between events. A person may tell seconds per output token instead."""
-    e2e_p99_seconds: float | None = None
+    e2e: Latency = field(default_factory=Latency)
+    """Whole requests: streamed ones where a person tells it, those that are not streamed where they have an objective."""
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
     """As the page would have it."""

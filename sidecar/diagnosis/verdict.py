@@ -34,7 +34,7 @@ class Evidence(StrEnum):
     PREFILL = "prefill"
     """Prefill costs more than was expected of the same prompts."""
     UNCACHED = "uncached"
-    """A larger share of the prompts is not cached."""
+    """More has to be computed than if each lane's prompts were cached as they used to be."""
     LOAD = "load"
     """More arrivals a second."""
     PROMPTS = "prompts"
@@ -61,7 +61,6 @@ class Cause(StrEnum):
 
 FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 """Of an engine, in the order in which one explains the other."""
-_DEARER = (Evidence.PREFILL, Evidence.UNCACHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,10 @@ class Case:
     """The same for a KV cache that has been full for a minute while requests waited; of misses before the first token."""
     waiting: Mapping[Blame, float] = field(default_factory=dict)
     """Queue, prefill: the engine's own count over those who wait here."""
+    longer: bool = False
+    """This lane's own prompts have grown by as much as is worth naming."""
+    kv_full_pods: float = 0.0
+    """Share of the model's pods whose KV cache has been full for a minute while requests waited."""
 
     @property
     def votes(self) -> Mapping[Blame, float]:
@@ -92,6 +95,12 @@ class Case:
         """What has grown most, if any is worth naming."""
         worth = {evidence: ratio for evidence, ratio in self.ratios.items() if ratio >= WORTH_NAMING}
         return max(worth, key=worth.__getitem__) if worth else None
+
+    @property
+    def dearer(self) -> bool:
+        """Whether this lane's queue is its prefill's: prompts cost more, or are its own and longer, with room for them."""
+        own = self.longer and self.top in (None, Evidence.PROMPTS) and self.kv_full_pods < FAULTY_SHARE
+        return own or self.top in (Evidence.PREFILL, Evidence.UNCACHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +126,11 @@ def decide(case: Case, before: Blame | None = None) -> Verdict | None:
     votes = sum(split.values())
     waited_in: Mapping[Blame, float] = {phase: count / votes for phase, count in split.items()}
     decided = votes >= FEWEST_VOTES and votes >= SPLIT_ENOUGH * sum(case.votes.values())
-    moves = case.top in _DEARER
     fault = _fault(case, waited_in)
     if not missing and fault is None and not decided:
         return None
     shares, provisional = _shares(case, waited_in, decided=decided)
-    moved = moves and Blame.QUEUE in shares
+    moved = case.dearer and Blame.QUEUE in shares
     if moved:
         queued = shares.pop(Blame.QUEUE)
         shares[Blame.PREFILL] = shares.get(Blame.PREFILL, 0.0) + queued

@@ -1,0 +1,67 @@
+"""`/diagnosis` of the admin listener: the last minutes of this process, lane by lane, as JSON (docs/diagnosis.md).
+
+Keeps the ring that the diagnosis is made of, and looks into the registry every few seconds. Knows who tells the engine's
+kind and its hints; what is wrong and what to do is the business of `sidecar/diagnosis/`.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from aiohttp import web
+
+from sidecar.diagnosis.document import document
+from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
+from sidecar.diagnosis.tree import diagnose
+from sidecar.metrics.catalogue import ENGINE_INFO
+from sidecar.metrics.children import GaugeChild
+from sidecar.metrics.registry import Metrics
+
+
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+class Diagnoses:
+    """One process's. `clock`: monotonic seconds; `hints`: flags that would make the engine tell more, as they are now."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float], hints: Callable[[], tuple[str, ...]]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._hints = hints
+        self._ring = DiagnosisRing(metrics, at=clock())
+        self._looked_at = clock()
+
+    def routes(self) -> list[web.RouteDef]:
+        """The path, for GET and HEAD."""
+        return [web.get("/diagnosis", self._answer)]
+
+    def look(self) -> None:
+        """Remember how things stand, if it is time. Call it often."""
+        now = self._clock()
+        if now - self._looked_at >= PERIOD_SECONDS:
+            self._looked_at = now
+            self._ring.look(now)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}
+        lanes = [
+            one
+            for one in self._ring.lanes(self._clock(), engine=self._engine(), hints=self._hints())
+            if all(getattr(one, name) == value for name, value in wanted.items())
+        ]
+        # In a thread: texts are read from files, and a long answer must not hold up the traffic's bytes.
+        body = await asyncio.to_thread(_written, lanes)
+        return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
+
+    def _engine(self) -> str | None:
+        infos = next(family for family in self._metrics.families if family.metric.name == ENGINE_INFO.name)
+        place = [label.name for label in infos.metric.labels].index("engine")
+        stated = (
+            labels[place] for labels, child in infos.children.items() if isinstance(child, GaugeChild) and child.value
+        )
+        return next(stated, None)
+
+
+def _written(lanes: list[Measured]) -> bytes:
+    return json.dumps(document([diagnose(one) for one in lanes]), allow_nan=False).encode()

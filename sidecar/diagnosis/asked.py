@@ -1,0 +1,133 @@
+"""What is still to be asked, and what a verdict lacks: which questions of `questions.yml` apply.
+
+Knows conditions, and the engine's flags where a split is missing (from the interventions of an unattributed burn). The
+words stand in the data files.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from sidecar.diagnosis import bound
+from sidecar.diagnosis.findings import Missing, Number, Question, State
+from sidecar.diagnosis.interventions import CHAPTERS, chapters
+from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.verdict import Cause, Verdict
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+
+
+FEWEST_SAMPLES = 20
+"""First tokens; below, nothing is said where no objective decided it request by request."""
+CONTRADICTION = 1.5
+"""A part that exceeds its whole by more than this is no matter of populations and buckets."""
+AGREES = (0.5, 2.0)
+"""What requests reported over what the engine counted: beyond this no verdict stands on either."""
+SEEN_ENOUGH = 0.5
+
+
+@cache
+def questions() -> Mapping[str, Question]:
+    """By name. Reads a file."""
+    said: dict[str, Any] = yaml.safe_load(files("sidecar").joinpath("diagnosis", "questions.yml").read_text("utf-8"))
+    return {name: Question(one["ask"], one["changes"], one["how"]) for name, one in said.items()}
+
+
+def missing(measured: Measured, verdict: Verdict | None) -> tuple[Missing, ...]:
+    """Why nothing can be said, if so: what is missing, and who gives it. `verdict`: the page's, if it has one."""
+    if verdict is not None and verdict.phase is Blame.ENGINE:
+        return ()
+    return tuple(_disagreements(measured) or (() if verdict is not None else _too_little(measured)))
+
+
+def split_flags(engine: str | None) -> str:
+    """The flag that makes the engine report each request."""
+    reports = next(fix for fix in chapters()[CHAPTERS[Blame.UNATTRIBUTED]].fixes if fix.name == "reports-in-the-answer")
+    if engine in reports.flags:
+        return reports.flags[engine or ""]
+    if engine is not None and engine not in ("auto", "none"):
+        return f"{questions()['split'].how}; docs/engines.md says how {engine} gives it"
+    return "; ".join(f"{kind} {flag}" for kind, flag in reports.flags.items())
+
+
+def _disagreements(m: Measured) -> list[Missing]:
+    found = []
+    ttft, e2e = m.ttft.p99_seconds, m.e2e.p99_seconds
+    parts = [phase.p99_seconds for of, phase in m.phases.items() if of in _BEFORE_THE_FIRST_TOKEN]
+    if ttft is not None and m.source == "hand":
+        if e2e is not None and ttft > CONTRADICTION * e2e:
+            found.append(f"a time to first token of {ttft:g} s in requests of {e2e:g} s")
+        found += [
+            f"a part of {part:g} s in a time to first token of {ttft:g} s"
+            for part in parts
+            if part is not None and part > CONTRADICTION * ttft
+        ]
+    low, high = AGREES
+    found += [
+        f"requests report {ratio:.0%} of the {phase} that the engine counts"
+        for phase, ratio in m.agreement.items()
+        if not low <= ratio <= high and (m.traffic_seen is None or m.traffic_seen >= SEEN_ENOUGH)
+    ]
+    missed = [Missing(f"Sources disagree: {what}", questions()["agreement"].how) for what in found]
+    if m.traffic_seen is not None and m.traffic_seen < SEEN_ENOUGH:
+        missed.append(
+            Missing(f"The sidecar saw {m.traffic_seen:.0%} of the engine's requests", questions()["bypass"].how)
+        )
+    return missed
+
+
+_BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
+
+
+def _too_little(m: Measured) -> list[Missing]:
+    if m.source == "hand":
+        told = {"ttft": m.ttft.p99_seconds, "inter_token": m.inter_token.p99_seconds}
+        return [Missing(questions()[name].ask, questions()[name].how) for name, p99 in told.items() if p99 is None]
+    samples = m.ttft.samples or 0
+    if not m.load.arrivals_per_second and not samples:
+        return [Missing("No request within the window", questions()["traffic"].how)]
+    if not samples and m.e2e.misses is not None:
+        # Nothing is streamed here: whole answers have an objective of their own.
+        return []
+    if samples < FEWEST_SAMPLES:
+        return [
+            Missing(f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least", _how("samples"))
+        ]
+    if not m.inter_token.samples:
+        return [Missing("No gap between tokens within the window: one of the two numbers is unknown", _how("samples"))]
+    return []
+
+
+def _how(name: str) -> str:
+    return questions()[name].how
+
+
+def open_questions(
+    m: Measured,
+    first: Objective,
+    phase: Blame,
+    cause: Cause | None,
+    numbers: Mapping[Objective, Number],
+) -> tuple[Question, ...]:
+    """Those whose answers would change the order, the most telling first."""
+    hand = m.source == "hand"
+    told = {of for of, time in m.phases.items() if time.p99_seconds is not None or time.mean_seconds is not None}
+    before = first is Objective.TTFT
+    asked = {
+        "queue_wait": before and phase is Blame.UNATTRIBUTED and Blame.QUEUE not in told,
+        "rate_scope": before and (bound.load(m) or 0.0) > 1.0,
+        "prefill_time": before and hand and phase is Blame.PREFILL and Blame.PREFILL not in told,
+        "split": not hand and phase is Blame.UNATTRIBUTED,
+        "baseline": not hand and not m.baseline and phase is Blame.QUEUE,
+        "slow_readers": hand and phase is Blame.DECODE,
+        "quiet_gap": hand and phase is Blame.DECODE,
+        "kv_usage": phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and before and m.load.kv_usage is None,
+        "cached": phase in (Blame.PREFILL, Blame.UNATTRIBUTED) and before and m.load.cached is None,
+        "regime": m.regime is None and cause is not Cause.DOWN,
+        "thresholds": any(one.latency.threshold_assumed for one in numbers.values() if one.state is not State.UNKNOWN),
+        "engine": m.engine is None,
+    }
+    return tuple(questions()[name] for name, applies in asked.items() if applies)

@@ -1,0 +1,184 @@
+"""Who is asked over the network by `sidecar diagnose`: another sidecar's `/diagnosis`, or a Prometheus that scrapes a fleet.
+
+The only module of this room that opens sockets; the answers are read elsewhere. Every question has a time limit, and every
+failure becomes one sentence that says whom it was about. Credentials in a URL are used and never repeated.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from sidecar.diagnosis import evidence, promql, reading
+from sidecar.diagnosis.document import VERSION, document
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.kept import LONG_SECONDS, Seen
+from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.promql import Fleet, Samples
+from sidecar.diagnosis.reading import Comparison
+from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.verdict import Evidence, Verdict, decide
+from sidecar.metrics import promises as p
+from sidecar.objectives.objective import Objective
+
+
+TIMEOUT_SECONDS = 20.0
+AT_ONCE = 8
+"""Questions to one Prometheus: it serves 20 at once by default, and somebody else wants to see a dashboard."""
+LARGEST_ANSWER = 32 * 1024 * 1024
+BEFORE_SECONDS = 3600.0
+"""Where no baseline is recorded, what was so long ago stands in for one."""
+
+
+class AskingError(Exception):
+    """Whom we asked, and what went wrong, in one sentence."""
+
+
+async def one_sidecar(url: str) -> dict[str, Any]:
+    """What a sidecar says of itself. Raises AskingError."""
+    asked = URL(url).with_path("/diagnosis")
+    async with _session() as session:
+        answer = await _get(session, asked, {})
+    if not isinstance(answer, dict) or answer.get("schema_version") != VERSION or "diagnoses" not in answer:
+        raise AskingError(f"{_shown(asked)} answers with another schema: are both sidecars of one version?")
+    return answer
+
+
+async def fleet(
+    url: str, *, namespace: str | None, model: str | None, lane: str | None, window_seconds: float
+) -> dict[str, Any]:
+    """What a Prometheus knows, namespace by namespace. Raises AskingError."""
+    base = URL(url)
+    async with _session() as session:
+        prometheus = _Prometheus(session, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
+        namespaces: list[str | None] = [namespace]
+        if namespace is None:
+            told = await prometheus.ask(promql.NAMESPACES)
+            namespaces = sorted({of.get("namespace") for of, _ in told}, key=lambda name: name or "")
+        found: list[Diagnosis] = []
+        for name in namespaces:
+            lanes = await _namespace(prometheus, Fleet(name), window_seconds)
+            found += [
+                diagnose(one)
+                for one in lanes
+                if (model is None or one.model == model) and (lane is None or one.lane == lane)
+            ]
+    return document(found)
+
+
+async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
+    seen = await _seen(prometheus, of, window_seconds)
+    known = await prometheus.ask_all(promql.recorded(of))
+    kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
+    engine = kinds.pop() if len(kinds) == 1 else None
+    loaded = bool(known["loaded"])
+    if loaded:
+        verdicts = promql.recorded_verdicts(known)
+        ratios: dict[str, Mapping[Evidence, float]] = {
+            model: promql.recorded_ratios(known, model) for model, _ in reading.lanes(seen)
+        }
+    else:
+        compared = await _compared(prometheus, of, seen, window_seconds)
+        verdicts = await _verdicts(prometheus, of, seen, compared, window_seconds)
+        ratios = {model: one.ratios for model, one in compared.items()}
+    return [
+        reading.measured(
+            seen,
+            model,
+            lane,
+            reading.Told(
+                source="prometheus",
+                verdicts={of_who[2]: verdict for of_who, verdict in verdicts.items() if of_who[:2] == (model, lane)},
+                ratios=ratios.get(model, {}),
+                baseline=bool(ratios.get(model)),
+                namespace=of.namespace,
+                engine=engine,
+            ),
+        )
+        for model, lane in reading.lanes(seen)
+    ]
+
+
+async def _seen(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> Seen:
+    grown = await prometheus.ask_all(promql.growth(of, window_seconds))
+    stand = await prometheus.ask_all(promql.gauges(of))
+    return promql.seen(grown, stand, window_seconds)
+
+
+async def _compared(prometheus: "_Prometheus", of: Fleet, seen: Seen, window_seconds: float) -> dict[str, Comparison]:
+    """Without recording rules: now over an hour ago, which may have been as bad."""
+    questions = promql.growth(of, window_seconds)
+    before = promql.seen(await prometheus.ask_all(questions, ago_seconds=BEFORE_SECONDS), {}, window_seconds)
+    return {
+        model: evidence.compared(seen, model, evidence.now(seen, model), evidence.now(before, model))
+        for model, _ in reading.lanes(seen)
+    }
+
+
+async def _verdicts(
+    prometheus: "_Prometheus", of: Fleet, seen: Seen, compared: Mapping[str, Comparison], window_seconds: float
+) -> dict[tuple[str, str, Objective], Verdict]:
+    """Without recording rules: the same rule over the raw votes."""
+    pods = await prometheus.ask_all(promql.faults(of, window_seconds))
+    found = {}
+    missed = seen.windows[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    for model, lane, objective in [who for who, count in missed.items() if count > 0]:
+        who = (model, lane, Objective(objective))
+        faulty, full = promql.faulty(pods, who)
+        full_pods = promql.kv_full_pods(pods, model)
+        case = reading.case(seen, who, compared[model], faulty, kv_full=full, kv_full_pods=full_pods)
+        verdict = decide(case)
+        if verdict is not None:
+            found[who] = verdict
+    return found
+
+
+class _Prometheus:
+    """One, by its query API."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: URL) -> None:
+        self._session = session
+        self._url = url
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(self, query: str, ago_seconds: float = 0.0) -> Samples:
+        if ago_seconds:
+            # The time of another machine: let Prometheus subtract from its own.
+            query = f"last_over_time(({query})[1s:1s] offset {ago_seconds:.0f}s)"
+        async with self._places:
+            answer = await _get(self._session, self._url, {"query": query})
+        try:
+            return promql.samples(answer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise AskingError(f"{_shown(self._url)} does not answer as a Prometheus does") from error
+
+    async def ask_all(self, queries: Mapping[Any, str], ago_seconds: float = 0.0) -> dict[Any, Samples]:
+        answers = await asyncio.gather(*(self.ask(query, ago_seconds) for query in queries.values()))
+        return dict(zip(queries, answers, strict=True))
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS))
+
+
+async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str]) -> Any:
+    try:
+        async with session.post(url, data=query) if query else session.get(url) as answer:
+            body = await answer.content.read(LARGEST_ANSWER)
+            if answer.status != 200:
+                said = body[:200].decode("utf-8", "replace").strip()
+                raise AskingError(f"{_shown(url)} answers {answer.status}: {said}")
+            return json.loads(body)
+    except TimeoutError as error:
+        raise AskingError(f"{_shown(url)} did not answer within {TIMEOUT_SECONDS:.0f} s") from error
+    except aiohttp.ClientError as error:
+        raise AskingError(f"{_shown(url)} cannot be asked: {error}") from error
+    except ValueError as error:
+        raise AskingError(f"{_shown(url)} answers with something that is no JSON") from error
+
+
+def _shown(url: URL) -> str:
+    return str(url.with_user(None).with_query(None))

@@ -1,0 +1,40 @@
+"""What prompts cost at the very least: arithmetic of the GPU's data sheet, for a person who told model, GPUs and rate. Pure.
+
+A bound and no estimate: two operations per parameter and token, at the dense 16-bit peak of the data sheet, which no engine
+reaches. What exceeds even that cannot be repaired by a setting. Refuses GPUs that it does not know.
+"""
+
+from sidecar.diagnosis.measured import Measured
+
+
+PEAK_FLOPS = {
+    "v100": 125e12,
+    "t4": 65e12,
+    "a10": 125e12,
+    "a10g": 70e12,
+    "a30": 165e12,
+    "a100": 312e12,
+    "l4": 121e12,
+    "l40s": 362e12,
+    "h100": 989e12,
+    "h200": 989e12,
+    "b200": 2250e12,
+    "mi300x": 1307e12,
+}
+"""Dense 16-bit matrix operations a second, by the makers' data sheets (SXM where there are several)."""
+
+
+def prefill_seconds(measured: Measured) -> float | None:
+    """At the least, for the mean prompt alone on all GPUs, nothing cached. None where it was not told."""
+    machine, tokens = measured.machine, measured.load.prompt_mean_tokens
+    if machine.parameters is None or machine.gpus is None or machine.gpu is None or tokens is None:
+        return None
+    return 2 * machine.parameters * tokens / (machine.gpus * PEAK_FLOPS[machine.gpu])
+
+
+def load(measured: Measured) -> float | None:
+    """Seconds of prefill that arrive in each second, at the least. Above 1 no setting serves them."""
+    seconds, rate = prefill_seconds(measured), measured.load.arrivals_per_second
+    if seconds is None or rate is None:
+        return None
+    return seconds * rate * (1.0 - (measured.load.cached or 0.0))

@@ -1,0 +1,171 @@
+"""Numbers that a person tells on the command line: every flag with its unit, and every mistake at once.
+
+Knows how people write: `3.2s`, `80ms`, `60/s`, `13b`, `2xA100`, `95%`. Refuses a bare duration: 80 could be milliseconds
+or seconds, and a diagnosis a thousand times off is none.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from sidecar.diagnosis.bound import PEAK_FLOPS
+from sidecar.diagnosis.interventions import ENGINES
+from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
+from sidecar.diagnosis.wording import listed
+from sidecar.objectives.blame import Blame
+
+
+class WrongValueError(ValueError):
+    """What is wrong with one value, in words."""
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        raise WrongValueError(f"{text!r} is no number") from None
+    if not isfinite(value) or value < 0:
+        raise WrongValueError(f"{text!r} is no number of at least 0")
+    return value
+
+
+def duration(text: str) -> float:
+    """Seconds, of `3.2s`, `80ms`, `250us`, `1.5m`. Raises WrongValueError."""
+    found = re.fullmatch(r"([\d.,]+)\s*(us|ms|s|m)", text.strip().lower())
+    if found is None:
+        raise WrongValueError(f"{text!r} is no duration: write 80ms, 3.2s or 2m")
+    return _number(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[found[2]]
+
+
+def rate(text: str) -> float:
+    """Requests a second, of `60`, `60/s`, `90/m`. Raises WrongValueError."""
+    found = re.fullmatch(r"([\d.,]+)\s*(?:/\s*(s|m|h))?", text.strip().lower())
+    if found is None:
+        raise WrongValueError(f"{text!r} is no rate: write 60/s or 90/m; a bare number is per second")
+    return _number(found[1]) / {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}[found[2]]
+
+
+def ratio(text: str) -> float:
+    """0 to 1, of `0.95` or `95%`. Raises WrongValueError."""
+    value = _number(text.rstrip("% ")) / (100.0 if text.rstrip().endswith("%") else 1.0)
+    if value > 1:
+        raise WrongValueError(f"{text!r} is above 1: write 0.95 or 95%")
+    return value
+
+
+def count(text: str) -> float:
+    """Tokens or requests, of `2200`, `2.2k`. Raises WrongValueError."""
+    found = re.fullmatch(r"([\d.,]+)\s*(k?)", text.strip().lower())
+    if found is None:
+        raise WrongValueError(f"{text!r} is no count: write 2200 or 2.2k")
+    return _number(found[1]) * (1000.0 if found[2] else 1.0)
+
+
+def parameters(text: str) -> float:
+    """Parameters of a model, of `13b`, `0.5b`, `350m`. Raises WrongValueError."""
+    found = re.fullmatch(r"([\d.]+)\s*([bm])", text.strip().lower())
+    if found is None:
+        raise WrongValueError(f"{text!r} is no size of a model: write 13b or 350m")
+    return _number(found[1]) * {"b": 1e9, "m": 1e6}[found[2]]
+
+
+def gpus(text: str) -> tuple[int, str]:
+    """How many of which, of `2xA100`, `H100`. Raises WrongValueError."""
+    found = re.fullmatch(r"(?:(\d+)\s*x\s*)?([a-z]+\d+[a-z]*)", text.strip().lower())
+    if found is None or found[2] not in PEAK_FLOPS or found[1] == "0":
+        known = ", ".join(name.upper() for name in PEAK_FLOPS)
+        raise WrongValueError(f"{text!r} is no number of GPUs that are known: write 2xA100; known are {known}")
+    return int(found[1] or 1), found[2]
+
+
+def regime(text: str) -> Regime:
+    """`spike` or `steady`. Raises WrongValueError."""
+    if text not in {one.value for one in Regime}:
+        raise WrongValueError(f"{text!r} is neither spike nor steady")
+    return Regime(text)
+
+
+def engine(text: str) -> str:
+    """A kind of engine. Raises WrongValueError."""
+    name = text.lower().replace("-", "_")
+    if name not in ENGINES and name not in _OTHER_ENGINES:
+        raise WrongValueError(f"{text!r} is no engine that is known: {listed([*ENGINES, *_OTHER_ENGINES])}")
+    return name
+
+
+_OTHER_ENGINES = ("triton", "dynamo", "llama_cpp", "ollama", "lmdeploy")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One number."""
+
+    name: str
+    shape: str
+    words: str
+    read: Callable[[str], Any]
+
+
+FLAGS = (
+    Flag("ttft-p99", "SECONDS", "time to first token, 99th percentile: 3.2s", duration),
+    Flag("tpot-p99", "SECONDS", "time between tokens, or per output token, 99th percentile: 80ms", duration),
+    Flag("e2e-p99", "SECONDS", "the whole request, 99th percentile", duration),
+    Flag("queue-p99", "SECONDS", "wait in the engine's queue, 99th percentile", duration),
+    Flag("prefill-p99", "SECONDS", "computing the prompt, 99th percentile", duration),
+    Flag("first-token-p99", "SECONDS", "in front of and behind the scheduler, 99th percentile", duration),
+    Flag("ttft-threshold", "SECONDS", "what is promised (default: assumed, 1.5s)", duration),
+    Flag("tpot-threshold", "SECONDS", "what is promised (default: assumed, 80ms)", duration),
+    Flag("rate", "RATE", "arrivals: 60/s, 90/m; a bare number is per second", rate),
+    Flag("prompt-mean", "TOKENS", "mean prompt", count),
+    Flag("output-mean", "TOKENS", "mean answer", count),
+    Flag("waiting", "REQUESTS", "in the engine's queue, on average", count),
+    Flag("running", "REQUESTS", "that the engine works on, on average", count),
+    Flag("kv-usage", "RATIO", "of the KV cache: 0.95 or 95%%", ratio),
+    Flag("cached", "RATIO", "of the prompt tokens, from the prefix cache", ratio),
+    Flag("model-size", "SIZE", "parameters: 13b", parameters),
+    Flag("gpus", "GPUS", "of one replica: 2xA100", gpus),
+    Flag("engine", "ENGINE", f"{listed(list(ENGINES))}, ...: names the flags", engine),
+    Flag("regime", "REGIME", "spike, or steady for more than a quarter of an hour", regime),
+)
+
+
+def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
+    """What the flags say, by name without dashes in front; and every mistake, each with its flag."""
+    values: dict[str, Any] = {}
+    errors = []
+    for flag in FLAGS:
+        if flag.name not in told:
+            continue
+        try:
+            values[flag.name] = flag.read(told[flag.name])
+        except WrongValueError as wrong:
+            errors.append(f"--{flag.name}: {wrong}")
+    errors += [
+        f"--{name}: 0 is no {what}"
+        for names, what in ((("ttft-threshold", "tpot-threshold"), "threshold"), (("ttft-p99", "tpot-p99"), "time"))
+        for name in names
+        if values.get(name) == 0
+    ]
+    parts = {Blame.QUEUE: "queue-p99", Blame.PREFILL: "prefill-p99", Blame.FIRST_TOKEN: "first-token-p99"}
+    number, kind = values.get("gpus", (None, None))
+    return Measured(
+        source="hand",
+        ttft=Latency(p99_seconds=values.get("ttft-p99"), threshold_seconds=values.get("ttft-threshold")),
+        inter_token=Latency(p99_seconds=values.get("tpot-p99"), threshold_seconds=values.get("tpot-threshold")),
+        e2e=Latency(p99_seconds=values.get("e2e-p99")),
+        phases={phase: PhaseTime(p99_seconds=values[name]) for phase, name in parts.items() if name in values},
+        load=Load(
+            arrivals_per_second=values.get("rate"),
+            prompt_mean_tokens=values.get("prompt-mean"),
+            output_mean_tokens=values.get("output-mean"),
+            waiting=values.get("waiting"),
+            running=values.get("running"),
+            kv_usage=values.get("kv-usage"),
+            cached=values.get("cached"),
+        ),
+        machine=Machine(parameters=values.get("model-size"), gpus=number, gpu=kind),
+        engine=values.get("engine"),
+        regime=values.get("regime"),
+    ), errors

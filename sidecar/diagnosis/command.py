@@ -1,0 +1,152 @@
+"""`sidecar diagnose`: reads its own flags, asks one source, prints text or JSON.
+
+Exit codes: 0 there is a verdict, or all is well; 1 no verdict, or the source did not answer; 2 wrong flags, all told at
+once. Knows flags and words; what they mean is the tree's.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from sidecar.diagnosis import by_hand
+from sidecar.diagnosis.document import document
+from sidecar.diagnosis.text import text
+from sidecar.diagnosis.tree import diagnose
+
+
+OK, FAILED, MISUSED = 0, 1, 2
+SIDECAR_URL = "http://127.0.0.1:9901"
+
+_ABOUT = """\
+Say which phase is to blame, and what to do: time to first token and inter-token latency apart, the phase with its
+evidence, what is second, what to do in which order, what not to do, and what is still to be asked.
+Without numbers it asks the sidecar on this host. Where it cannot say, it says what is missing.
+"""
+_EXAMPLES = """\
+examples:
+  sidecar diagnose
+      Ask the sidecar on this host for its last five minutes, lane by lane.
+  sidecar diagnose --sidecar.url=http://10.0.0.7:9901 --lane=chat --output=json
+      One lane of another sidecar, as JSON (docs/diagnosis.md has the schema).
+  sidecar diagnose --prometheus.url=http://prometheus:9090 --namespace=llm --lane=chat --window=10m
+      A fleet: all pods of a namespace together, with the verdict that its pages have.
+  sidecar diagnose --ttft-p99=3.2s --tpot-p99=80ms --rate=60 --prompt-mean=2200 --output-mean=180 \\
+      --model-size=13b --gpus=2xA100
+      Numbers by hand, wherever they come from. Each further number makes the answer sharper:
+  sidecar diagnose --ttft-p99=5s --queue-p99=4.8s --tpot-p99=40ms --engine=vllm --regime=steady
+
+It always takes two numbers: a time to first token, and a time between tokens. One alone is refused.
+"""
+_SOURCES = (
+    ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
+    ("prometheus.url", "URL", "a Prometheus that scrapes sidecars: a fleet in place of one pod"),
+    ("namespace", "NAME", "of the fleet (Prometheus only)"),
+    ("model", "NAME", "one model only"),
+    ("lane", "NAME", "one lane only"),
+    ("window", "DURATION", "how far back (Prometheus only; default 5m)"),
+    ("output", "FORMAT", "text or json (default text)"),
+)
+_ONLY_PROMETHEUS = ("namespace", "window")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run it; never raises for anything a user can type."""
+    parser = _parser()
+    try:
+        known, unknown = parser.parse_known_args(list(argv))
+    except SystemExit as stop:  # help: 0; a flag without its value: 2
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    told = {name: value for name, value in vars(known).items() if value is not None}
+    errors = _errors(told, unknown)
+    numbers, wrong = by_hand.read(told)
+    errors += wrong
+    if errors:
+        sys.stderr.write("".join(f"sidecar diagnose: {error}\n" for error in errors))
+        sys.stderr.write("`sidecar diagnose --help` explains, with examples.\n")
+        return MISUSED
+    if any(flag.name in told for flag in by_hand.FLAGS):
+        return _print(document([diagnose(numbers)]), told)
+    # Sockets and a loop are loaded only where somebody else is to be asked.
+    from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar  # noqa: PLC0415
+
+    try:
+        if "prometheus.url" in told:
+            answer = asyncio.run(
+                fleet(
+                    told["prometheus.url"],
+                    namespace=told.get("namespace"),
+                    model=told.get("model"),
+                    lane=told.get("lane"),
+                    window_seconds=by_hand.duration(told.get("window", "5m")),
+                )
+            )
+        else:
+            answer = asyncio.run(one_sidecar(told.get("sidecar.url", SIDECAR_URL)))
+    except AskingError as error:
+        sys.stderr.write(f"sidecar diagnose: {error}\n")
+        return FAILED
+    return _print(_chosen(answer, told), told)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sidecar diagnose",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    source = parser.add_argument_group("whom to ask")
+    for name, value, words in _SOURCES:
+        source.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    hand = parser.add_argument_group("numbers by hand (then nobody is asked)")
+    for flag in by_hand.FLAGS:
+        hand.add_argument(f"--{flag.name}", dest=flag.name, metavar=flag.shape, help=flag.words)
+    return parser
+
+
+def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
+    errors = [f"{word}: there is no such flag" for word in unknown]
+    hand = [f"--{flag.name}" for flag in by_hand.FLAGS if flag.name in told]
+    asked = [name for name in ("sidecar.url", "prometheus.url") if name in told]
+    if len(asked) > 1:
+        errors.append("--sidecar.url and --prometheus.url: one of them")
+    if asked and hand:
+        errors.append(f"--{asked[0]} with {', '.join(hand)}: either ask, or tell the numbers")
+    errors += [
+        f"--{name}: {told[name]!r} is no http:// or https:// address"
+        for name in asked
+        if re.fullmatch(r"https?://[^/\s]\S*", told[name]) is None
+    ]
+    errors += [
+        f"--{name}: only with --prometheus.url"
+        for name in _ONLY_PROMETHEUS
+        if name in told and "prometheus.url" not in told
+    ]
+    if told.get("output", "text") not in ("text", "json"):
+        errors.append(f"--output: {told['output']!r} is neither text nor json")
+    if "window" in told:
+        try:
+            long_enough = by_hand.duration(told["window"]) >= 60
+        except by_hand.WrongValueError as wrong:
+            errors.append(f"--window: {wrong}")
+        else:
+            errors += [] if long_enough else ["--window: at least 1m, or no rate has two samples"]
+    return errors
+
+
+def _chosen(answer: dict[str, Any], told: dict[str, str]) -> dict[str, Any]:
+    wanted = {key: told[key] for key in ("model", "lane") if key in told}
+    kept = [one for one in answer["diagnoses"] if all(one[key] == value for key, value in wanted.items())]
+    return {**answer, "diagnoses": kept}
+
+
+def _print(answer: dict[str, Any], told: dict[str, str]) -> int:
+    as_json = told.get("output") == "json"
+    sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer))
+    outcomes = {one["outcome"] for one in answer["diagnoses"]}
+    return OK if outcomes & {"verdict", "well"} else FAILED

@@ -1,0 +1,231 @@
+"""The questions that a fleet's Prometheus is asked, and how its answers are read. Pure: text out, samples in.
+
+Written from the same table as the ring of a running sidecar (`kept.py`), so that both know the same numbers by the same
+names. Knows PromQL and what the recording rules are called; refuses to know HTTP.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.diagnosis.kept import GAUGES, KEPT, LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Kept, Seen
+from sidecar.diagnosis.reading import KV_FULL_RATIO, PREEMPTED
+from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.metrics.declaration import Histogram
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+
+
+WHO = ("model", "lane", "objective")
+LONG_TIMES = 6
+"""The long window is at least so many times the one that is shown."""
+
+Samples = list[tuple[Mapping[str, str], float]]
+"""Of an instant query: labels and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Which series are meant."""
+
+    namespace: str | None = None
+    """None: Prometheus adds none."""
+
+    def of(self, **labels: str) -> str:
+        """A selector's inside."""
+        own = {} if self.namespace is None else {"namespace": self.namespace}
+        return ",".join(f"{name}={quoted(value)}" for name, value in {**own, **labels}.items())
+
+
+def quoted(value: str) -> str:
+    """A label value as PromQL writes it."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def spans(window_seconds: float) -> dict[float, float]:
+    """Each window of `kept.py` to its length here."""
+    longest = max(LONG_SECONDS, LONG_TIMES * window_seconds)
+    return {NOW_SECONDS: NOW_SECONDS, WINDOW_SECONDS: window_seconds, LONG_SECONDS: longest}
+
+
+NAMESPACES = "group by (namespace) (llm_requests_received_total)"
+
+
+def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
+    """(series, window) to the question how much it grew."""
+    asked = {}
+    for kept in KEPT:
+        for window in kept.windows:
+            seconds = f"{spans(window_seconds)[window]:.0f}s"
+            for series in _series(kept):
+                by = ", ".join((*kept.labels, *(("le",) if series.endswith("_bucket") else ())))
+                of = f"{series}{{{fleet.of(**kept.only)}}}"
+                asked[series, window] = f"sum by ({by}) (increase({of}[{seconds}]))"
+    return asked
+
+
+def gauges(fleet: Fleet) -> dict[str, str]:
+    """Gauge to the question how it stands."""
+    asked = {}
+    for gauge in GAUGES:
+        of = f"{gauge.metric.name}{{{fleet.of()}}}"
+        value = f"avg_over_time({of}[1m])" if gauge.minute else of
+        asked[gauge.metric.name] = f"{gauge.reduce} by ({', '.join(gauge.labels)}) ({value})"
+    return asked
+
+
+def _series(kept: Kept) -> tuple[str, ...]:
+    name = kept.metric.name
+    if not isinstance(kept.metric, Histogram):
+        return (name,)
+    return (f"{name}_sum", f"{name}_count", *((f"{name}_bucket",) if kept.buckets else ()))
+
+
+def seen(
+    answers: Mapping[tuple[str, float], Samples], gauge_answers: Mapping[str, Samples], window_seconds: float
+) -> Seen:
+    """What the answers say, as the ring would."""
+    windows = {}
+    for window, seconds in spans(window_seconds).items():
+        counters: dict[str, dict[tuple[str, ...], float]] = {}
+        histograms: dict[str, dict[tuple[str, ...], Grown]] = {}
+        for kept in KEPT:
+            if window not in kept.windows:
+                continue
+            if isinstance(kept.metric, Histogram):
+                histograms[kept.metric.name] = _histogram(kept, kept.metric, answers, window)
+            else:
+                counters[kept.metric.name] = _by(kept.labels, answers.get((kept.metric.name, window), []))
+        windows[window] = Growth(seconds, counters, histograms)
+    found = {gauge.metric.name: _by(gauge.labels, gauge_answers.get(gauge.metric.name, [])) for gauge in GAUGES}
+    return Seen(windows, found)
+
+
+def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], float]:
+    # NaN: a gauge that says it does not know.
+    return {tuple(of.get(name, "") for name in labels): value for of, value in samples if value == value}  # noqa: PLR0124
+
+
+def _histogram(
+    kept: Kept, metric: Histogram, answers: Mapping[tuple[str, float], Samples], window: float
+) -> dict[tuple[str, ...], Grown]:
+    sums = _by(kept.labels, answers.get((f"{metric.name}_sum", window), []))
+    counts = _by(kept.labels, answers.get((f"{metric.name}_count", window), []))
+    buckets: dict[tuple[str, ...], dict[float, float]] = {}
+    for of, value in answers.get((f"{metric.name}_bucket", window), []):
+        buckets.setdefault(tuple(of.get(name, "") for name in kept.labels), {})[float(of["le"])] = value
+    return {
+        key: Grown(count, sums.get(key, 0.0), _between_edges(metric, buckets.get(key, {})))
+        for key, count in counts.items()
+    }
+
+
+def _between_edges(metric: Histogram, cumulative: Mapping[float, float]) -> tuple[float, ...]:
+    """Not cumulative; nothing where a pod of another version has other edges."""
+    edges = (*metric.buckets, float("inf"))
+    if any(edge not in cumulative for edge in edges):
+        return ()
+    ordered = [cumulative[edge] for edge in edges]
+    return tuple(max(0.0, b - a) for a, b in zip([0.0, *ordered], ordered, strict=False))
+
+
+# --- what is recorded ----------------------------------------------------------------------------------------------------
+
+
+def recorded(fleet: Fleet) -> dict[str, str]:
+    """The verdict and the evidence as the page has them; `loaded` answers only where the rules are."""
+    mine = fleet.of()
+    return {
+        "loaded": f"count(model:llm_evidence:now{{{mine}}})",
+        "phase": f"lane:llm_slo_verdict:phase{{{mine}}} == 1",
+        "cause": f"lane:llm_slo_verdict:cause{{{mine}}}",
+        "waited_in": f"lane:llm_slo_waited_in:ratio{{{mine}}}",
+        "split": f"lane:llm_slo_votes:split{{{mine}}}",
+        "provisional": f"lane:llm_slo_verdict:provisional{{{mine}}}",
+        "decided": f"lane:llm_slo_verdict:decided{{{mine}}}",
+        "moved": f"lane:llm_slo_verdict:moved{{{mine}}}",
+        "ratio": f"model:llm_evidence:ratio{{{mine}}}",
+    }
+
+
+def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[tuple[str, str, Objective], Verdict]:
+    """(model, lane, objective) to the page's own verdict."""
+    found = {}
+    for of, _ in answers["phase"]:
+        who = (of["model"], of["lane"], Objective(of["objective"]))
+        phase = Blame(of["phase"])
+        causes = [labels["cause"] for labels in _mine(answers["cause"], who)]
+        found[who] = Verdict(
+            phase=phase,
+            cause=Cause(causes[0]) if causes else Cause.NONE,
+            waited_in={Blame(labels["phase"]): value for labels, value in answers["waited_in"] if _is(labels, who)},
+            votes=next((value for labels, value in answers["split"] if _is(labels, who)), 0.0),
+            provisional=bool(_mine(answers["provisional"], who)),
+            moved=phase is Blame.PREFILL and bool(_mine(answers["moved"], who)),
+        )
+    return found
+
+
+def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Evidence, float]:
+    """What has grown, over the frozen baseline."""
+    return {Evidence(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
+
+
+def _is(labels: Mapping[str, str], who: tuple[str, str, Objective]) -> bool:
+    return tuple(labels.get(name) for name in WHO) == (who[0], who[1], who[2].value)
+
+
+def _mine(samples: Samples, who: tuple[str, str, Objective]) -> list[Mapping[str, str]]:
+    return [labels for labels, _ in samples if _is(labels, who)]
+
+
+# --- faults, where nothing is recorded -----------------------------------------------------------------------------------
+
+
+def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
+    """By pod: the same as the recording rules ask (alert_rules/verdict.py), and each pod's misses."""
+    mine, window = fleet.of(), f"{window_seconds:.0f}s"
+    usage = f"min by (pod) (min_over_time(llm_engine_kv_cache_usage_ratio{{{mine}}}[1m])) >= {KV_FULL_RATIO}"
+    preempted = f"sum by (pod) (rate(llm_engine_preemptions_total{{{mine}}}[{window}]))"
+    arrived = f"sum by (pod) (rate(llm_requests_received_total{{{mine}}}[{window}]))"
+    return {
+        Cause.DOWN.value: (
+            f"max by (pod) (llm_engine_up{{{mine}}} == 0 or increase(llm_engine_restarts_total{{{mine}}}[{window}]) > 0)"
+        ),
+        Cause.SILENCE.value: f"max by (pod) (increase(llm_engine_stalled_seconds_total{{{mine}}}[2m]) > 0)",
+        Cause.PREEMPTION.value: f"{preempted} >= {PREEMPTED} * {arrived} > 0",
+        Cause.KV.value: (
+            f"{usage} and on (pod) min by (pod) (min_over_time(llm_engine_requests_waiting{{{mine}}}[1m])) > 0"
+        ),
+        "pods": f"group by (model, pod) (llm_requests_received_total{{{mine}}})",
+        "misses": f"sum by (model, lane, objective, pod) (increase(llm_slo_misses_total{{{mine}}}[{window}]))",
+    }
+
+
+def faulty(answers: Mapping[str, Samples], who: tuple[str, str, Objective]) -> tuple[dict[Cause, float], float]:
+    """Fault to the share of these misses that stand on pods which have it; and the same for a full KV cache."""
+    misses = {labels.get("pod", ""): value for labels, value in answers["misses"] if _is(labels, who)}
+    total = sum(misses.values())
+    if not total:
+        return {}, 0.0
+
+    def share(name: str) -> float:
+        return sum(misses.get(labels.get("pod", ""), 0.0) for labels, _ in answers[name]) / total
+
+    full = 0.0 if who[2] is Objective.TPOT else share(Cause.KV.value)
+    return {cause: share(cause.value) for cause in (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)}, full
+
+
+def kv_full_pods(answers: Mapping[str, Samples], model: str) -> float:
+    """Share of a model's pods whose KV cache is full."""
+    pods = {labels.get("pod", "") for labels, _ in answers["pods"] if labels.get("model") == model}
+    full = {labels.get("pod", "") for labels, _ in answers[Cause.KV.value]}
+    return len(pods & full) / len(pods) if pods else 0.0
+
+
+def samples(answer: Mapping[str, Any]) -> Samples:
+    """The instant vector of an answer of Prometheus' API. Raises KeyError or ValueError for another form."""
+    if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
+        raise ValueError("no instant vector")
+    return [(item["metric"], float(item["value"][1])) for item in answer["data"]["result"]]

@@ -1,0 +1,261 @@
+"""From what was seen to what is known of a lane: growth and gauges in, `Measured` and the verdict's `Case` out. Pure.
+
+Knows which division says what. A division by nothing is None; a quantile out of too few samples is None too.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sidecar.diagnosis.kept import LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
+from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
+from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
+from sidecar.ledger.account import Phase
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import promises as p
+from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.quantile import quantile
+from sidecar.objectives.blame import VOTES, Blame
+from sidecar.objectives.objective import Objective
+
+
+PREEMPTED = 0.05
+"""Preemptions over arrivals: from here on the engine has a fault."""
+KV_FULL_RATIO = 0.95
+SAMPLES_FOR_P99 = 100
+"""A quantile needs a sample above it, or it is the maximum by another name."""
+SAMPLES_FOR_P50 = 5
+SPAN_FOR_REGIME_SECONDS = 600.0
+"""So much before the window must have been seen to say how long it has been so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What of a model has grown, against its usual self."""
+
+    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    longer: frozenset[str] = frozenset()
+    """Lanes whose own prompts have grown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a source knows besides growth and gauges."""
+
+    source: str
+    verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
+    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    baseline: bool = False
+    namespace: str | None = None
+    engine: str | None = None
+    hints: tuple[str, ...] = ()
+    regime: Regime | None = None
+    """Where the source knows better than the windows do."""
+
+
+def measured(seen: Seen, model: str, lane: str, told: Told) -> Measured:
+    """All that is known of one lane of one model."""
+    shown = seen.windows[WINDOW_SECONDS]
+    seconds = shown.seconds
+    arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, model, lane)
+    cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
+    uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, model, lane)
+    return Measured(
+        source=told.source,
+        namespace=told.namespace,
+        model=model,
+        lane=lane,
+        window_seconds=seconds,
+        ttft=_latency(seen, model, lane, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
+        inter_token=_latency(seen, model, lane, Objective.TPOT, c.INTER_TOKEN_SECONDS),
+        e2e=_latency(seen, model, lane, Objective.E2E, None),
+        phases=_phases(shown, model, lane),
+        verdicts=told.verdicts,
+        ratios=told.ratios,
+        baseline=told.baseline,
+        load=Load(
+            arrivals_per_second=over(arrivals, seconds),
+            prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, model, lane)),
+            output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, model, lane)),
+            waiting=seen.gauge(c.ENGINE_REQUESTS_WAITING),
+            running=seen.gauge(c.ENGINE_REQUESTS_RUNNING),
+            kv_usage=seen.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
+            preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
+            cached=None if uncached is None or cached is None else over(cached, cached + uncached),
+        ),
+        engine=told.engine,
+        regime=told.regime or regime(seen, model, lane, told.verdicts),
+        agreement={phase: ratio for (phase,), ratio in seen.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
+        traffic_seen=seen.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
+        unsplit=_unsplit(shown, lane),
+        hints=told.hints,
+    )
+
+
+def lanes(seen: Seen) -> list[tuple[str, str]]:
+    """Model and lane of everything that had traffic within the window, or missed within the long one."""
+    arrived = seen.windows[WINDOW_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
+    missed = seen.windows[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    active = {(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
+    return sorted(active)
+
+
+# --- what a verdict is made of -------------------------------------------------------------------------------------------
+
+
+def case(
+    seen: Seen,
+    who: tuple[str, str, Objective],
+    grown: Comparison,
+    faulty: Mapping[Cause, float],
+    *,
+    kv_full: float,
+    kv_full_pods: float,
+) -> Case:
+    """The case of `who`: model, lane, objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
+    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+    model, lane, objective = who
+    return Case(
+        objective=objective,
+        misses_5m=shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
+        misses_30m=long.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
+        votes_5m=_votes(shown, who),
+        votes_30m=_votes(long, who),
+        ratios=grown.ratios,
+        longer=lane in grown.longer,
+        faulty=faulty,
+        kv_full=kv_full,
+        kv_full_pods=kv_full_pods,
+        waiting=waiting(seen, model),
+    )
+
+
+def _votes(growth: Growth, who: tuple[str, str, Objective]) -> dict[Blame, float]:
+    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who[2]]}
+    return {phase: count for phase, count in votes.items() if count is not None}
+
+
+def waiting(seen: Seen, model: str) -> dict[Blame, float]:
+    """Of those who wait here, the share that the engine has in its queue, and in prefill: Little's law."""
+    here = seen.gauge(c.REQUESTS_IN_FLIGHT, model, "waiting")
+    streaming = seen.gauge(c.REQUESTS_IN_FLIGHT, model, "streaming")
+    queued, running = seen.gauge(c.ENGINE_REQUESTS_WAITING), seen.gauge(c.ENGINE_REQUESTS_RUNNING)
+    if not here:
+        return {}
+    there = {} if queued is None else {Blame.QUEUE: queued / here}
+    if running is not None and streaming is not None:
+        there[Blame.PREFILL] = (running - streaming) / here
+    return there
+
+
+def faults(seen: Seen) -> dict[Cause, float]:
+    """Of one engine: each fault that it has, as all of its misses."""
+    shown = seen.windows[WINDOW_SECONDS]
+    preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
+    has = {
+        Cause.DOWN: seen.gauge(c.ENGINE_UP) == 0 or (shown.counted(c.ENGINE_RESTARTS_TOTAL) or 0.0) > 0,
+        Cause.SILENCE: (seen.windows[NOW_SECONDS].counted(p.ENGINE_STALLED_SECONDS_TOTAL) or 0.0) > 0,
+        Cause.PREEMPTION: preemptions > 0 and preemptions >= PREEMPTED * total(shown, p.REQUESTS_RECEIVED_TOTAL),
+    }
+    return {cause: 1.0 for cause, true in has.items() if true}
+
+
+def regime(seen: Seen, model: str, lane: str, verdicts: Iterable[Objective]) -> Regime | None:
+    """A spike if the half hour before the window was well, steady if it was as bad; None where neither can be said."""
+    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+    if long.seconds - shown.seconds < SPAN_FOR_REGIME_SECONDS:
+        return None
+    burns = []
+    for objective in verdicts:
+        who = (model, lane, objective.value)
+        missed = [growth.counted(p.SLO_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
+        allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
+        now, before = over(missed[0], allowed[0]), over(missed[1] - missed[0], allowed[1] - allowed[0])
+        if now is not None and before is not None:
+            burns.append((now, before))
+    if not burns:
+        return None
+    now, before = max(burns)
+    if before >= now / 2:
+        return Regime.STEADY
+    return Regime.SPIKE if before <= now / 4 else None
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------------
+
+
+def _latency(seen: Seen, model: str, lane: str, objective: Objective, metric: Histogram | None) -> Latency:
+    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+    grown = None if metric is None else shown.observed(metric, model, lane)
+    who = (model, lane, objective.value)
+    missed = shown.counted(p.SLO_MISSES_TOTAL, *who)
+    return Latency(
+        p99_seconds=_quantile(0.99, grown, metric, SAMPLES_FOR_P99),
+        p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
+        mean_seconds=_mean(grown),
+        samples=round(grown.count) if grown else 0,
+        threshold_seconds=_threshold(seen, model, lane, objective),
+        misses=missed,
+        burn=over(missed, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
+        burn_long=over(long.counted(p.SLO_MISSES_TOTAL, *who), long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
+    )
+
+
+def _threshold(seen: Seen, model: str, lane: str, objective: Objective) -> float | None:
+    """The strictest of the prompt buckets that had such requests; of all, where none had."""
+    asked = seen.windows[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    thresholds = {
+        bucket: value
+        for (of_lane, bucket, of), value in seen.all_of(p.SLO_THRESHOLD_SECONDS).items()
+        if (of_lane, of) == (lane, objective.value)
+    }
+    had = [value for bucket, value in thresholds.items() if asked.get((model, lane, bucket, objective.value))]
+    return min(had or thresholds.values(), default=None)
+
+
+def _quantile(q: float, grown: Grown | None, metric: Histogram | None, fewest: int) -> float | None:
+    if metric is None or grown is None or grown.count < fewest or not grown.counts:
+        return None
+    return quantile(q, grown.counts, metric.buckets)
+
+
+def _phases(shown: Growth, model: str, lane: str) -> dict[Blame, PhaseTime]:
+    """Means over all requests of the lane, those without a sample in the phase included: so they add up."""
+    whole = shown.observed(c.REQUEST_SECONDS, model, lane)
+    if whole is None:
+        return {}
+    by_phase: dict[Blame, dict[str, Grown]] = {}
+    for (of_model, of_lane, phase, source), grown in shown.histograms.get(c.REQUEST_PHASE_SECONDS.name, {}).items():
+        if (of_model, of_lane) == (model, lane) and grown.count > 0:
+            by_phase.setdefault(Blame(Phase(phase).value), {})[source] = grown
+    return {
+        phase: PhaseTime(
+            mean_seconds=sum(grown.sum for grown in sources.values()) / whole.count,
+            sources={source: grown.count / sum(g.count for g in sources.values()) for source, grown in sources.items()},
+        )
+        for phase, sources in by_phase.items()
+    }
+
+
+def _unsplit(shown: Growth, lane: str) -> dict[str, float]:
+    found = shown.counters.get(c.PHASE_ATTRIBUTION_TOTAL.name, {})
+    total = sum(count for (of_lane, _, _), count in found.items() if of_lane == lane)
+    return {
+        reason: count / total
+        for (of_lane, source, reason), count in found.items()
+        if of_lane == lane and source == "none" and count > 0
+    }
+
+
+def total(growth: Growth, metric: Counter, model: str | None = None) -> float:
+    """The growth of a counter, of one model or of all; 0 where there is no such series."""
+    found = growth.counters.get(metric.name, {})
+    return sum(count for who, count in found.items() if model is None or who[0] == model)
+
+
+def over(of: float | None, divisor: float | None) -> float | None:
+    """A ratio; None where either is unknown, or the divisor 0."""
+    return of / divisor if of is not None and divisor else None
+
+
+def _mean(grown: Grown | None) -> float | None:
+    return None if grown is None else grown.sum / grown.count

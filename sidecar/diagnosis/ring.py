@@ -1,0 +1,236 @@
+"""The last half hour of one process, as the diagnosis needs it: looks at the registry, and what lies between them.
+
+Pure: instants are passed in. Beside the looks it keeps what the recording rules keep as well: the evidence's baseline,
+frozen while objectives are missed, and the verdict of a moment ago. Looks are sums by few labels, so that half an hour of
+them is small; older ones stand further apart.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import add
+from statistics import fmean
+
+from sidecar.diagnosis import evidence, reading
+from sidecar.diagnosis.evidence import Baseline
+from sidecar.diagnosis.kept import GAUGES, KEPT, LONG_SECONDS, WINDOWS, Grown, Growth, Kept, KeptGauge, Seen
+from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.verdict import Verdict, decide
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import promises as p
+from sidecar.metrics.children import CounterChild, HistogramChild
+from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.registry import Family, Metrics
+from sidecar.objectives.objective import Objective
+
+
+PERIOD_SECONDS = 15.0
+"""Between two looks: what Prometheus' rules are usually evaluated at."""
+MINUTE_SECONDS = 60.0
+_REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
+
+
+@dataclass(slots=True)
+class _Look:
+    """Totals at one instant."""
+
+    at: float
+    counters: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
+    histograms: dict[str, dict[tuple[str, ...], Grown]] = field(default_factory=dict)
+    gauges: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
+
+
+class DiagnosisRing:
+    """One process's."""
+
+    def __init__(self, metrics: Metrics, *, at: float) -> None:
+        self._metrics = metrics
+        self._looks: deque[_Look] = deque([_look(metrics, at)])
+        self._baselines: dict[str, Baseline] = {}
+        self._verdicts: dict[tuple[str, str, Objective], Verdict] = {}
+
+    def look(self, at: float) -> None:
+        """Remember how things stand; decide, so that the next verdict knows what stood before."""
+        self._looks.append(_look(self._metrics, at))
+        self._thin(at)
+        seen = self._seen()
+        for model in self._metrics.models.shown():
+            baseline = self._baselines.setdefault(model, Baseline())
+            baseline.learn(at, evidence.now(seen, model), disturbed=evidence.disturbed(seen, model))
+        self._verdicts = self._decided(seen)
+
+    def lanes(self, at: float, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> list[Measured]:
+        """What is known now of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
+        now = _look(self._metrics, at)
+        seen = self._seen(now)
+        verdicts = self._decided(seen)
+        compared = self._compared(seen)
+        found = []
+        for model, lane in reading.lanes(seen):
+            told = reading.Told(
+                source="sidecar",
+                verdicts={of: verdict for (m, la, of), verdict in verdicts.items() if (m, la) == (model, lane)},
+                ratios=compared[model].ratios if model in compared else {},
+                baseline=model in self._baselines and bool(self._baselines[model].usual.model),
+                engine=engine,
+                hints=hints,
+            )
+            found.append(reading.measured(seen, model, lane, told))
+        return found
+
+    def _decided(self, seen: Seen) -> dict[tuple[str, str, Objective], Verdict]:
+        faulty, kv_full = reading.faults(seen), self._kv_full()
+        found: dict[tuple[str, str, Objective], Verdict] = {}
+        compared = self._compared(seen)
+        for who in _promised(seen):
+            case = reading.case(
+                seen,
+                who,
+                compared.get(who[0], reading.Comparison()),
+                faulty,
+                kv_full=kv_full if who[2] is not Objective.TPOT else 0.0,
+                kv_full_pods=kv_full,
+            )
+            before = self._verdicts.get(who)
+            verdict = decide(case, None if before is None else before.phase)
+            if verdict is not None:
+                found[who] = verdict
+        return found
+
+    def _compared(self, seen: Seen) -> dict[str, reading.Comparison]:
+        return {
+            model: evidence.compared(seen, model, evidence.now(seen, model), baseline.usual)
+            for model, baseline in self._baselines.items()
+        }
+
+    def _kv_full(self) -> float:
+        """1 where for a minute the cache has been full while requests waited: on this pod stand all of its misses."""
+        minute = self._last_minute()
+        if minute[-1].at - minute[0].at < MINUTE_SECONDS - PERIOD_SECONDS:
+            return 0.0
+        usage = [_value(look, c.ENGINE_KV_CACHE_USAGE_RATIO.name) for look in minute]
+        waiting = [_value(look, c.ENGINE_REQUESTS_WAITING.name) for look in minute]
+        return float(all(one is not None and one >= reading.KV_FULL_RATIO for one in usage) and all(waiting))
+
+    def _seen(self, now: _Look | None = None) -> Seen:
+        now = now or self._looks[-1]
+        windows = {}
+        for seconds in WINDOWS:
+            then = next((look for look in self._looks if look.at >= now.at - seconds), self._looks[-1])
+            windows[seconds] = _between(then, now, seconds)
+        minute = [*self._last_minute(), now]
+        return Seen(windows, {kept.metric.name: _over_a_minute(kept, minute) for kept in GAUGES})
+
+    def _last_minute(self) -> list[_Look]:
+        return [look for look in self._looks if look.at >= self._looks[-1].at - MINUTE_SECONDS]
+
+    def _thin(self, at: float) -> None:
+        """Beyond the window that is shown, one look a minute is enough; beyond the long one, one in all."""
+        kept: deque[_Look] = deque()
+        for look in self._looks:
+            young = look.at > at - WINDOWS[1] - PERIOD_SECONDS
+            if young or not kept or look.at - kept[-1].at >= MINUTE_SECONDS:
+                kept.append(look)
+        while len(kept) > 1 and kept[1].at <= at - LONG_SECONDS:
+            kept.popleft()
+        self._looks = kept
+
+
+def _promised(seen: Seen) -> Iterable[tuple[str, str, Objective]]:
+    """Everybody who missed in the last half hour."""
+    missed = seen.windows[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    for (model, lane, objective), count in missed.items():
+        if count > 0:
+            yield model, lane, Objective(objective)
+
+
+# --- looks ---------------------------------------------------------------------------------------------------------------
+
+
+def _look(metrics: Metrics, at: float) -> _Look:
+    metrics.look(at)
+    look = _Look(at)
+    for kept in KEPT:
+        if isinstance(kept.metric, Histogram):
+            look.histograms[kept.metric.name] = _histograms(metrics.histogram(kept.metric), kept)
+        else:
+            look.counters[kept.metric.name] = _counters(metrics.counter(kept.metric), kept)
+    for gauge in GAUGES:
+        look.gauges[gauge.metric.name] = _gauges(metrics, gauge)
+    return look
+
+
+def _counters(family: Family[CounterChild], kept: Kept) -> dict[tuple[str, ...], float]:
+    places = _places([label.name for label in family.metric.labels], kept.labels)
+    totals: dict[tuple[str, ...], float] = {}
+    for labels, child in family.children.items():
+        key = tuple(labels[place] for place in places)
+        totals[key] = totals.get(key, 0.0) + child.value
+    return totals
+
+
+def _histograms(family: Family[HistogramChild], kept: Kept) -> dict[tuple[str, ...], Grown]:
+    names = [label.name for label in family.metric.labels]
+    places = _places(names, kept.labels)
+    wanted = [(names.index(name), value) for name, value in kept.only.items()]
+    totals: dict[tuple[str, ...], Grown] = {}
+    for labels, child in family.children.items():
+        if any(labels[place] != value for place, value in wanted):
+            continue
+        key = tuple(labels[place] for place in places)
+        before = totals.get(key, Grown(0, 0.0))
+        counts = tuple(map(add, before.counts, child.counts)) if before.counts else tuple(child.counts)
+        totals[key] = Grown(before.count + child.count, before.sum + child.sum, counts if kept.buckets else ())
+    return totals
+
+
+def _gauges(metrics: Metrics, kept: KeptGauge) -> dict[tuple[str, ...], float]:
+    family = metrics.gauge(kept.metric)
+    places = _places([label.name for label in family.metric.labels], kept.labels)
+    found: dict[tuple[str, ...], list[float]] = {}
+    for labels, child in family.children.items():
+        if child.value is not None:
+            found.setdefault(tuple(labels[place] for place in places), []).append(child.value)
+    return {key: _REDUCE[kept.reduce](values) for key, values in found.items()}
+
+
+def _places(names: list[str], kept: tuple[str, ...]) -> list[int]:
+    return [names.index(name) for name in kept]
+
+
+def _between(then: _Look, now: _Look, window_seconds: float) -> Growth:
+    counters = {
+        kept.metric.name: {
+            key: max(0.0, value - then.counters[kept.metric.name].get(key, 0.0))
+            for key, value in now.counters[kept.metric.name].items()
+        }
+        for kept in KEPT
+        if not kept.metric.buckets and window_seconds in kept.windows
+    }
+    histograms = {
+        kept.metric.name: {
+            key: _grown(then.histograms[kept.metric.name].get(key), grown)
+            for key, grown in now.histograms[kept.metric.name].items()
+        }
+        for kept in KEPT
+        if kept.metric.buckets and window_seconds in kept.windows
+    }
+    return Growth(max(0.0, now.at - then.at), counters, histograms)
+
+
+def _grown(then: Grown | None, now: Grown) -> Grown:
+    if then is None:
+        return now
+    counts = tuple(b - a for a, b in zip(then.counts, now.counts, strict=True))
+    return Grown(now.count - then.count, now.sum - then.sum, counts)
+
+
+def _over_a_minute(kept: KeptGauge, minute: list[_Look]) -> dict[tuple[str, ...], float]:
+    now = minute[-1].gauges[kept.metric.name]
+    if not kept.minute:
+        return now
+    return {key: fmean(look.gauges[kept.metric.name].get(key, value) for look in minute) for key, value in now.items()}
+
+
+def _value(look: _Look, name: str) -> float | None:
+    return look.gauges[name].get(())

@@ -1,0 +1,124 @@
+"""A diagnosis as text for a terminal: what a tired person reads in twenty seconds, most telling line first.
+
+Written from the JSON document, so that the answer of another process can be shown as well. Knows layout; says nothing
+that the document does not. Long lines are folded at a width that every terminal has.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from textwrap import wrap
+from typing import Any
+
+from sidecar.diagnosis.wording import digits, listed, phase_name, seconds, times
+
+
+WIDTH = 100
+STEPS = 4
+"""So many of the first phase are shown; `--output=json` has them all."""
+STEPS_SECOND = 1
+NOT_TO_DO = 3
+QUESTIONS = 3
+_NUMBERS = (("time_to_first_token", "time to first token", "ttft"), ("inter_token", "between tokens", "tpot"))
+_OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """All lanes; what is broken first."""
+    order = {"verdict": 0, "refused": 1, "well": 2}
+    diagnoses = sorted(document["diagnoses"], key=lambda one: order[one["outcome"]])
+    if not diagnoses:
+        return "No lane had a request within the window: there is nothing to diagnose.\n"
+    return "\n".join("".join(f"{line}\n" for line in _lines(one)) for one in diagnoses)
+
+
+def _lines(d: Mapping[str, Any]) -> Iterable[str]:
+    yield _headline(d)
+    for key, name, _ in _NUMBERS:
+        yield _number(name, d[key])
+    if d["outcome"] == "refused":
+        yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))
+        yield from _section("To know more", d["hints"])
+        return
+    if d["outcome"] == "well":
+        yield from _section("State", d["evidence"])
+        return
+    yield from _section("Why", d["evidence"])
+    yield from _section(f"Confidence: {d['confidence']}", d["because"])
+    if d["second"] is not None:
+        yield from _section("Second", [_second(d)])
+    steps = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
+    when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
+    yield from _section(f"Do, in this order{when}", _steps(steps[:STEPS]), numbered=True)
+    later = [step for step in d["steps"] if step["phase"] not in _first_phases(d)]
+    if later:
+        yield from _section("Then", _steps(later[:STEPS_SECOND]), numbered=True)
+    yield from _section("Do not", (f"{item['do']}: {item['why']}" for item in d["not_to_do"][:NOT_TO_DO]))
+    yield from _section(
+        "Still to ask", (f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"][:QUESTIONS])
+    )
+    yield from _section("To know more", d["hints"])
+    yield f"  Runbook: {d['runbook']} (/runbooks/{d['runbook']} on the sidecar's admin port)"
+
+
+def _headline(d: Mapping[str, Any]) -> str:
+    who = ", ".join(
+        f"{name} {d[key]}" for key, name in (("lane", "lane"), ("model", "model"), ("namespace", "namespace")) if d[key]
+    )
+    window = "" if d["window_seconds"] is None else f", last {seconds(d['window_seconds'])}"
+    subject = f"[{who or 'as told'}{window}]"
+    if d["outcome"] == "refused":
+        return f"NO VERDICT  {subject}"
+    if d["outcome"] == "well":
+        return f"WELL  {subject}"
+    phase = d["phase"]
+    if d["candidates"]:
+        named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: nobody can say which"
+    else:
+        named = phase_name(phase).upper()
+    cause = f", cause {d['cause']}" if d["cause"] not in (None, "none") else ""
+    return f"{named}  ({_OBJECTIVES[d['first']]} first{cause})  {subject}"
+
+
+def _number(name: str, number: Mapping[str, Any]) -> str:
+    threshold = "no threshold"
+    if number["threshold_seconds"] is not None:
+        assumed = ", assumed" if number["threshold_assumed"] else ""
+        threshold = f"threshold {seconds(number['threshold_seconds'])}{assumed}"
+    over = ""
+    if number["over"] is not None:
+        of = "of the threshold" if number["misses"] is None else "the misses that are allowed"
+        over = f", {times(number['over'])} {of}"
+    samples = "" if number["samples"] is None else f", {digits(number['samples'])} samples"
+    p99 = inf if number["p99_seconds"] == "+Inf" else number["p99_seconds"]
+    value = f"p99 {seconds(p99)}"
+    if p99 is None and number["mean_seconds"] is not None:
+        value = f"mean {seconds(number['mean_seconds'])} (too few samples for a p99)"
+    return f"  {name + ':':<21}{number['state'].upper():<8}{value} ({threshold}{over}{samples})"
+
+
+def _second(d: Mapping[str, Any]) -> str:
+    second = d["second"]
+    near = {"near": "is near its threshold", "broken": "is broken too"}[second["state"]]
+    return f"{_OBJECTIVES[second['objective']]} {near}, in {phase_name(second['phase'])}"
+
+
+def _first_phases(d: Mapping[str, Any]) -> set[str]:
+    return {d["phase"], *d["candidates"]}
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    for step in steps:
+        flag = f" {step['flag']}" if step["flag"] else ""
+        after = "".join(f" After: {condition}." for condition in step["after"])
+        effect = f" Expect: {step['effect']}." if step["effect"] else ""
+        yield f"{step['do']}{flag} [{phase_name(step['phase'])}, {step['cost']}, {step['works_when']}].{effect}{after}"
+
+
+def _section(title: str, items: Iterable[str], *, numbered: bool = False) -> Iterable[str]:
+    said = list(items)
+    if not said:
+        return
+    yield f"  {title}"
+    for number, item in enumerate(said, 1):
+        mark = f"{number}." if numbered else "-"
+        yield from wrap(item, WIDTH, initial_indent=f"    {mark} ", subsequent_indent=" " * (5 + len(mark)))

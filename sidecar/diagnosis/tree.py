@@ -1,0 +1,230 @@
+"""The diagnostic tree: what is known of a lane in, what is wrong and what to do out. Pure but for the texts, which are files.
+
+In order: can anything be said at all; the two numbers apart; which of them is to be repaired first; in which phase it is
+lost; what is second; what to do, what not to do, and what is still to be asked. Where the page has a verdict, it is that
+verdict. Where it has none, because nothing is promised or a person told the numbers, the parts of the time decide.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+from sidecar.diagnosis import asked, bound, trust, why
+from sidecar.diagnosis.findings import Diagnosis, Number, Outcome, Second, State, Step
+from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
+from sidecar.diagnosis.measured import Latency, Measured, Regime
+from sidecar.diagnosis.reading import KV_FULL_RATIO
+from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import TTFT_SHARES, Objective
+from sidecar.objectives.presets import INTERACTIVE
+
+
+NEAR = 0.75
+"""Of a threshold, by the p99."""
+NEAR_BURN = 0.5
+FEWEST_MISSES = 3
+"""Fewer may be chance, whatever part of the allowed ones they are."""
+DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
+UNSPLIT = (Blame.QUEUE, Blame.PREFILL)
+"""What an unattributed time to first token mostly is."""
+_SHARES = {Blame(phase.value): share for phase, share in TTFT_SHARES.items()}
+
+
+def diagnose(told: Measured) -> Diagnosis:
+    """The diagnosis of one lane. Reads the texts from files when it is first called."""
+    m = _with_thresholds(told)
+    numbers = {
+        Objective.TTFT: judged(m.ttft),
+        Objective.TPOT: judged(m.inter_token),
+        Objective.E2E: judged(m.e2e) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
+    }
+    ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
+    first = _first(m, numbers)
+    verdict = None if first is None else m.verdicts.get(first)
+    lacking = asked.missing(m, verdict)
+    if lacking:
+        return Diagnosis(measured=m, outcome=Outcome.REFUSED, ttft=ttft, inter_token=inter_token, missing=lacking)
+    if first is None:
+        return Diagnosis(
+            measured=m, outcome=Outcome.WELL, ttft=ttft, inter_token=inter_token, evidence=tuple(why.state(m))
+        )
+    phase, candidates = _phase(m, first, verdict)
+    cause = _cause(m, phase, verdict)
+    second = _second(m, numbers, first)
+    confidence, because = trust.confidence(m, first, phase, verdict)
+    return Diagnosis(
+        measured=m,
+        outcome=Outcome.VERDICT,
+        ttft=ttft,
+        inter_token=inter_token,
+        first=first,
+        phase=phase,
+        candidates=candidates,
+        cause=cause,
+        evidence=tuple(_evidence(m, first, phase, verdict)),
+        second=second,
+        regime=m.regime,
+        steps=tuple(_steps(m, phase, candidates, cause, second)),
+        not_to_do=_not_to_do(candidates or (phase,)),
+        questions=asked.open_questions(m, first, phase, cause, numbers),
+        confidence=confidence,
+        because=because,
+    )
+
+
+# --- the two numbers -----------------------------------------------------------------------------------------------------
+
+
+def judged(latency: Latency) -> Number:
+    """Against its objective, request by request, where there is one; else by the p99."""
+    if latency.misses is not None:
+        burns = [burn for burn in (latency.burn, latency.burn_long) if burn is not None]
+        over = max(burns, default=0.0)
+        if over >= 1.0 and (latency.misses >= FEWEST_MISSES or (latency.burn_long or 0.0) >= 1.0):
+            return Number(latency, State.BROKEN, over)
+        return Number(latency, State.NEAR if over >= NEAR_BURN else State.MET, over)
+    if latency.p99_seconds is None or latency.threshold_seconds is None:
+        return Number(latency, State.UNKNOWN, None)
+    over = latency.p99_seconds / latency.threshold_seconds
+    return Number(latency, State.BROKEN if over > 1 else State.NEAR if over > NEAR else State.MET, over)
+
+
+def _with_thresholds(m: Measured) -> Measured:
+    """Where nothing is promised, what somebody who reads along would expect; said so wherever it is used."""
+    return replace(
+        m,
+        ttft=_assumed(m.ttft, INTERACTIVE.ttft_seconds),
+        inter_token=_assumed(m.inter_token, INTERACTIVE.tpot_seconds),
+    )
+
+
+def _assumed(latency: Latency, seconds: float | None) -> Latency:
+    if latency.threshold_seconds is not None:
+        return latency
+    return replace(latency, threshold_seconds=seconds, threshold_assumed=True)
+
+
+def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
+    """What is to be repaired first: a failing engine, else the worst of what is broken; at a draw what comes first in time."""
+    failing = [
+        of for of in Objective if (verdict := m.verdicts.get(of)) and verdict.cause in (Cause.DOWN, Cause.SILENCE)
+    ]
+    broken = [of for of in Objective if numbers[of].state is State.BROKEN]
+    return max(broken or failing, key=lambda of: (of in failing, numbers[of].over or 0.0), default=None)
+
+
+# --- the phase -----------------------------------------------------------------------------------------------------------
+
+
+def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blame, tuple[Blame, ...]]:
+    """The phase; and what an unattributed one can be."""
+    if verdict is not None:
+        unsplit = verdict.phase is Blame.UNATTRIBUTED and first is not Objective.TPOT
+        return verdict.phase, UNSPLIT if unsplit else ()
+    if first is Objective.TPOT:
+        return Blame.DECODE, ()
+    phase = _by_parts(m)
+    if phase is Blame.QUEUE and _top(m) in (Evidence.PREFILL, Evidence.UNCACHED):
+        return Blame.PREFILL, ()
+    return phase, UNSPLIT if phase is Blame.UNATTRIBUTED else ()
+
+
+def _by_parts(m: Measured) -> Blame:
+    """The part with the largest excess over its share of the threshold; what is left of the whole counts as one part."""
+    by_hand = m.source == "hand"
+    parts = {
+        of: seconds
+        for of in _SHARES
+        if (time := m.phases.get(of)) and (seconds := time.p99_seconds if by_hand else time.mean_seconds) is not None
+    }
+    waiting = why.queue_by_state(m)
+    if waiting is not None and Blame.QUEUE not in parts:
+        parts[Blame.QUEUE] = waiting
+    whole = m.ttft.p99_seconds if by_hand else m.ttft.mean_seconds
+    if not parts or whole is None:
+        return Blame.UNATTRIBUTED
+    meant = min(m.ttft.threshold_seconds or whole, whole)
+    over = {of: seconds - _SHARES[of] * meant for of, seconds in parts.items()}
+    untold = [of for of in _SHARES if of not in parts]
+    rest = whole - sum(parts.values()) - sum(_SHARES[of] for of in untold) * meant
+    worst = max(over, key=over.__getitem__)
+    if not untold or over[worst] >= rest:
+        return worst
+    return untold[0]
+
+
+def _top(m: Measured) -> Evidence | None:
+    worth = {which: ratio for which, ratio in m.ratios.items() if ratio >= WORTH_NAMING}
+    return max(worth, key=worth.__getitem__) if worth else None
+
+
+def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
+    if verdict is not None:
+        return verdict.cause
+    top = _top(m)
+    if top is not None:
+        return Cause(top.value)
+    if phase is Blame.QUEUE and m.load.kv_usage is not None:
+        return Cause.KV if m.load.kv_usage >= KV_FULL_RATIO else Cause.SLOTS
+    if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and (bound.load(m) or 0.0) > 1.0:
+        return Cause.LOAD
+    return None
+
+
+def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) -> Second | None:
+    """The other number, if it is broken or nearly."""
+    for of in (Objective.TTFT, Objective.TPOT):
+        state = numbers[of].state
+        if of is not first and state in (State.BROKEN, State.NEAR):
+            phase, _ = _phase(m, of, m.verdicts.get(of))
+            return Second(of, phase, state)
+    return None
+
+
+def _evidence(m: Measured, first: Objective, phase: Blame, verdict: Verdict | None) -> list[str]:
+    if verdict is not None:
+        return why.of_verdict(m, first, verdict)
+    if first is Objective.TPOT:
+        return why.of_inter_token(m)
+    return [*why.of_split(m, phase), *why.grown(m)]
+
+
+# --- what to do ----------------------------------------------------------------------------------------------------------
+
+
+def _steps(
+    m: Measured, phase: Blame, candidates: tuple[Blame, ...], cause: Cause | None, second: Second | None
+) -> list[Step]:
+    causes = () if cause is None else (cause,)
+    # A person who asks has no sidecar to set up: what would split the time is among the questions.
+    phases = candidates if m.source == "hand" and candidates else (phase, *candidates)
+    steps = [
+        _step(fix, of, m.engine)
+        for of in phases
+        for fix in ranked(chapters()[CHAPTERS[of]].fixes, of, causes, m.regime, m.engine)
+    ]
+    if candidates:
+        steps.sort(key=lambda step: _whichever(step, cause, m.regime))
+    if second is not None and second.phase is not phase:
+        waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase is not Blame.ENGINE else ()
+        fixes = ranked(chapters()[CHAPTERS[second.phase]].fixes, second.phase, causes, m.regime, m.engine)
+        steps += [_step(fix, second.phase, m.engine, waits) for fix in fixes]
+    return steps
+
+
+def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:
+    """Of each phase in turn, so that a short list has something of all."""
+    lists = [chapters()[CHAPTERS[phase]].not_to_do for phase in phases]
+    return tuple(item for turn in zip_longest(*lists) for item in turn if item is not None)
+
+
+def _whichever(step: Step, cause: Cause | None, regime: Regime | None) -> tuple[bool, bool, int]:
+    """Before it is known which of the candidates it is: in time, for the cause, cheap."""
+    beside = cause not in (None, Cause.NONE) and cause not in step.what.targets
+    return not step.what.works_in(regime), beside, list(Cost).index(step.what.cost)
+
+
+def _step(fix: Intervention, phase: Blame, engine: str | None, waits: tuple[str, ...] = ()) -> Step:
+    own = () if fix.after is None else (fix.after,)
+    return Step(fix, phase, fix.flags.get(engine or ""), (*waits, *own))

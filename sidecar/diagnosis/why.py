@@ -1,0 +1,157 @@
+"""What speaks for a phase, in sentences: evidence beside a verdict, each with its number and where that came from.
+
+Knows which number bears on which phase. Refuses to repeat an unknown: what nobody told has no sentence.
+"""
+
+from collections.abc import Iterable
+
+from sidecar.diagnosis import bound
+from sidecar.diagnosis.measured import Measured, PhaseTime
+from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
+from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+
+
+_GROWN = {
+    Evidence.PREFILL: "Prefill costs {times} what it usually does, per expected second",
+    Evidence.UNCACHED: "{times} the usual share of the prompts is not cached",
+    Evidence.LOAD: "Arrivals are {times} the usual",
+    Evidence.PROMPTS: "Prompts are {times} as long as usual",
+    Evidence.DECODE: "The quiet gap between tokens is {times} the usual",
+}
+_CAUSES = {
+    Cause.DOWN: "The engine is down, or has come back within five minutes.",
+    Cause.SILENCE: "The engine was silent for longer than the work explains that was pending.",
+    Cause.PREEMPTION: "One request in twenty or more was preempted: thrown out, and computed again.",
+    Cause.KV: "For a minute the KV cache has been full while requests waited, and nothing else has grown.",
+    Cause.SLOTS: "Nothing has grown that is measured: what is left is room in the batch.",
+}
+NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between tokens", Objective.E2E: "whole answer"}
+
+
+def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
+    """For a phase that the page would have as well."""
+    said = [*_votes(objective, verdict), *_causes(m, verdict)]
+    if verdict.provisional:
+        said.append(
+            "Too few ledgers have closed to count votes: by the engine's own state those who wait now"
+            f" are in {phase_name(_before_moving(verdict))}."
+        )
+    if verdict.phase is Blame.UNATTRIBUTED:
+        said.append(
+            f"Of the requests that missed their {NAMES[objective]}, fewer than one in five has a split, or none at all."
+        )
+    return said + state(m)
+
+
+def _before_moving(verdict: Verdict) -> str:
+    return Blame.QUEUE.value if verdict.moved else verdict.phase.value
+
+
+def _votes(objective: Objective, verdict: Verdict) -> list[str]:
+    if not verdict.waited_in:
+        return []
+    ordered = sorted(verdict.waited_in.items(), key=lambda item: -item[1])
+    where = ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered[:3])
+    return [f"Requests that missed their {NAMES[objective]} waited in {where} ({digits(verdict.votes)} votes)."]
+
+
+def _causes(m: Measured, verdict: Verdict) -> list[str]:
+    said = [_CAUSES[verdict.cause]] if verdict.cause in _CAUSES else []
+    if verdict.moved:
+        said.append(
+            "They waited in queue because prefill is dearer: the verdict is where it broke, not where it shows."
+        )
+    return said + grown(m)
+
+
+def grown(m: Measured) -> list[str]:
+    """What has grown, engine-wide, largest first; and what has not, where that speaks too."""
+    ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
+    said = [f"{_GROWN[which].format(times=times(ratio))}." for which, ratio in ordered if ratio >= WORTH_NAMING]
+    same = [which.value for which, ratio in ordered if ratio < WORTH_NAMING]
+    if same and said:
+        said.append(f"Not grown: {', '.join(same)}.")
+    elif same:
+        said.append(f"Nothing has grown against the baseline: {', '.join(same)}.")
+    return said
+
+
+def of_split(m: Measured, phase: Blame) -> list[str]:
+    """For a phase that was found in the parts of the time to first token: by a person, or where nothing is promised."""
+    said = _excess(m)
+    for of, time in _ordered(m):
+        name = phase_name(of)
+        if time.p99_seconds is not None:
+            said.append(f"{name[:1].upper()}{name[1:]}: {seconds(time.p99_seconds)} at the p99.")
+        elif time.mean_seconds is not None:
+            told = f", {percent(time.sources['estimated'])} of it estimated" if "estimated" in time.sources else ""
+            said.append(f"{name[:1].upper()}{name[1:]}: {seconds(time.mean_seconds)} in the mean{told}.")
+    untold = [time for of, time in m.phases.items() if of is phase]
+    if not untold and m.ttft.p99_seconds is not None and phase is not Blame.UNATTRIBUTED:
+        said.append(
+            f"What those parts leave of a time to first token of {seconds(m.ttft.p99_seconds)} is most of it."
+            " A difference of quantiles is rough."
+        )
+    return said + state(m)
+
+
+def _excess(m: Measured) -> list[str]:
+    ttft, threshold, e2e = m.ttft.p99_seconds, m.ttft.threshold_seconds, m.e2e.p99_seconds
+    if ttft is None or threshold is None:
+        return []
+    of = "" if e2e is None else f", of {seconds(e2e)} for the whole request"
+    return [f"The first token takes {seconds(ttft)} at the p99{of}: {seconds(ttft - threshold)} more than is promised."]
+
+
+def of_inter_token(m: Measured) -> list[str]:
+    """For decode, where nobody voted."""
+    ttft, gap = m.ttft, m.inter_token
+    apart = (
+        f"Tokens come {seconds(gap.p99_seconds)} apart at the p99, where {seconds(gap.threshold_seconds)} is promised"
+    )
+    return [f"{apart}; the first one comes after {seconds(ttft.p99_seconds)}.", *state(m)]
+
+
+def state(m: Measured) -> list[str]:
+    """What comes, and what holds it."""
+    load, said = m.load, []
+    if load.waiting is not None:
+        wait = _by_littles_law(m)
+        more = "" if wait is None else f": at this rate each waits about {seconds(wait)}"
+        said.append(f"{digits(load.waiting)} requests wait in the engine's queue{more}.")
+    if load.kv_usage is not None:
+        said.append(f"The KV cache is {percent(load.kv_usage)} full.")
+    if load.preempted:
+        said.append(f"{percent(load.preempted)} of the arrivals were preempted.")
+    if load.cached is not None:
+        said.append(f"{percent(load.cached)} of the prompt tokens came from the prefix cache.")
+    return said + list(_bound(m))
+
+
+def _bound(m: Measured) -> Iterable[str]:
+    least, load = bound.prefill_seconds(m), bound.load(m)
+    if least is None:
+        return
+    yield f"A mean prompt alone takes at least {seconds(least)} of these GPUs, at the peak of their data sheet."
+    if load is not None and load > 1.0:
+        yield (
+            f"So each second brings prompts for at least {digits(load)} seconds of work: as told, the queue cannot drain."
+        )
+    elif load is not None:
+        yield f"So each second brings prompts for at least {digits(load)} seconds of work."
+
+
+def _by_littles_law(m: Measured) -> float | None:
+    rate = m.load.arrivals_per_second
+    return m.load.waiting / rate if m.load.waiting is not None and rate else None
+
+
+def queue_by_state(m: Measured) -> float | None:
+    """The mean wait in the queue by Little's law, where nobody told the wait itself."""
+    return _by_littles_law(m) if m.source == "hand" else None
+
+
+def _ordered(m: Measured) -> list[tuple[Blame, PhaseTime]]:
+    return sorted(m.phases.items(), key=lambda item: -(item[1].p99_seconds or item[1].mean_seconds or 0.0))
