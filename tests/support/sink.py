@@ -30,7 +30,7 @@ class Sink:
     """Takes every POST and says yes."""
 
     url: str
-    told: list[Told] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list, repr=False)
 
     def at(self, path: str, *, about: str | Sequence[str] = (), since: int = 0) -> list[Told]:
         """What arrived at `path` so far; with `about` only that in whose JSON all these words stand.

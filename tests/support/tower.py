@@ -4,6 +4,7 @@ Only durations (all by the demo's one factor) and the receivers' addresses diffe
 and incidents: whoever uses it brings a sidecar.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,17 @@ class Tower:
     def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
         """The first alert that the pager of `phase` was told of after so many notifications; {} when patience ends."""
         return _first(self.sink.wait_for(f"/{phase}/page", since=since, patience_seconds=patience_seconds), "firing")
+
+    def page_about(self, lane: str, since: int, patience_seconds: float = 60.0) -> tuple[str, dict[str, Any]]:
+        """The first page about this lane after so many notifications: where it came to, and the alert. ("", {}) when patience ends."""
+        deadline = time.monotonic() + patience_seconds
+        while time.monotonic() < deadline:
+            for told in self.sink.told[since:]:
+                for alert in told.body.get("alerts", ()):
+                    if told.path.endswith("/page") and alert["labels"].get("lane") == lane:
+                        return told.path, alert
+            time.sleep(0.05)
+        return "", {}
 
     def resolution(
         self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 60.0
