@@ -27,7 +27,7 @@ help: ## what can be done here
 	@echo
 	@echo 'More of one:  make test ARGS="-k sse -x"    make demo ARGS=--help    make test PYTHON=python3.12'
 
-demo: .venv/.demo ## simulated engine, sidecar and mixed load, with the phases live in this terminal; Ctrl-C ends it
+demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite without real engines: a few minutes
