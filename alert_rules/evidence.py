@@ -28,15 +28,12 @@ NOW = (
         "What prefill costs over what the same prompts are expected to cost alone.",
     ),
     _now(
-        "uncached",
+        "uncached_by_engine",
         f"""
-          sum by ({MODEL}) (rate(llm_uncached_prompt_tokens_total[2m]))
-            / (sum by ({MODEL}) (rate(llm_uncached_prompt_tokens_total[2m]) + rate(llm_cached_prompt_tokens_total[2m])) > 0)
-        or
-          1 - sum by ({MODEL}) (rate(llm_engine_prefix_cache_hits_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL})
-            / (sum by ({MODEL}) (rate(llm_engine_prefix_cache_queries_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL}) > 0)
+        1 - sum by ({MODEL}) (rate(llm_engine_prefix_cache_hits_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL})
+          / (sum by ({MODEL}) (rate(llm_engine_prefix_cache_queries_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL}) > 0)
         """,
-        "Share of the prompts that is not cached: by the requests' usage, else by the engine's own counters.",
+        "Share of the prompts that is not cached, by the engine's own counters.",
     ),
     _now("load", f"sum by ({MODEL}) (rate(llm_requests_received_total[2m])) > 0", "Arrivals a second."),
     _now(
@@ -59,29 +56,94 @@ DISTURBED = Record(
     f"max by ({MODEL}) (lane:llm_slo_burn:ratio_rate2m >= 2 and on (namespace, model, lane, objective) lane:llm_slo_misses:increase2m >= 3) * 0 + 1",
     "Some lane of the model burns: what is seen now is no baseline.",
 )
-CALM = Record(
-    "model:llm_evidence:calm",
-    f"model:llm_evidence:now unless on ({MODEL}) model:llm_slo:disturbed",
-    "The same numbers while nothing burns.",
+LANE = "namespace, model, lane"
+LANE_NOW = (
+    Record(
+        "lane:llm_prompt_tokens:now",
+        f"""
+        sum by ({LANE}) (rate(llm_received_prompt_tokens_total[2m]))
+          / (sum by ({LANE}) (rate(llm_received_measured_requests_total[2m])) > 0)
+        """,
+        "Prompt tokens per arriving request of a lane.",
+        {"of": "received"},
+    ),
+    Record(
+        "lane:llm_prompt_tokens:now",
+        f"""
+        sum by ({LANE}) (rate(llm_cached_prompt_tokens_total[2m])) / (sum by ({LANE}) (rate(llm_prompt_tokens_count[2m])) > 0)
+        and on ({LANE}) sum by ({LANE}) (llm_cached_prompt_tokens_total) > 0
+        """,
+        "Cached ones per finished request, where usage states them.",
+        {"of": "cached"},
+    ),
 )
-BASELINE = Record(
-    "model:llm_evidence:baseline",
-    """
-      quantile_over_time(0.5, model:llm_evidence:calm[1h]) and count_over_time(model:llm_evidence:calm[1h]) >= 12
-    or
-      last_over_time(model:llm_evidence:baseline[1h])
-    """,
-    "Their median over the last hour's calm; frozen while it burns, for as long as that lasts.",
-)
+
+
+def _calm(level: str, on: str) -> tuple[Record, Record]:
+    return (
+        Record(
+            f"{level}:calm", f"{level}:now unless on ({MODEL}) model:llm_slo:disturbed", "The same while nothing burns."
+        ),
+        Record(
+            f"{level}:baseline",
+            f"""
+              quantile_over_time(0.5, {level}:calm[1h]) and count_over_time({level}:calm[1h]) >= 12
+            or
+              last_over_time({level}:baseline[1h])
+            """,
+            f"Its median over the last hour's calm, by {on}; frozen while it burns, for as long as that lasts.",
+        ),
+    )
+
+
 RATIO = Record(
     "model:llm_evidence:ratio",
-    "model:llm_evidence:now / (model:llm_evidence:baseline > 0)",
+    'model:llm_evidence:now{evidence!="uncached_by_engine"} / (model:llm_evidence:baseline > 0)',
     "How many times its usual self each has become.",
+)
+_UNCACHED = f"sum by ({MODEL}) (rate(llm_uncached_prompt_tokens_total[2m]))"
+UNCACHED = Record(
+    "model:llm_evidence:ratio",
+    f"""
+      {_UNCACHED} / clamp_min(
+        {_UNCACHED} - sum by ({MODEL}) (
+          clamp_min(lane:llm_prompt_tokens:baseline{{of="cached"}} - lane:llm_prompt_tokens:now{{of="cached"}}, 0)
+            * on ({LANE}) sum by ({LANE}) (rate(llm_prompt_tokens_count[2m]))
+        ),
+        0.01
+      )
+    or on ({MODEL})
+      sum by ({MODEL}) (
+        model:llm_evidence:now{{evidence="uncached_by_engine"}} / (model:llm_evidence:baseline{{evidence="uncached_by_engine"}} > 0)
+      )
+    """,
+    """
+    How many times more has to be computed than if each lane's prompts were cached as they used to be. Longer prompts, or more
+    requests of a lane that never was cached, are no loss of the cache.
+    """,
+    {"evidence": "uncached"},
 )
 TOP = Record(
     "model:llm_evidence:top",
     f"topk by ({MODEL}) (1, model:llm_evidence:ratio >= {WORTH_NAMING})",
     "The one that has grown most, if any is worth naming.",
 )
+LONGER = Record(
+    "lane:llm_prompt_tokens:longer",
+    f"""
+    lane:llm_prompt_tokens:now{{of="received"}} / (lane:llm_prompt_tokens:baseline{{of="received"}} > 0) >= {WORTH_NAMING}
+    """,
+    "Lanes whose own prompts have grown.",
+)
 
-EVIDENCE = (*NOW, DISTURBED, CALM, BASELINE, RATIO, TOP)
+EVIDENCE = (
+    *NOW,
+    *LANE_NOW,
+    DISTURBED,
+    *_calm("model:llm_evidence", "model"),
+    *_calm("lane:llm_prompt_tokens", "lane"),
+    RATIO,
+    UNCACHED,
+    TOP,
+    LONGER,
+)

@@ -1,6 +1,7 @@
 """The alerts that page the phase: one name per verdict, a page and a ticket each. `phase` is static, and exclusive in PromQL."""
 
 from alert_rules.burn import WHO
+from alert_rules.evidence import MODEL
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations
 from sidecar.objectives.blame import Blame
@@ -32,9 +33,10 @@ def _page(blame: Blame, name: str, bases: tuple[str, str]) -> Alert:
         f"""
         max by ({WHO}) (lane:llm_slo_burn:ratio_rate2m or lane:llm_slo_burn:ratio_rate5m)
         and on ({WHO}) lane:llm_slo_burn:tier{{tier=~"outage|fast"}} == 1
+        and on ({MODEL}) model:llm_slo:disturbed offset 30s
         and on ({WHO}) lane:llm_slo_verdict:phase{{phase="{blame}"}} == 1
         """,
-        f"The budget burns fast, and the verdict is {blame}.",
+        f"The budget burns fast, something has been burning for half a minute (so there is evidence), and the verdict is {blame}.",
         {"severity": "page", "phase": blame.value},
         burn_annotations(
             name,

@@ -16,11 +16,13 @@ LEAD = 0.1
 SPLIT_ENOUGH = 0.2
 """Below this share of split votes nobody knows where the misses waited."""
 PREEMPTED = 0.05
-KV_FULL_RATIO = 0.95
+KV_FULL_RATIO = 0.85
+"""On average: a request that does not fit waits while there are still some blocks free."""
 FAULTY_SHARE = 0.5
 """Of a lane's misses: from here on its page is the engine's."""
 
 _POD = "namespace, pod"
+_POD_MODEL = f'group by ({_POD}, model) (llm_requests_received_total{{model!="other"}})'
 
 
 def _fault(cause: str, expr: str, why: str) -> Record:
@@ -50,14 +52,23 @@ FAULTS = (
     ),
 )
 KV_FULL = Record(
-    "pod:llm_engine_kv_full:minutes",
+    "pod:llm_engine_kv:full",
     f"""
     (
-      min by ({_POD}) (min_over_time(llm_engine_kv_cache_usage_ratio[1m])) >= {KV_FULL_RATIO}
-      and on ({_POD}) min by ({_POD}) (min_over_time(llm_engine_requests_waiting[1m])) > 0
+      min by ({_POD}) (avg_over_time(llm_engine_kv_cache_usage_ratio[1m])) >= {KV_FULL_RATIO}
+      and on ({_POD}) min by ({_POD}) (avg_over_time(llm_engine_requests_waiting[1m])) >= 1
     ) * 0 + 1
     """,
-    "For a minute the KV cache has been full while requests waited.",
+    "Over the last minute the KV cache was as good as full while requests waited.",
+)
+KV_FULL_SHARE = Record(
+    "model:llm_engine_kv:full_ratio",
+    f"""
+    sum by ({MODEL}) (
+      group by ({_POD}) (pod:llm_engine_kv:full) * on ({_POD}) group_right () {_POD_MODEL}
+    ) / on ({MODEL}) count by ({MODEL}) ({_POD_MODEL})
+    """,
+    "Share of a model's pods of which that is true.",
 )
 FAULTY = Record(
     "lane:llm_slo_misses:faulty_ratio",
@@ -113,10 +124,26 @@ VOTES = (
 )
 
 _DEARER = 'model:llm_evidence:top{evidence=~"prefill|uncached"}'
+_VOTING = f"(sum by ({WHO}) (lane:llm_slo_votes:window) * 0 + 1)"
 MOVED = Record(
     "lane:llm_slo_verdict:moved",
-    f"(sum by ({WHO}) (lane:llm_slo_votes:window) * 0 + 1) * on ({MODEL}) group_left (evidence) ({_DEARER} * 0 + 1)",
-    "Lanes whose waiting is not the queue's own: of all that has grown, prefill's cost or the uncached share has grown most.",
+    f"""
+      {_VOTING} * on ({MODEL}) group_left (evidence) ({_DEARER} * 0 + 1)
+    or on ({WHO})
+      {_VOTING} * on (namespace, model, lane) group_left (evidence) (
+        label_replace(
+          (
+            lane:llm_prompt_tokens:longer unless on ({MODEL}) model:llm_evidence:top{{evidence!="prompts"}}
+          ) * 0 + 1,
+          "evidence", "prompts", "", ""
+        )
+        unless on ({MODEL}) model:llm_engine_kv:full_ratio >= {FAULTY_SHARE}
+      )
+    """,
+    """
+    Lanes whose waiting is not the queue's own: of all that has grown, prefill's cost or what has to be computed has grown most; or
+    the lane's own prompts have grown, and it is not KV blocks that they wait for. In the other lanes that is the queue.
+    """,
 )
 SHARE = Record(
     "lane:llm_slo_verdict:by_votes",
@@ -191,7 +218,7 @@ PROVISIONAL = (
         "lane:llm_slo_verdict:provisional",
         f"""
         ({_UNDECIDED}) * on ({MODEL}) group_left (phase) (topk by ({MODEL}) (1, model:llm_waiting:phase) * 0 + 1)
-        unless on ({WHO}) label_replace(vector(1), "objective", "tpot", "", "")
+        unless on (objective) label_replace(vector(1), "objective", "tpot", "", "")
         """,
         "Too few ledgers have closed: where those who wait now are, by the engine's own state.",
     ),
@@ -226,7 +253,7 @@ ENGINE = Record(
     or on ({WHO})
       (
         sum by ({WHO}) (
-          group by ({_POD}) (pod:llm_engine_kv_full:minutes)
+          group by ({_POD}) (pod:llm_engine_kv:full)
             * on ({_POD}) group_right () sum by ({WHO}, pod) (increase(llm_slo_misses_total{{objective!="tpot"}}[5m]))
         ) / (sum by ({WHO}) (increase(llm_slo_misses_total{{objective!="tpot"}}[5m])) > 0) >= {FAULTY_SHARE}
         unless on ({MODEL}) model:llm_evidence:top
@@ -276,4 +303,19 @@ CAUSE = Record(
     "What has grown with it: a hint beside the verdict. A queue that nothing explains is one for slots.",
 )
 
-VERDICTS = (*FAULTS, KV_FULL, FAULTY, *VOTES, MOVED, SHARE, *STATE, *PROVISIONAL, ENGINE, SHARES, SCORE, VERDICT, CAUSE)
+VERDICTS = (
+    *FAULTS,
+    KV_FULL,
+    KV_FULL_SHARE,
+    FAULTY,
+    *VOTES,
+    MOVED,
+    SHARE,
+    *STATE,
+    *PROVISIONAL,
+    ENGINE,
+    SHARES,
+    SCORE,
+    VERDICT,
+    CAUSE,
+)
