@@ -329,6 +329,20 @@ def test_a_client_that_reads_slowly_is_no_silence(complete: bool) -> None:
     assert walk.value("llm_engine_stalled_seconds_total") == 0
 
 
+def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
+    """From then on a silence is one."""
+    walk = promising()
+    client = ask(walk, stream=True)
+    client.room = 0
+    stream(walk)
+    walk.engine.send(b"".join([event(TOKEN)] * 40))
+    tick(walk, 40.0)
+    client.take(None)
+    tick(walk, 2.0)
+
+    assert walk.value("llm_engine_silence_seconds") == 2
+
+
 # --- mistakes ------------------------------------------------------------------------------------------------------------
 
 

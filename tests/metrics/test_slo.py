@@ -228,6 +228,24 @@ def test_a_ledger_that_is_closed_twice_votes_once() -> None:
     assert house.votes() == {("ttft", "unattributed"): 1}
 
 
+def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
+    """And another engine begins with nothing."""
+    house = House()
+
+    def learned(ttft: float) -> int:
+        house.later(20.0)
+        request = house.comes().speaks(after=ttft)
+        request.settles(request.ends(tokens=1), EngineReport(0.0, ttft))
+        return sum(curve.samples for curve in house.slo._evidence._work._curves.values())
+
+    assert [learned(0.25), learned(0.25)] == [1, 2]
+    assert [learned(3.0) for _ in range(6)][-1] == learned(0.25) == 5
+    house.later(3600.0)
+    assert learned(0.25) == 6
+    house.slo.engine_restarted()
+    assert learned(0.25) == 1
+
+
 # --- configs -------------------------------------------------------------------------------------------------------------
 
 
