@@ -83,7 +83,7 @@ GAUGES = (
     KeptGauge(c.ENGINE_UP, reduce="min"),
     KeptGauge(c.ENGINE_REQUESTS_WAITING, reduce="sum", minute=True),
     KeptGauge(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True),
-    KeptGauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
+    KeptGauge(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),
     KeptGauge(c.REQUESTS_IN_FLIGHT, ("model", "state"), "sum", minute=True),
     KeptGauge(p.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     KeptGauge(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),

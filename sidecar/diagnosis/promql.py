@@ -186,7 +186,7 @@ def _mine(samples: Samples, who: tuple[str, str, Objective]) -> list[Mapping[str
 def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
     """By pod: the same as the recording rules ask (alert_rules/verdict.py), and each pod's misses."""
     mine, window = fleet.of(), f"{window_seconds:.0f}s"
-    usage = f"min by (pod) (min_over_time(llm_engine_kv_cache_usage_ratio{{{mine}}}[1m])) >= {KV_FULL_RATIO}"
+    usage = f"min by (pod) (avg_over_time(llm_engine_kv_cache_usage_ratio{{{mine}}}[1m])) >= {KV_FULL_RATIO}"
     preempted = f"sum by (pod) (rate(llm_engine_preemptions_total{{{mine}}}[{window}]))"
     arrived = f"sum by (pod) (rate(llm_requests_received_total{{{mine}}}[{window}]))"
     return {
@@ -196,7 +196,7 @@ def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
         Cause.SILENCE.value: f"max by (pod) (increase(llm_engine_stalled_seconds_total{{{mine}}}[2m]) > 0)",
         Cause.PREEMPTION.value: f"{preempted} >= {PREEMPTED} * {arrived} > 0",
         Cause.KV.value: (
-            f"{usage} and on (pod) min by (pod) (min_over_time(llm_engine_requests_waiting{{{mine}}}[1m])) > 0"
+            f"{usage} and on (pod) min by (pod) (avg_over_time(llm_engine_requests_waiting{{{mine}}}[1m])) >= 1"
         ),
         "pods": f"group by (model, pod) (llm_requests_received_total{{{mine}}})",
         "misses": f"sum by (model, lane, objective, pod) (increase(llm_slo_misses_total{{{mine}}}[{window}]))",

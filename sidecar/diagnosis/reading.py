@@ -20,7 +20,8 @@ from sidecar.objectives.objective import Objective
 
 PREEMPTED = 0.05
 """Preemptions over arrivals: from here on the engine has a fault."""
-KV_FULL_RATIO = 0.95
+KV_FULL_RATIO = 0.85
+"""On average: a request that does not fit waits while there are still some blocks free."""
 SAMPLES_FOR_P99 = 100
 """A quantile needs a sample above it, or it is the maximum by another name."""
 SAMPLES_FOR_P50 = 5
@@ -145,6 +146,12 @@ def waiting(seen: Seen, model: str) -> dict[Blame, float]:
     if running is not None and streaming is not None:
         there[Blame.PREFILL] = (running - streaming) / here
     return there
+
+
+def kv_full(seen: Seen) -> bool:
+    """Over the last minute the KV cache of one engine was as good as full while requests waited."""
+    usage, queued = seen.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO), seen.gauge(c.ENGINE_REQUESTS_WAITING)
+    return usage is not None and usage >= KV_FULL_RATIO and queued is not None and queued >= 1.0
 
 
 def faults(seen: Seen) -> dict[Cause, float]:

@@ -16,7 +16,6 @@ from sidecar.diagnosis.evidence import Baseline
 from sidecar.diagnosis.kept import GAUGES, KEPT, LONG_SECONDS, WINDOWS, Grown, Growth, Kept, KeptGauge, Seen
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import Verdict, decide
-from sidecar.metrics import catalogue as c
 from sidecar.metrics import promises as p
 from sidecar.metrics.children import CounterChild, HistogramChild
 from sidecar.metrics.declaration import Histogram
@@ -79,7 +78,8 @@ class DiagnosisRing:
         return found
 
     def _decided(self, seen: Seen) -> dict[tuple[str, str, Objective], Verdict]:
-        faulty, kv_full = reading.faults(seen), self._kv_full()
+        # On this pod stand all of its misses.
+        faulty, kv_full = reading.faults(seen), float(reading.kv_full(seen))
         found: dict[tuple[str, str, Objective], Verdict] = {}
         compared = self._compared(seen)
         for who in _promised(seen):
@@ -102,15 +102,6 @@ class DiagnosisRing:
             model: evidence.compared(seen, model, evidence.now(seen, model), baseline.usual)
             for model, baseline in self._baselines.items()
         }
-
-    def _kv_full(self) -> float:
-        """1 where for a minute the cache has been full while requests waited: on this pod stand all of its misses."""
-        minute = self._last_minute()
-        if minute[-1].at - minute[0].at < MINUTE_SECONDS - PERIOD_SECONDS:
-            return 0.0
-        usage = [_value(look, c.ENGINE_KV_CACHE_USAGE_RATIO.name) for look in minute]
-        waiting = [_value(look, c.ENGINE_REQUESTS_WAITING.name) for look in minute]
-        return float(all(one is not None and one >= reading.KV_FULL_RATIO for one in usage) and all(waiting))
 
     def _seen(self, now: _Look | None = None) -> Seen:
         now = now or self._looks[-1]
@@ -230,7 +221,3 @@ def _over_a_minute(kept: KeptGauge, minute: list[_Look]) -> dict[tuple[str, ...]
     if not kept.minute:
         return now
     return {key: fmean(look.gauges[kept.metric.name].get(key, value) for look in minute) for key, value in now.items()}
-
-
-def _value(look: _Look, name: str) -> float | None:
-    return look.gauges[name].get(())

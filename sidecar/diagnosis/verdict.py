@@ -77,13 +77,13 @@ class Case:
     faulty: Mapping[Cause, float] = field(default_factory=dict)
     """Fault to the share of the misses that stand on pods which have it, 0 to 1."""
     kv_full: float = 0.0
-    """The same for a KV cache that has been full for a minute while requests waited; of misses before the first token."""
+    """The same for a KV cache that was as good as full over the last minute, while requests waited; of misses before the first token."""
     waiting: Mapping[Blame, float] = field(default_factory=dict)
     """Queue, prefill: the engine's own count over those who wait here."""
     longer: bool = False
     """This lane's own prompts have grown by as much as is worth naming."""
     kv_full_pods: float = 0.0
-    """Share of the model's pods whose KV cache has been full for a minute while requests waited."""
+    """Share of the model's pods whose KV cache was as good as full over the last minute, while requests waited."""
 
     @property
     def votes(self) -> Mapping[Blame, float]:

@@ -24,7 +24,7 @@ _CAUSES = {
     Cause.DOWN: "The engine is down, or has come back within five minutes.",
     Cause.SILENCE: "The engine was silent for longer than the work explains that was pending.",
     Cause.PREEMPTION: "One request in twenty or more was preempted: thrown out, and computed again.",
-    Cause.KV: "For a minute the KV cache has been full while requests waited, and nothing else has grown.",
+    Cause.KV: "Over the last minute the KV cache was as good as full while requests waited, and nothing else has grown.",
     Cause.SLOTS: "Nothing has grown that is measured: what is left is room in the batch.",
 }
 NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between tokens", Objective.E2E: "whole answer"}
