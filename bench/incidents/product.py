@@ -5,7 +5,8 @@ estimator and the engine's state write their metrics. Nothing here computes a nu
 wire shows them, and the report where one comes; it refuses to know the true phases, the fault and the truth.
 """
 
-from collections.abc import Hashable, Iterable
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,6 +40,8 @@ from sidecar.watchers import Watchers
 SCRAPE_SECONDS = 15.0
 LATE_REPORT_SECONDS = Dynamo.late_report_seconds
 """How long late reports are waited for: as for the engine whose come latest."""
+SLICE_SECONDS = 600.0
+LATEST_WORD_SECONDS = 60.0
 TICK, RECEIVED, READ, PAUSED, RESUMED, ENDED, WORD, STATE, SCRAPE = range(9)
 """What happens; of the same instant the lower comes first."""
 
@@ -91,59 +94,38 @@ class Product:
         self._watchers.listens = late
         self._gaps = {lane: self._recorder.gap_observer(MODEL, lane, "unknown") for lane in lanes}
         self._per_read = {lane: self._recorder.read_observer(lane) for lane in lanes}
-        self._estimated: dict[int, float | None] = {}
         self._last_state: State | None = None
 
     def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
         """Everything in order; the samples of all series with one of these names, as scrapes would have read them."""
         run, samples = self._run, Samples(self.metrics, names, every_seconds)
-        events = self._events(every_seconds)
-        received, read, ended = self._received, self._read, self._ended
-        for at, what, number, which in events:
-            self._now = at
-            if what == READ:
-                read(run.lives[number], which, at)
-            elif what == TICK:
-                self._watchers.expire(at)
-            elif what == RECEIVED:
-                received(run.lives[number], at)
-            elif what == ENDED:
-                ended(run.lives[number], at)
-            elif what == WORD:
-                life = run.lives[number]
-                self._watchers.word(Word(keys=(("life", number),), report=_report(life)))
-            elif what == STATE:
-                self._engine_said(run.states[number])
-            elif what == PAUSED:
-                self._slo.paused(number, at)
-            elif what == RESUMED:
-                self._slo.resumed(number, at)
-            else:
-                self.metrics.refresh(at)
-                samples.take()
+        for events in _slices(run, every_seconds, reports=self._reports):
+            for at, what, number, which in events:
+                self._now = at
+                if what == SCRAPE:
+                    self.metrics.refresh(at)
+                    samples.take()
+                elif what == READ:
+                    self._read(run.lives[number], which, at)
+                else:
+                    self._other(what, number, at)
         return samples
 
-    def _events(self, every_seconds: float) -> list[tuple[float, int, int, int]]:
-        """(instant, what, whose, which), in order."""
-        run = self._run
-        events: list[tuple[float, int, int, int]] = []
-        for life in run.lives:
-            number = life.number
-            events.append((life.received_at, RECEIVED, number, 0))
-            events += [(at, READ, number, which) for which, at in enumerate(life.reads) if at <= run.ends_at]
-            for began, ended in life.pauses:
-                if ended <= run.ends_at:
-                    events += ((began, PAUSED, number, 0), (ended, RESUMED, number, 0))
-            if life.flushed_at is not None and life.flushed_at <= run.ends_at:
-                events.append((life.flushed_at, ENDED, number, 0))
-                if self._reports and life.report is not None and life.report_late_seconds > 0:
-                    events.append((life.flushed_at + life.report_late_seconds, WORD, number, 0))
-        events += [(state.at, STATE, number, 0) for number, state in enumerate(run.states)]
-        events += [(float(second), TICK, 0, 0) for second in range(int(run.ends_at) + 1)]
-        events += [(step * every_seconds, SCRAPE, 0, 0) for step in range(int(run.ends_at / every_seconds) + 1)]
-        events = [event for event in events if event[0] <= run.ends_at]
-        events.sort()
-        return events
+    def _other(self, what: int, number: int, at: float) -> None:
+        if what == TICK:
+            self._watchers.expire(at)
+        elif what == RECEIVED:
+            self._received(self._run.lives[number], at)
+        elif what == ENDED:
+            self._ended(self._run.lives[number], at)
+        elif what == WORD:
+            self._watchers.word(Word(keys=(("life", number),), report=_report(self._run.lives[number])))
+        elif what == STATE:
+            self._engine_said(self._run.states[number])
+        elif what == PAUSED:
+            self._slo.paused(number, at)
+        else:
+            self._slo.resumed(number, at)
 
     # --- what passes -----------------------------------------------------------------------------------------------------
 
@@ -232,6 +214,54 @@ class Product:
     def _restarted(self) -> None:
         self._estimates.forget()
         self._slo.engine_restarted()
+
+
+Event = tuple[float, int, int, int]
+"""The instant, what, whose, which."""
+
+
+def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[Event]]:
+    """All events in order, some minutes at a time: a day of them would not fit."""
+    lives, states = iter(run.lives), iter(enumerate(run.states))
+    life, state = next(lives, None), next(states, None)
+    inside: list[Life] = []
+    began = 0.0
+    while began <= run.ends_at:
+        ends = began + SLICE_SECONDS
+        while life is not None and life.received_at < ends:
+            inside.append(life)
+            life = next(lives, None)
+        events = [event for each in inside for event in _of_life(each, began, ends, reports=reports)]
+        while state is not None and state[1].at < ends:
+            events.append((state[1].at, STATE, state[0], 0))
+            state = next(states, None)
+        first, last = int(began), int(min(ends, run.ends_at + 1.0))
+        events += [(float(second), TICK, 0, 0) for second in range(first, last)]
+        events += [(float(second), SCRAPE, 0, 0) for second in range(first, last) if second % every_seconds == 0]
+        events.sort()
+        yield [event for event in events if event[0] <= run.ends_at]
+        inside = [each for each in inside if each.flushed_at is None or each.flushed_at + LATEST_WORD_SECONDS >= ends]
+        began = ends
+
+
+def _of_life(life: Life, began: float, ends: float, *, reports: bool) -> Iterator[Event]:
+    """What happens of one request from `began` on and before `ends`."""
+    number = life.number
+    if life.received_at >= began:
+        yield life.received_at, RECEIVED, number, 0
+    for which in range(bisect_left(life.reads, began), bisect_left(life.reads, ends)):
+        yield life.reads[which], READ, number, which
+    for pause in life.pauses:
+        for what, at in zip((PAUSED, RESUMED), pause, strict=True):
+            if began <= at < ends:
+                yield at, what, number, 0
+    if life.flushed_at is None:
+        return
+    if began <= life.flushed_at < ends:
+        yield life.flushed_at, ENDED, number, 0
+    told_at = life.flushed_at + life.report_late_seconds
+    if reports and life.report is not None and life.report_late_seconds > 0 and began <= told_at < ends:
+        yield told_at, WORD, number, 0
 
 
 def _report(life: Life) -> EngineReport:

@@ -14,7 +14,7 @@ from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
 from bench.incidents.life import Run
 from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, pair_of, play
-from bench.incidents.product import Product
+from bench.incidents.product import SCRAPE_SECONDS, Product
 from bench.incidents.prometheus import Heard, hear, names_in
 from bench.incidents.samples import Samples
 from bench.incidents.truth import Truth, truth_of
@@ -93,9 +93,9 @@ def listened(engine: EngineConfig, run: Run, truth: Truth, *, reports: bool) -> 
     return hear(samples, run.fault_at, quiet_at, run.ends_at)
 
 
-def sampled(engine: EngineConfig, run: Run, *, reports: bool) -> Samples:
+def sampled(engine: EngineConfig, run: Run, *, reports: bool, every_seconds: float = SCRAPE_SECONDS) -> Samples:
     """What Prometheus would have scraped of a run."""
-    samples = Product(engine, run, reports=reports).play(names_in())
+    samples = Product(engine, run, reports=reports).play(names_in(), every_seconds)
     samples.without_idle_buckets()
     samples.add_constant("up", {}, 1.0)
     samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
