@@ -110,17 +110,27 @@ class Story:
         wanted = [{"labels": f"{name}{{{_labels(labels)}}}", "value": value} for name, labels, value in samples]
         self.asked.append({"expr": expr, "eval_time": _at(minute), "exp_samples": wanted})
 
-    def reads(self, minute: float, one: str, annotations: Mapping[str, str], **labels: str) -> None:
-        """An alert, `name severity`, is the only one of its name in the whole book at this minute, and says this."""
+    def reads(self, minute: float, one: str, summary: str, description: str = "", **labels: str) -> None:
+        """This alert, `name severity`, and no other of its name in what is played together, is firing at this minute, with these words.
+
+        `description`: in full where it is a template; by default as it stands in the rules, with this alert's labels. So are
+        the links.
+        """
         stands = self._alert(one, labels)
-        name = stands.pop("alertname")
-        told = {"exp_labels": stands, "exp_annotations": dict(annotations)}
-        self.words.append({"eval_time": _at(minute), "alertname": name, "exp_alerts": [told]})
+        name, severity = stands.pop("alertname"), stands["severity"]
+        told = {key: _filled(text, stands) for key, text in _annotations(name, severity).items()}
+        told |= {"summary": summary} | ({"description": description} if description else {})
+        entry = {"exp_labels": stands, "exp_annotations": told}
+        for words in self.words:
+            if (words["alertname"], words["eval_time"]) == (name, _at(minute)):
+                words["exp_alerts"].append(entry)
+                return
+        self.words.append({"eval_time": _at(minute), "alertname": name, "exp_alerts": [entry]})
 
     # --- how it is written -----------------------------------------------------------------------------------------------
 
     def _each(self, values: Sequence[Any]) -> list[tuple[int, Any]]:
-        each = values * len(self.spans) if len(values) == 1 else values
+        each = [*values] * len(self.spans) if len(values) == 1 else values
         steps = [round(minutes * 60 / self.step_seconds) for minutes in self.spans]
         return list(zip(steps, each, strict=True))
 
@@ -156,7 +166,9 @@ class Book:
     """Between two samples of a series."""
     evaluation_seconds: int = 15
     plain: bool = False
-    """Without namespace and pod: each story is played alone, because nothing keeps two apart."""
+    """Without namespace and pod, so that nothing but `apart` keeps two stories apart."""
+    apart: bool = False
+    """Each story is played alone: slower, but the words of its alerts can be compared."""
     stories: list[Story] = field(default_factory=list)
 
     def story(self, *spans: float, bug: str = "") -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
@@ -177,7 +189,7 @@ class Book:
     def text(self, rules: Path | str = "..", only: Sequence[Story] | None = None) -> str:
         """The test file, of some stories or of all that come true. `rules`: the rules' folder, from where it will lie."""
         stories = [one for one in self.stories if not one.bug] if only is None else only
-        groups = [[one] for one in stories] if self.plain else [stories]
+        groups = [[one] for one in stories] if self.apart else [stories]
         tests = [
             {
                 "name": self.name,
@@ -193,6 +205,8 @@ class Book:
         book = {
             "rule_files": [f"{rules}/{name}" for name in self.rules],
             "evaluation_interval": f"{self.evaluation_seconds}s",
+            # Else promtool draws an order for every run, and alerts see what was recorded one evaluation before.
+            "group_eval_order": [group["name"] for name in self.rules for group in _groups(name)],
             "tests": tests,
         }
         promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in stories)
@@ -212,7 +226,8 @@ def _complaints(text: str) -> tuple[str, ...]:
         path = Path(folder) / "llm_test.yml"
         path.write_text(text)
         said = run(path)
-    return tuple(re.split(r"\n(?=    \w+: )", said)[1:]) or ((said,) if said else ())
+    found = re.split(r"\n(?=    \w+: )", re.sub(r" *\bname: [\w-]+,", "", said))[1:]
+    return tuple(found) or ((said,) if said else ())
 
 
 def complaints(book: Book, story: Story) -> list[str]:
@@ -227,6 +242,27 @@ def _named(book: Book, complaint: str) -> str | None:
         return None
     quoted = re.search(r'namespace=\\?"([\w-]+)\\?"', complaint)
     return quoted[1] if quoted and quoted[1] in {one.name for one in book.stories} else None
+
+
+@cache
+def _groups(file: str) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = yaml.safe_load((RULES / file).read_text())["groups"]
+    return groups
+
+
+def _annotations(name: str, severity: str) -> Mapping[str, str]:
+    """As they stand in the shipped file."""
+    (found,) = [
+        rule["annotations"]
+        for group in _groups(ALERTS)
+        for rule in group["rules"]
+        if rule["alert"] == name and rule["labels"]["severity"] == severity
+    ]
+    return dict(found)
+
+
+def _filled(text: str, labels: Mapping[str, str]) -> str:
+    return re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels.get(match[1], ""), text)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

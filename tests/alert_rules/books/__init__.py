@@ -10,10 +10,12 @@ from tests.alert_rules.books import (
     tiers,
     votes,
     weeks,
+    words,
 )
 
 
 BOOKS = (
     *(tiers.BOOK, votes.BOOK, evidence.BOOK, faults.BOOK, hours.BOOK, plain.BOOK),
     *(engine_state.BOOK, own_state.BOOK, weeks.BOOK),
+    *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
 )

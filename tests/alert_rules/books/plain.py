@@ -4,7 +4,7 @@ from tests.alert_rules.promtool import LANE, MODEL, Book, Story
 from tests.alert_rules.world import WELL, broken, engine, in_flight, lane, prefill_costs, voiceless
 
 
-BOOK = Book("plain", plain=True)
+BOOK = Book("plain", plain=True, apart=True)
 WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
 
 

@@ -1,0 +1,156 @@
+"""The contracts around the rules: the table of alerts, runbooks, one closed set of phases, and series that begin at 0.
+
+Each is one set that several files name; here they are held against each other. No rule is evaluated.
+"""
+
+import re
+from pathlib import Path
+
+import promql_parser as promql
+import pytest
+
+from alert_rules.pages import NAMES
+from sidecar.ledger.account import Phase
+from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.in_flight import InFlight
+from sidecar.metrics.lines import rendered
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.blame import SIDECAR, Blame
+from sidecar.objectives.objective import Aim, Aims, Objectives
+from tests.alert_rules.alert_table import ALERTS, PHASES
+from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, recorded, rules, selectors
+
+
+CHECKOUT = FOLDER.parent
+RULES = rules()
+CLOSED = {*Blame, SIDECAR}
+"""Every value that the label `phase` can have, anywhere."""
+
+
+def test_the_alerts_are_those_of_the_table() -> None:
+    """Names, severities, phases and labels."""
+    shipped = {
+        (rule.name, rule.labels["severity"], rule.labels["phase"]): Labels(KNOWN).of(promql.parse(rule.expr))
+        for rule in RULES
+        if not rule.is_record
+    }
+
+    assert shipped == {(one.name, one.severity, one.phase): frozenset(one.labels) for one in ALERTS}
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    runbooks = {path.stem for path in (CHECKOUT / "sidecar/runbooks").glob("*.md")} - {"README"}
+
+    assert runbooks == {rule.name for rule in RULES if not rule.is_record}
+
+
+# --- one closed set of phases ----------------------------------------------------------------------------------------------
+
+
+def test_the_phases_of_ledgers_votes_alerts_and_routes_are_one_set() -> None:
+    """The ledger's, the engine itself, and the sidecar where an alert is about it."""
+    (votes,) = [
+        set(label.values)
+        for metric in CATALOGUE
+        if metric.name == "llm_slo_blamed_misses_total"
+        for label in metric.labels
+        if label.name == "phase"
+    ]
+
+    assert {*Phase, Blame.ENGINE} == set(Blame) == votes
+    assert set(PHASES) == CLOSED
+    assert {rule.labels["phase"] for rule in RULES if not rule.is_record} == CLOSED
+    assert set(NAMES) == set(Blame)
+
+
+CATCH_ALL = "default"
+"""The receivers of what no route knows."""
+
+
+def texts_with_phases() -> list[Path]:
+    kinds = (
+        "alert_rules/*.yml",
+        "alert_rules/*.md",
+        "alert_rules/kubernetes/*.yaml",
+        "sidecar/runbooks/*.md",
+        "docs/*.md",
+    )
+    return [path for kind in kinds for path in sorted(CHECKOUT.glob(kind))]
+
+
+@pytest.mark.parametrize("path", texts_with_phases(), ids=lambda path: path.name)
+def test_no_text_names_a_phase_outside_the_set(path: Path) -> None:
+    """As a matcher, a label or a receiver."""
+    text = path.read_text()
+    named = re.findall(r'\bphase(?:=~?|!=|!~|: )\\?"?([a-z_|]+)\b', text)
+    named += re.findall(r"name: ([a-z_]+)-(?:page|ticket)\b", text)
+    found = {value for group in named for value in group.split("|")}
+
+    assert found - CLOSED - {CATCH_ALL} == set()
+
+
+def test_phases_are_found_where_they_stand() -> None:
+    """Or the promise above would be empty."""
+    routes = (FOLDER / "alertmanager.yml").read_text()
+    rules_text = (FOLDER / "llm-alerts.yml").read_text()
+
+    assert set(re.findall(r"name: ([a-z_]+)-page\b", routes)) == {*CLOSED, CATCH_ALL}
+    assert set(re.findall(r'\bphase(?:=~?|: )\\?"?([a-z_|]+)\b', rules_text)) == CLOSED
+
+
+# --- what stands at zero ---------------------------------------------------------------------------------------------------
+
+
+LATER = {
+    "llm_engine_up": "nobody knows before the first check",
+    "llm_engine_kv_cache_usage_ratio": "the engine's own gauge: absent while it does not tell",
+    "llm_engine_requests_waiting": "the engine's own gauge",
+    "llm_engine_requests_running": "the engine's own gauge",
+    "llm_engine_traffic_seen_ratio": "absent until the engine counted enough to compare",
+    "llm_engine_report_agreement_ratio": "as above",
+    "llm_engine_preemptions_total": "the engine's own count: begins at 0 with its first reading",
+    "llm_engine_prefix_cache_hits_total": "the engine's own count",
+    "llm_engine_prefix_cache_queries_total": "the engine's own count",
+    "llm_engine_restarts_total": "begins at 0 with the first reading of the engine's metrics",
+    "llm_sidecar_label_overflow_total": "begins with the first stranger of a label: the first of ten is lost",
+    "llm_sidecar_config_last_reload_successful": "app.py sets it before it listens",
+    "llm_sidecar_build_info": "app.py sets it before it listens",
+    "llm_inter_token_seconds": "a histogram: a quantile of nothing is nothing, and its growth is only asked whether it is above 0",
+    "llm_stream_events_per_read": "a histogram: a share of nothing is nothing",
+    "llm_prompt_tokens": "a histogram: a mean of nothing is nothing",
+    "llm_sidecar_overhead_seconds": "a histogram",
+    "llm_sidecar_event_loop_lag_seconds": "a histogram",
+}
+"""What rules read and a fresh page does not show, each with the reason why nothing is lost by it."""
+
+
+def fresh_page() -> set[str]:
+    """The names of all series that a sidecar shows before its first request, and before it has heard of its engine."""
+    metrics = Metrics(lanes=["interactive"], prompt_buckets=["0-512"], models=["small"])
+    Recorder(metrics)
+    InFlight(metrics)
+    aims = Aims(Aim(1.0, 0.95), Aim(0.1, 0.95), Aim(10.0, 0.95))
+    Slo(metrics, Objectives({"interactive": {"0-512": aims, "unknown": aims}}))
+    metrics.refresh(100.0)
+    lines = [
+        line
+        for family in metrics.families
+        for child in family.children.values()
+        for line in rendered(family.metric, metrics.constants, child).decode().splitlines()
+    ]
+    return {re.split(r"[{ ]", line, maxsplit=1)[0] for line in lines if line}
+
+
+def test_every_series_that_a_rule_reads_is_on_a_fresh_page_or_has_a_reason_not_to_be() -> None:
+    """A counter that appears with its first count has not grown, as far as Prometheus knows."""
+    read = {node.name or "" for rule in RULES for node in selectors(promql.parse(rule.expr))}
+    histograms = {metric.name for metric in CATALOGUE if isinstance(metric, Histogram)}
+    families = {re.sub(r"_(bucket|count|sum)$", "", name) if re.sub(r"_(bucket|count|sum)$", "", name) in histograms else name for name in read}  # fmt: skip
+    there = fresh_page()
+    ours = families - set(recorded()) - {"up"}
+
+    assert {name for name in ours if name not in there} == set(LATER) & ours
+    assert set(LATER) - ours == set()

@@ -1,0 +1,277 @@
+"""What rules must be before anybody plays them: only what exists, only what Prometheus 2.42 knows, and one closed set of phases.
+
+Read from the shipped files as trees. What pint checks and cannot be installed here is checked in its spirit; no rule is evaluated.
+"""
+
+import re
+import subprocess
+from datetime import timedelta
+
+import promql_parser as promql
+import pytest
+
+from alert_rules.__main__ import files
+from alert_rules.pages import NAMES
+from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.objectives.blame import SIDECAR, Blame
+from tests.alert_rules.syntax import (
+    FILES,
+    FOLDER,
+    KNOWN,
+    RATES,
+    Labels,
+    Shipped,
+    counters,
+    groups,
+    inside,
+    operator,
+    recorded,
+    rules,
+    selectors,
+)
+from tests.support.tools import need_tool
+
+
+CHECKOUT = FOLDER.parent
+RULES = rules()
+SCRAPE_SECONDS = 15
+CLOSED = {*Blame, SIDECAR}
+"""Every value that the label `phase` can have, anywhere."""
+
+FUNCTIONS_OF_2_42 = {
+    *("abs", "clamp_max", "clamp_min", "count_over_time", "histogram_quantile", "increase", "label_replace"),
+    *(
+        "last_over_time",
+        "max_over_time",
+        "min_over_time",
+        "avg_over_time",
+        "quantile_over_time",
+        "rate",
+        "scalar",
+        "vector",
+    ),
+    *("sum_over_time", "changes", "resets", "present_over_time", "time", "absent", "round"),
+}
+"""Those of 2.42 that mean the same in 3.x (histogram_fraction does not, holt_winters has another name)."""
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=str)
+each_alert = pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.is_record], ids=str)
+each_record = pytest.mark.parametrize("rule", [rule for rule in RULES if rule.is_record], ids=str)
+
+
+def asked_in(rule: Shipped) -> list[str]:
+    """The queries in an alert's annotations, with some value in place of each label."""
+    texts = rule.fields["annotations"].values()
+    return [
+        re.sub(r"%s", "x", query).replace('\\"', '"')
+        for text in texts
+        for query in re.findall(r'with printf "(.*?)" [^|]*\| query', text)
+    ]
+
+
+# --- what promtool says ----------------------------------------------------------------------------------------------------
+
+
+def test_promtool_has_nothing_to_say() -> None:
+    """Not even a rule that stands twice."""
+    command = [str(need_tool("promtool")), "check", "rules", "--lint=all", "--lint-fatal"]
+    judged = subprocess.run(
+        [*command, *(str(FOLDER / name) for name in FILES)], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+
+
+@pytest.mark.parametrize("name", sorted(files()))
+def test_the_committed_file_is_the_generated_one(name: str) -> None:
+    """`python -m alert_rules` writes it anew."""
+    assert (FOLDER / name).read_text() == files()[name]
+
+
+# --- what they read --------------------------------------------------------------------------------------------------------
+
+
+@each_rule
+def test_a_rule_reads_what_exists(rule: Shipped) -> None:
+    """Series that are exposed or recorded, by labels that they carry: anything else is silence, and no error."""
+    unknown = []
+    for node in selectors(promql.parse(rule.expr)):
+        series = node.name or ""
+        wanted = {matcher.name for matcher in node.matchers.matchers}
+        unknown += [series] if series not in KNOWN else [f"{series}: {label}" for label in wanted - KNOWN[series]]
+
+    assert unknown == []
+
+
+@each_rule
+def test_a_rule_groups_and_joins_by_labels_that_are_there(rule: Shipped) -> None:
+    """On both sides; a label that one has lost matches nothing, or everything."""
+    labels = Labels(KNOWN)
+    labels.of(promql.parse(rule.expr))
+
+    assert labels.lost == []
+
+
+@pytest.mark.parametrize(
+    ("expr", "lost"),
+    [
+        ("llm_requests_overdue unless on (lane) vector(1)", ["lane in vector(1)"]),
+        ("sum by (pod) (llm_requests_overdue) * on (pod, lane) llm_requests_overdue", ["lane in sum by (pod)(llm_requests_overdue{})"]),
+        ("sum by (phase) (llm_requests_overdue)", ["phase in sum by (phase)(llm_requests_overdue{})"]),
+        ("sum by (lane) (llm_requests_overdue) * on (lane) group_left (model) group by (lane) (llm_requests_overdue)", ["model in group by (lane)(llm_requests_overdue{})"]),
+    ],
+)  # fmt: skip
+def test_a_lost_label_is_found(expr: str, lost: list[str]) -> None:
+    """Or the promise above would be empty."""
+    labels = Labels(KNOWN)
+    labels.of(promql.parse(expr))
+
+    assert labels.lost == lost
+
+
+@each_rule
+def test_a_matcher_names_a_value_that_exists(rule: Shipped) -> None:
+    """Of a closed set, or an edge of a histogram as the page writes it."""
+    values = {
+        (name, label.name): set(label.values)
+        for metric in CATALOGUE
+        for label in metric.labels
+        if label.values
+        for name in (metric.name, f"{metric.name}_bucket", f"{metric.name}_count")
+    }
+    edges = {(f"{metric.name}_bucket", "le"): {str(edge) for edge in metric.buckets} | {"+Inf"} for metric in CATALOGUE}
+    phases = {(name, "phase"): set(map(str, Blame)) for name, labels in recorded().items() if "phase" in labels}
+    closed = {**values, **{key: edge for key, edge in edges.items() if len(edge) > 1}, **phases}
+    wrong = [
+        f"{node.name}: {matcher.name}={value}"
+        for node in selectors(promql.parse(rule.expr))
+        for matcher in node.matchers.matchers
+        for value in str(matcher.value).split("|")
+        if (node.name or "", matcher.name) in closed and value not in closed[node.name or "", matcher.name]
+    ]
+
+    assert wrong == []
+
+
+@each_rule
+def test_a_rate_is_of_a_counter_and_over_four_scrapes(rule: Shipped) -> None:
+    """Never of a recorded sum, which would take one pod's restart for growth; and one lost scrape leaves two samples."""
+    wrong = []
+    for node in inside(promql.parse(rule.expr)):
+        if isinstance(node, promql.Call):
+            function = str(node).split("(", maxsplit=1)[0]
+            ranges = [one for one in node.args if isinstance(one, promql.MatrixSelector)]
+            names = {one.vector_selector.name for one in ranges}
+            short = [one for one in ranges if one.range < timedelta(seconds=4 * SCRAPE_SECONDS)]
+            if short or (function in RATES) != (names <= counters() and bool(names)):
+                wrong.append(str(node))
+
+    assert wrong == []
+
+
+@each_rule
+def test_a_rule_needs_nothing_newer_than_2_42(rule: Shipped) -> None:
+    """No function, no field, and no number that is written as a duration."""
+    used = {
+        str(node).split("(", maxsplit=1)[0] for node in inside(promql.parse(rule.expr)) if isinstance(node, promql.Call)
+    }
+
+    assert used - FUNCTIONS_OF_2_42 == set()
+    assert set(rule.fields) <= {"record", "alert", "expr", "labels", "annotations", "for", "keep_firing_for"}
+    assert re.findall(r"[<>=] *\d+[smhdw]\b", rule.expr) == []
+
+
+def test_groups_have_no_field_newer_than_2_42() -> None:
+    assert {field for group in groups() for field in group} <= {"name", "interval", "rules", "limit"}
+
+
+# --- what they record ------------------------------------------------------------------------------------------------------
+
+
+LEVELS = {"lane": {"namespace", "model", "lane"}, "model": {"namespace", "model"}, "pod": {"namespace", "pod"}}
+NEVER = {"lane": {"pod", "instance"}, "model": {"lane", "pod", "instance"}, "pod": {"lane", "model", "instance"}}
+
+
+@each_record
+def test_a_recorded_name_says_its_level(rule: Shipped) -> None:
+    """level:metric:operation, and its labels are that level's."""
+    level, metric, operation = rule.name.split(":")
+
+    assert (
+        re.fullmatch(r"llm_[a-z0-9_]+", metric) is not None,
+        re.fullmatch(r"[a-z0-9_]+", operation) is not None,
+    ) == (True, True)
+    assert LEVELS[level] - recorded()[rule.name] == set()
+    assert NEVER[level] & recorded()[rule.name] == set()
+
+
+def test_what_is_recorded_is_read() -> None:
+    """By a rule, an annotation, a runbook, or a dashboard; a series that nobody asks for only costs."""
+    texts = [path.read_text() for folder in ("sidecar/runbooks", "docs", "grafana") for path in sorted((CHECKOUT / folder).rglob("*.*")) if path.suffix in {".md", ".json"}]  # fmt: skip
+    asked = [rule.expr for rule in RULES] + [" ".join(rule.fields.get("annotations", {}).values()) for rule in RULES]
+    unread = [
+        name for name in recorded() if not any(re.search(rf"\b{re.escape(name)}\b", text) for text in (*asked, *texts))
+    ]
+
+    assert unread == []
+
+
+# --- what alerts carry -----------------------------------------------------------------------------------------------------
+
+
+@each_alert
+def test_an_alert_carries_what_routes_need(rule: Shipped) -> None:
+    """A severity and a phase of the closed sets, and nothing that is computed: a label that changes makes another alert."""
+    assert set(rule.labels) == {"severity", "phase"}
+    assert rule.labels["severity"] in {"page", "ticket", "none"}
+    assert rule.labels["phase"] in CLOSED
+    assert [value for value in rule.labels.values() if "{{" in value] == []
+
+
+@each_alert
+def test_an_alert_says_four_things(rule: Shipped) -> None:
+    assert sorted(rule.fields["annotations"]) == ["dashboard_url", "description", "runbook_url", "summary"]
+    assert rule.fields["annotations"]["runbook_url"].endswith(f"/{rule.name}")
+
+
+@each_alert
+def test_a_template_names_labels_that_survive(rule: Shipped) -> None:
+    """What the expression aggregates away would be empty in the message."""
+    carried = Labels(KNOWN).of(promql.parse(rule.expr)) | set(rule.labels)
+    named = {label for text in rule.fields["annotations"].values() for label in re.findall(r"\$labels\.(\w+)", text)}
+
+    assert named - carried == set()
+
+
+@each_alert
+def test_a_query_in_a_template_reads_what_exists(rule: Shipped) -> None:
+    lost = []
+    for query in asked_in(rule):
+        for node in selectors(promql.parse(query)):
+            wanted = {matcher.name for matcher in node.matchers.matchers}
+            lost += [f"{node.name}: {label}" for label in wanted - KNOWN[node.name or ""]]
+        labels = Labels(KNOWN)
+        labels.of(promql.parse(query))
+        lost += labels.lost
+
+    assert lost == []
+    assert bool(asked_in(rule)) == (rule.name in NAMES.values())
+
+
+@each_alert
+def test_an_alert_compares_something(rule: Shipped) -> None:
+    """An expression without a comparison fires whenever there are samples; only the watchdog may."""
+    compared = [
+        node
+        for node in inside(promql.parse(rule.expr))
+        if isinstance(node, promql.BinaryExpr) and operator(node) in {"<", ">", "<=", ">=", "==", "!="}
+    ]
+
+    assert bool(compared) == (rule.name != "Watchdog")
+
+
+def test_a_verdict_is_not_kept_firing() -> None:
+    """Two phases would page at once."""
+    kept = [rule.name for rule in RULES if "keep_firing_for" in rule.fields]
+
+    assert [name for name in kept if name in NAMES.values()] == []
