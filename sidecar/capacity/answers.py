@@ -144,7 +144,11 @@ def _memory(asked: Asked, replica: Replica) -> Answer:
             "Memory is decimal GB as on data sheets; a driver shows up to 7 % more. The reserve is as stated, not measured."
         )
     changes = (
-        "An engine that is running knows better: --engine.url reads its number of blocks.",
+        *(
+            ()
+            if replica.blocks is not None
+            else ("A running vLLM knows better: --engine.url reads its number of blocks.",)
+        ),
         "Beyond what fits, engines queue requests or preempt them and compute them again (llm_engine_preemptions_total).",
     )
     return Answer("memory", question, tuple(lines), numbers, tuple(replica.facts.values()), tuple(assumptions), changes)

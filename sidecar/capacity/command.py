@@ -17,7 +17,8 @@ from sidecar.capacity.text import as_json, as_text
 
 
 OK, FAILED, MISUSED = 0, 1, 2
-WINDOW_SECONDS = 60.0
+WINDOW_SECONDS = 180.0
+"""At a few requests a second, about what it takes to know how service slows with load."""
 
 Watch = Callable[[str, float], list[Reading]]
 

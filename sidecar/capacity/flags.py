@@ -173,9 +173,7 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
             "sidecar.url", "URL", _url, "a sidecar's admin port, http://host:9901: load, service and queue are measured"
         ),
         _Flag("engine.url", "URL", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"),
-        _Flag(
-            "window", "TIME", read_seconds, "how long to watch the sidecar (default 60s; 0: its whole life, at once)"
-        ),
+        _Flag("window", "TIME", read_seconds, "how long to watch the sidecar (default 3m; 0: its whole life, at once)"),
     ),
     "output": (_Flag("output", "KIND", _choice("text", "json"), "text (default) or json"),),
 }

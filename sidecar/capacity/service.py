@@ -106,7 +106,7 @@ def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
     service = Service(service.alone_seconds, service.each_seconds, max(1, known), service.error)
     if service.error > MOST_ERROR:
         raise RefusedError(
-            f"the rate of service at {known} requests at once is known to {service.error:.0%} only (at most {MOST_ERROR:.0%} is accepted):"
+            f"the rate of service at {known} requests at once is known to {service.error:.1%} only (at most {MOST_ERROR:.0%} is accepted):"
             " the load hardly varied while it was watched. Watch longer (--window) or give points of a load test (--service)"
         )
     return service
