@@ -82,7 +82,7 @@ def _number(number: Number) -> dict[str, Any]:
         "threshold_seconds": latency.threshold_seconds,
         "threshold_assumed": latency.threshold_assumed,
         "state": number.state.value,
-        "over": number.over,
+        "over": _finite(number.over),
         "misses": latency.misses,
         "burn": latency.burn,
     }

@@ -85,7 +85,7 @@ def _number(name: str, number: Mapping[str, Any]) -> str:
         assumed = ", assumed" if number["threshold_assumed"] else ""
         threshold = f"threshold {seconds(number['threshold_seconds'])}{assumed}"
     over = ""
-    if number["over"] is not None:
+    if number["over"] not in (None, "+Inf"):
         of = "of the threshold" if number["misses"] is None else "the misses that are allowed"
         over = f", {times(number['over'])} {of}"
     samples = "" if number["samples"] is None else f", {digits(number['samples'])} samples"

@@ -4,6 +4,7 @@ Knows which number bears on which phase. Refuses to repeat an unknown: what nobo
 """
 
 from collections.abc import Iterable
+from math import isinf
 
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.measured import Measured, PhaseTime
@@ -101,6 +102,8 @@ def _excess(m: Measured) -> list[str]:
     ttft, threshold, e2e = m.ttft.p99_seconds, m.ttft.threshold_seconds, m.e2e.p99_seconds
     if ttft is None or threshold is None:
         return []
+    if isinf(ttft):
+        return ["The first token comes later, at the p99, than the last edge of its histogram."]
     of = "" if e2e is None else f", of {seconds(e2e)} for the whole request"
     return [f"The first token takes {seconds(ttft)} at the p99{of}: {seconds(ttft - threshold)} more than is promised."]
 

@@ -1,0 +1,109 @@
+"""`/diagnosis` over a real socket: the last minutes of this process as JSON, and the same as text by the command."""
+
+import json
+
+from sidecar.admin.diagnosis import Diagnoses
+from sidecar.diagnosis.asking import one_sidecar
+from sidecar.diagnosis.text import text
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import promises as p
+from sidecar.metrics.registry import Metrics
+from tests.admin.test_listener import Visit, metrics, visit
+
+
+def broken(registry: Metrics) -> None:
+    """A lane that misses its first token in the queue, told after the listener began."""
+    registry.gauge(p.SLO_THRESHOLD_SECONDS).child("chat", "0-512", "ttft").set(1.0)
+    registry.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(400)
+    registry.counter(p.SLO_REQUESTS_TOTAL).child("llama", "chat", "0-512", "ttft").inc(400)
+    registry.counter(p.SLO_ALLOWED_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(20)
+    registry.counter(p.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(200)
+    registry.counter(p.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc(150)
+    for _ in range(400):
+        registry.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "0-512").observe(2.5)
+        registry.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat").observe(0.02)
+
+
+def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
+    async def story(visit: Visit) -> None:
+        broken(visit.metrics)
+        visit.metrics.info(c.ENGINE_INFO, "vllm", "0.25.0")
+
+        status, headers, body = await visit.ask("/diagnosis")
+        (lane,) = json.loads(body)["diagnoses"]
+
+        assert (status, headers["Content-Type"]) == (200, "application/json; charset=utf-8")
+        assert headers["Cache-Control"] == "no-store"
+        assert (lane["lane"], lane["model"], lane["engine"]) == ("chat", "llama", "vllm")
+        assert (lane["outcome"], lane["phase"], lane["first"]) == ("verdict", "queue", "ttft")
+        assert (lane["time_to_first_token"]["state"], lane["inter_token"]["state"]) == ("broken", "met")
+        assert lane["measured"]["verdicts"]["ttft"]["votes"] == 150
+
+    visit(story)
+
+
+def test_a_lane_can_be_asked_for_alone() -> None:
+    async def story(visit: Visit) -> None:
+        broken(visit.metrics)
+
+        found = [
+            len(json.loads((await visit.ask(f"/diagnosis{query}"))[2])["diagnoses"])
+            for query in ("", "?lane=chat", "?lane=batch", "?lane=chat&model=llama", "?model=other")
+        ]
+
+        assert found == [1, 1, 0, 1, 0]
+
+    visit(story)
+
+
+def test_without_traffic_there_is_nothing_to_diagnose() -> None:
+    async def story(visit: Visit) -> None:
+        answer = json.loads((await visit.ask("/diagnosis"))[2])
+
+        assert answer == {"schema_version": 1, "diagnoses": []}
+        assert text(answer).startswith("No lane had a request")
+
+    visit(story)
+
+
+def test_asking_is_no_scrape() -> None:
+    """What a scrape fixes for the process's life (the constant labels) stays open until one comes."""
+
+    async def story(visit: Visit) -> None:
+        broken(visit.metrics)
+        visit.metrics.counter(c.REQUESTS_TOTAL).child("llama", "chat", "0-512", "ok").inc()
+
+        await visit.ask("/diagnosis")
+        visit.metrics.tell_constants({"gpu_type": "h100"})
+
+        assert visit.metrics.constants["gpu_type"] == "h100"
+
+    registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"], constants={"gpu_type": "unknown"})
+    visit(story, registry)
+
+
+def test_the_command_reads_what_the_listener_says() -> None:
+    async def story(visit: Visit) -> None:
+        broken(visit.metrics)
+
+        answer = await one_sidecar(f"http://127.0.0.1:{visit.port}")
+        lines = text(answer).splitlines()
+
+        assert lines[0].startswith("QUEUE  (time to first token first, cause slots)  [lane chat, model llama")
+        assert lines[1].startswith("  time to first token: BROKEN")
+        assert lines[2].startswith("  between tokens:      MET")
+
+    visit(story, metrics())
+
+
+def test_looks_are_taken_again_and_again() -> None:
+    """The listener's own clock moves the ring; a look that is not due is none."""
+    now = [0.0]
+    diagnoses = Diagnoses(metrics(), lambda: now[0], lambda: ())
+    taken = []
+    for second in (5, 10, 15, 20, 25, 30):
+        now[0] = float(second)
+        diagnoses.look()
+        taken.append(len(diagnoses._ring._looks))
+
+    assert taken == [1, 1, 2, 2, 2, 3]

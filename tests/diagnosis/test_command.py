@@ -1,0 +1,136 @@
+"""`sidecar diagnose` as a person types it: units, every mistake at once, text and JSON, exit codes."""
+
+import json
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.diagnosis import by_hand
+from sidecar.diagnosis.by_hand import WrongValueError
+
+
+DUMP = (
+    *("--ttft-p99=3.2s", "--tpot-p99=80ms", "--rate=60", "--prompt-mean=2200", "--output-mean=180"),
+    *("--model-size=13b", "--gpus=2xA100"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("3.2s", 3.2), ("80ms", 0.08), ("250us", 0.00025), ("2m", 120.0), ("1,500 ms", 1.5)]
+)
+def test_durations_have_units(text: str, seconds: float) -> None:
+    assert by_hand.duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["80", "", "fast", "-3s", "nans", "3 hours", "1e5s", "..s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """A bare number could be either, a thousand times apart."""
+    with pytest.raises(WrongValueError):
+        by_hand.duration(text)
+
+
+def test_rates_ratios_counts_sizes_and_gpus() -> None:
+    assert [by_hand.rate(text) for text in ("60", "60/s", "90/m", "7200/h")] == [60, 60, 1.5, 2]
+    assert [by_hand.ratio(text) for text in ("0.95", "95%", "95 %", "1")] == [0.95, 0.95, 0.95, 1]
+    assert [by_hand.count(text) for text in ("2200", "2.2k", "2,200")] == [2200, 2200, 2200]
+    assert [by_hand.parameters(text) for text in ("13b", "0.5B", "350m")] == [13e9, 0.5e9, 350e6]
+    assert [by_hand.gpus(text) for text in ("2xA100", "h100", "8 x L40S")] == [(2, "a100"), (1, "h100"), (8, "l40s")]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("rate", value) for value in ("60/d", "many", "-1")),
+        *(("kv-usage", value) for value in ("95", "150%", "full")),
+        *(("gpus", value) for value in ("2xB52", "0xA100", "two")),
+        *(("model-size", value) for value in ("13", "large")),
+        ("engine", "chatgpt"),
+        ("regime", "calm"),
+        ("ttft-threshold", "0s"),
+        ("tpot-p99", "0ms"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_flag(flag: str, value: str) -> None:
+    _, errors = by_hand.read({flag: value})
+
+    assert [error.startswith(f"--{flag}: ") for error in errors] == [True]
+
+
+def test_the_dump_as_it_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["diagnose", *DUMP])
+
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("QUEUE OR PREFILL: nobody can say which  (time to first token first, cause load)")
+    assert lines[1] == "  time to first token: BROKEN  p99 3.2 s (threshold 1.5 s, assumed, 2.1 x of the threshold)"
+    assert lines[2] == "  between tokens:      NEAR    p99 80 ms (threshold 80 ms, assumed, 1 x of the threshold)"
+    assert "between tokens is near its threshold, in decode" in out
+    assert "until then decode work is deferred" in " ".join(out.split())
+    assert len(lines) <= 60
+
+
+def test_json_is_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["diagnose", *DUMP, "--output=json"])
+
+    (found,) = json.loads(capsys.readouterr().out)["diagnoses"]
+    assert (code, found["source"], found["phase"], found["candidates"]) == (
+        0,
+        "hand",
+        "unattributed",
+        ["queue", "prefill"],
+    )
+    assert found["second"] == {"objective": "tpot", "phase": "decode", "state": "near"}
+
+
+def test_one_number_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["diagnose", "--e2e-p99=8s"])
+
+    out = capsys.readouterr().out
+    assert (code, out.splitlines()[0]) == (1, "NO VERDICT  [as told]")
+    assert ["--ttft-p99" in out, "--tpot-p99" in out] == [True, True]
+
+
+def test_every_mistake_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--tftt=3s", "--ttft-p99=80", "--gpus=2xfoo", "--output=xml", "--window=3s", "--sidecar.url=foo", "more"]
+
+    code = main(["diagnose", *wrong])
+
+    said = capsys.readouterr().err
+    assert code == 2
+    for about in ("--tftt=3s", "--ttft-p99: '80'", "--gpus: '2xfoo'", "--output: 'xml'", "--window", "'foo'", "more"):
+        assert about in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--sidecar.url=http://a", "--prometheus.url=http://b"], "one of them"),
+        (["--prometheus.url=http://a", "--ttft-p99=1s"], "either ask, or tell"),
+        (["--namespace=x"], "only with --prometheus.url"),
+        (["--prometheus.url=http://a", "--window=soon"], "is no duration"),
+        (["--sidecar.url=https://"], "is no http:// or https:// address"),
+    ],
+)
+def test_flags_that_do_not_go_together(flags: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_sidecar_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["diagnose", "--sidecar.url=http://me:secret@127.0.0.1:1"])
+
+    said = capsys.readouterr().err
+    assert (code, "http://127.0.0.1:1/diagnosis" in said, "secret" in said) == (1, True, False)
+
+
+def test_help_teaches_with_examples_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every example by hand is run as it stands."""
+    assert main(["diagnose", "--help"]) == 0
+    shown = capsys.readouterr().out.replace("\\\n", " ")
+    examples = [line.split()[2:] for line in shown.splitlines() if line.startswith("  sidecar diagnose --ttft")]
+
+    codes = [main(["diagnose", *example]) for example in examples]
+
+    assert codes == [0, 0]
+    assert examples[0] == list(DUMP)

@@ -1,0 +1,262 @@
+"""What holds for every diagnosis, whatever was measured: two numbers, no phase without evidence, no refusal without a way out."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.diagnosis.document import document
+from sidecar.diagnosis.findings import Confidence, Diagnosis, Number, Outcome, State
+from sidecar.diagnosis.interventions import CHAPTERS, chapters
+from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
+from sidecar.diagnosis.text import WIDTH, text
+from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.objectives.blame import VOTES, Blame
+from sidecar.objectives.objective import Objective
+
+
+seconds = st.one_of(st.none(), st.floats(0.001, 400), st.just(float("inf")))
+ratios = st.one_of(st.none(), st.floats(0, 1))
+amounts = st.one_of(st.none(), st.floats(0, 5000))
+latencies = st.builds(
+    Latency,
+    p99_seconds=seconds,
+    mean_seconds=st.one_of(st.none(), st.floats(0.001, 400)),
+    samples=st.one_of(st.none(), st.integers(0, 5000)),
+    threshold_seconds=st.one_of(st.none(), st.floats(0.01, 60)),
+    misses=st.one_of(st.none(), st.floats(0, 500)),
+    burn=st.one_of(st.none(), st.floats(0, 50)),
+    burn_long=st.one_of(st.none(), st.floats(0, 50)),
+)
+times = st.builds(
+    PhaseTime,
+    mean_seconds=st.one_of(st.none(), st.floats(0, 60)),
+    p99_seconds=st.one_of(st.none(), st.floats(0, 60)),
+    sources=st.sampled_from([{}, {"engine": 1.0}, {"estimated": 0.7, "engine": 0.3}]),
+)
+
+
+@st.composite
+def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
+    found = {}
+    for objective in draw(st.sets(st.sampled_from(list(Objective)))):
+        phase = draw(st.sampled_from(VOTES[objective]))
+        found[objective] = Verdict(
+            phase=phase,
+            cause=draw(st.sampled_from(list(Cause))),
+            waited_in={} if phase is Blame.UNATTRIBUTED else {phase: 1.0},
+            votes=draw(st.floats(0, 100)),
+            provisional=draw(st.booleans()),
+            moved=draw(st.booleans()),
+        )
+    return found
+
+
+anything = st.builds(
+    Measured,
+    source=st.sampled_from(["sidecar", "prometheus", "hand"]),
+    lane=st.sampled_from([None, "chat"]),
+    model=st.sampled_from([None, "llama"]),
+    window_seconds=st.sampled_from([None, 300.0]),
+    ttft=latencies,
+    inter_token=latencies,
+    e2e=latencies,
+    phases=st.dictionaries(
+        st.sampled_from([Blame(phase) for phase in ("queue", "prefill", "first_token", "decode")]), times
+    ),
+    verdicts=verdicts(),
+    ratios=st.dictionaries(st.sampled_from(list(Evidence)), st.floats(0, 5)),
+    baseline=st.booleans(),
+    load=st.builds(
+        Load,
+        arrivals_per_second=amounts,
+        prompt_mean_tokens=amounts,
+        output_mean_tokens=amounts,
+        waiting=amounts,
+        running=amounts,
+        kv_usage=ratios,
+        preempted=ratios,
+        cached=ratios,
+    ),
+    engine=st.sampled_from([None, "vllm", "llama_cpp", "auto"]),
+    regime=st.sampled_from([None, *Regime]),
+    agreement=st.dictionaries(st.sampled_from(["queue", "prefill"]), st.floats(0, 3)),
+    traffic_seen=ratios,
+    unsplit=st.dictionaries(st.sampled_from(["no_report"]), st.floats(0, 1)),
+    hints=st.sampled_from([(), ("--x makes y tell",)]),
+)
+
+
+@given(anything)
+def test_there_are_always_two_numbers_and_never_a_phase_without_evidence(measured: Measured) -> None:
+    found = diagnose(measured)
+    (written,) = document([found])["diagnoses"]
+
+    assert {"time_to_first_token", "inter_token"} <= written.keys()
+    assert (found.phase is not None) == (found.outcome is Outcome.VERDICT)
+    assert (found.confidence is not None) == (found.phase is not None)
+    if found.phase is not None:
+        assert found.evidence
+        assert found.because
+        assert {step.phase for step in found.steps} <= {
+            found.phase,
+            *found.candidates,
+            *([found.second.phase] if found.second else []),
+        }
+        assert [step for step in found.steps if not step.what.effect] == []
+    if found.outcome is Outcome.REFUSED:
+        assert [missing for missing in found.missing if not missing.how] == []
+        assert found.steps == ()
+
+
+@given(anything)
+def test_every_diagnosis_can_be_written_and_read(measured: Measured) -> None:
+    """As JSON without NaN or Infinity, and as text that names both numbers and fits a terminal."""
+    written = document([diagnose(measured)])
+
+    again = json.loads(json.dumps(written, allow_nan=False))
+    shown = text(again)
+
+    assert text(written) == shown
+    assert shown.count("time to first token:") == shown.count("between tokens:") == 1
+    assert "None" not in shown
+    assert [line for line in shown.splitlines()[3:] if len(line) > WIDTH and " " in line.strip()[:WIDTH]] == []
+
+
+# --- the page's verdict --------------------------------------------------------------------------------------------------
+
+BROKEN = Latency(p99_seconds=4.0, samples=500, threshold_seconds=1.0, misses=60.0, burn=5.0, burn_long=2.0)
+WELL = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=0.0, burn=0.0, burn_long=0.0)
+
+
+def verdict(phase: Blame, cause: Cause = Cause.NONE, votes: float = 40.0, **told: bool) -> Verdict:
+    return Verdict(phase=phase, cause=cause, waited_in={phase: 1.0}, votes=votes, **told)
+
+
+def live(one: Verdict, **told: object) -> Measured:
+    base = Measured(
+        source="sidecar",
+        lane="chat",
+        ttft=BROKEN,
+        inter_token=WELL,
+        verdicts={Objective.TTFT: one},
+        baseline=True,
+        engine="vllm",
+        load=Load(arrivals_per_second=10.0, kv_usage=0.5, cached=0.2),
+    )
+    return replace(base, **told)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("phase", [*VOTES[Objective.TTFT]])
+def test_where_the_page_has_a_verdict_it_is_the_diagnosis(phase: Blame) -> None:
+    found = diagnose(live(verdict(phase)))
+
+    assert (found.outcome, found.phase, found.first) == (Outcome.VERDICT, phase, Objective.TTFT)
+    assert found.steps[0].phase in {phase, *found.candidates}
+    assert found.not_to_do[0] in chapters()[CHAPTERS[(found.candidates or (phase,))[0]]].not_to_do
+
+
+def test_a_cause_puts_its_own_fixes_first() -> None:
+    first = [diagnose(live(verdict(Blame.QUEUE, cause))).steps[0].what.targets for cause in (Cause.KV, Cause.LOAD)]
+
+    assert ["kv" in first[0], "load" in first[1]] == [True, True]
+
+
+def test_trust_is_high_and_each_doubt_lowers_it() -> None:
+    sure = live(verdict(Blame.QUEUE, Cause.LOAD))
+    doubts = [
+        replace(sure, baseline=False),
+        replace(sure, verdicts={Objective.TTFT: verdict(Blame.QUEUE, votes=6.0)}),
+        replace(sure, verdicts={Objective.TTFT: verdict(Blame.QUEUE, provisional=True)}),
+        replace(sure, agreement={"queue": 0.8}),
+        replace(sure, traffic_seen=0.7),
+        replace(sure, unsplit={"no_report": 0.6}),
+        replace(sure, phases={Blame.QUEUE: PhaseTime(mean_seconds=1.0, sources={"estimated": 1.0})}),
+    ]
+
+    assert diagnose(sure).confidence is Confidence.HIGH
+    assert {diagnose(one).confidence for one in doubts} == {Confidence.FAIR}
+    assert diagnose(live(verdict(Blame.UNATTRIBUTED))).confidence is Confidence.LOW
+
+
+def test_what_nobody_can_split_names_the_flag_that_would() -> None:
+    found = diagnose(live(verdict(Blame.UNATTRIBUTED)))
+
+    assert found.candidates == (Blame.QUEUE, Blame.PREFILL)
+    assert "`--enable-per-request-metrics`" in {step.flag for step in found.steps}
+
+
+def test_sources_that_disagree_get_no_verdict() -> None:
+    found = [
+        diagnose(live(verdict(Blame.QUEUE), agreement={"queue": 0.3})),
+        diagnose(live(verdict(Blame.QUEUE), traffic_seen=0.2)),
+    ]
+
+    assert [one.outcome for one in found] == [Outcome.REFUSED, Outcome.REFUSED]
+    assert ["LLMSidecarDisagrees" in found[0].missing[0].how, "LLMSidecarBypassed" in found[1].missing[0].how] == [
+        True,
+        True,
+    ]
+
+
+def test_an_engine_that_is_down_needs_no_samples() -> None:
+    nothing = Latency(samples=0, misses=12.0, burn=20.0, burn_long=3.0)
+    down = live(verdict(Blame.ENGINE, Cause.DOWN), ttft=nothing, inter_token=Latency(samples=0, misses=0.0))
+
+    found = diagnose(down)
+
+    assert (found.phase, found.cause, found.confidence) == (Blame.ENGINE, Cause.DOWN, Confidence.HIGH)
+
+
+def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=replace(BROKEN, misses=2.0, burn=0.4, burn_long=0.3)))
+
+    assert (found.outcome, found.ttft.state) == (Outcome.WELL, State.MET)
+
+
+@pytest.mark.parametrize(("samples", "outcome"), [(19, Outcome.REFUSED), (20, Outcome.VERDICT), (0, Outcome.REFUSED)])
+def test_a_lane_without_objectives_needs_twenty_first_tokens(samples: int, outcome: Outcome) -> None:
+    phases = {Blame.QUEUE: PhaseTime(mean_seconds=2.0), Blame.PREFILL: PhaseTime(mean_seconds=0.2)}
+    lane = Measured(
+        source="sidecar",
+        ttft=Latency(p99_seconds=4.0, mean_seconds=2.3, samples=samples),
+        inter_token=Latency(p99_seconds=0.02, samples=samples * 50),
+        load=Load(arrivals_per_second=1.0),
+        phases=phases,
+    )
+
+    found = diagnose(lane)
+
+    assert (found.outcome, found.phase) == (outcome, Blame.QUEUE if outcome is Outcome.VERDICT else None)
+
+
+def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() -> None:
+    lane = Measured(
+        source="sidecar",
+        ttft=Latency(p99_seconds=4.0, mean_seconds=2.3, samples=500),
+        inter_token=Latency(p99_seconds=0.02, samples=5000),
+        load=Load(arrivals_per_second=1.0),
+        phases={Blame.QUEUE: PhaseTime(mean_seconds=2.0), Blame.PREFILL: PhaseTime(mean_seconds=0.2)},
+        ratios={Evidence.PREFILL: 2.0, Evidence.LOAD: 1.0},
+    )
+
+    assert (diagnose(lane).phase, diagnose(lane).cause) == (Blame.PREFILL, Cause.PREFILL)
+
+
+def test_a_record_that_claims_what_nothing_speaks_for_cannot_be_made() -> None:
+    number = Number(Latency(), State.UNKNOWN, None)
+    with pytest.raises(ValueError, match="needs evidence"):
+        Diagnosis(
+            measured=Measured(source="hand"),
+            outcome=Outcome.VERDICT,
+            ttft=number,
+            inter_token=number,
+            phase=Blame.QUEUE,
+        )
+    with pytest.raises(ValueError, match="says what is missing"):
+        Diagnosis(measured=Measured(source="hand"), outcome=Outcome.REFUSED, ttft=number, inter_token=number)
+    with pytest.raises(ValueError, match="a verdict has a phase"):
+        Diagnosis(measured=Measured(source="hand"), outcome=Outcome.VERDICT, ttft=number, inter_token=number)
