@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-engines promises lint
+.PHONY: help demo test test-engines promises bench-incidents lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -38,6 +38,9 @@ test-engines: .venv/.dev ## the tests that start real engines on the CPU; the fi
 
 promises: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.promises $(ARGS)
+
+bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/incidents.md
+	$(BIN)/python -m bench.incidents $(ARGS)
 
 lint: .venv/.dev ## ruff and mypy, as CI runs them
 	$(BIN)/ruff check .

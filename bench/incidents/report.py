@@ -9,6 +9,8 @@ from random import Random
 from statistics import median
 
 from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, FalsePage
+from bench.incidents.healthy import HealthyDay
+from bench.incidents.prometheus import Firing
 from bench.incidents.run import Done
 
 
@@ -36,6 +38,16 @@ def line(done: Done, left: int) -> str:
         )
     job = done.job
     return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
+
+
+def days_line(day: HealthyDay) -> str:
+    """One healthy day, in a line."""
+
+    def named(fired: Sequence[Firing]) -> str:
+        counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
+        return ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
+
+    return f"{day.number + 1} on {day.engine}: {day.requests:,} requests, pages: {named(day.pages)}; tickets: {named(day.tickets)}"
 
 
 def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
@@ -119,12 +131,13 @@ def _times(cases: Sequence[Case]) -> str:
     if not since_fault:
         return "No page at all.\n"
     return (
-        f"Seconds to page, from the fault: median {median(since_fault):.0f}, p95 {_p95(since_fault):.0f};"
-        f" from the instant at which a lane burned fast enough: median {median(since_burning):.0f}, p95 {_p95(since_burning):.0f}.\n"
+        f"Seconds to page, from the fault: median {median(since_fault):.0f}, p95 {late(since_fault):.0f};"
+        f" from the instant at which a lane burned fast enough: median {median(since_burning):.0f}, p95 {late(since_burning):.0f}.\n"
     )
 
 
-def _p95(values: Sequence[float]) -> float:
+def late(values: Sequence[float]) -> float:
+    """The 95th percentile of sorted values."""
     return values[min(len(values) - 1, int(0.95 * len(values)))]
 
 
