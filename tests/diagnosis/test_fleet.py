@@ -1,0 +1,305 @@
+"""A fleet's Prometheus: what it is asked, what is made of its answers, and a real one with an hour and a half of two pods."""
+
+import asyncio
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+from aiohttp import web
+
+from sidecar.diagnosis import promql
+from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar
+from sidecar.diagnosis.promql import Fleet
+from sidecar.metrics.children import GaugeChild, HistogramChild
+from tests.diagnosis.test_ring import Life
+from tests.support.tools import need_tool
+
+
+# --- what is asked -------------------------------------------------------------------------------------------------------
+
+QUOTED = Fleet('o"dd\\name')
+
+
+@pytest.mark.parametrize("of", [Fleet(), Fleet("llm"), QUOTED])
+def test_every_question_is_promql(of: Fleet) -> None:
+    asked = [
+        promql.NAMESPACES,
+        *promql.growth(of, 300).values(),
+        *promql.gauges(of).values(),
+        *promql.recorded(of).values(),
+        *promql.faults(of, 300).values(),
+    ]
+
+    parsed = [promql_parser.parse(question) for question in asked]
+
+    assert len(parsed) > 50
+
+
+def test_every_question_is_about_the_namespace() -> None:
+    asked = [*promql.growth(Fleet("llm"), 300).values(), *promql.recorded(Fleet("llm")).values()]
+
+    assert [question for question in asked if 'namespace="llm"' not in question] == []
+
+
+def test_a_longer_window_has_a_longer_past() -> None:
+    spans = [tuple(promql.spans(window).values()) for window in (300.0, 3600.0)]
+
+    assert spans == [(120.0, 300.0, 1800.0), (120.0, 3600.0, 21600.0)]
+
+
+# --- a stub with recorded answers ----------------------------------------------------------------------------------------
+
+
+class Stub:
+    """Answers queries by what they begin with or contain; all others with nothing."""
+
+    def __init__(self, answers: "Answers") -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def handle(self, request: web.Request) -> web.Response:
+        query = str((await request.post())["query"])
+        self.asked.append(query)
+        found = next((samples for part, samples in self.answers.items() if part in query), [])
+        result = [{"metric": labels, "value": [1.0, str(value)]} for labels, value in found]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def play(handle: Callable[[web.Request], Awaitable[web.StreamResponse]], story: Callable[[str], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            return await story(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(run())
+
+
+def ask(url: str, **told: Any) -> Any:
+    wanted = {"namespace": "llm", "model": None, "lane": None, "window_seconds": 300.0} | told
+    return fleet(url, **wanted)
+
+
+Answers = Mapping[str, list[tuple[dict[str, str], float]]]
+
+WHO = {"model": "llama", "lane": "chat", "objective": "ttft"}
+PAGE: Answers = {
+    "(increase(llm_requests_received_total{": [({"model": "llama", "lane": "chat"}, 1200.0)],
+    "llm_slo_misses_total{": [(WHO, 300.0)],
+    "llm_slo_allowed_misses_total{": [(WHO, 60.0)],
+    "count(model:llm_evidence:now": [({}, 5.0)],
+    "lane:llm_slo_verdict:phase": [({**WHO, "phase": "prefill"}, 1.0)],
+    "lane:llm_slo_verdict:cause": [({**WHO, "cause": "prefill"}, 1.0)],
+    "lane:llm_slo_waited_in:ratio": [({**WHO, "phase": "queue"}, 0.8), ({**WHO, "phase": "prefill"}, 0.2)],
+    "lane:llm_slo_votes:split": [(WHO, 250.0)],
+    "lane:llm_slo_verdict:moved": [({**WHO, "evidence": "prefill"}, 1.0)],
+    "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prefill"}, 2.2)],
+    "llm_engine_info": [({"engine": "sglang", "version": "0.5.6"}, 1.0)],
+}
+
+
+def test_where_rules_are_recorded_the_pages_verdict_is_taken_as_it_is() -> None:
+    stub = Stub(PAGE)
+
+    answer = play(stub.handle, ask)
+
+    (found,) = answer["diagnoses"]
+    assert (found["source"], found["namespace"], found["engine"]) == ("prometheus", "llm", "sglang")
+    assert (found["phase"], found["cause"]) == ("prefill", "prefill")
+    assert found["measured"]["verdicts"]["ttft"] == {
+        "phase": "prefill",
+        "cause": "prefill",
+        "waited_in": {"queue": 0.8, "prefill": 0.2},
+        "votes": 250.0,
+        "provisional": False,
+        "moved": True,
+    }
+    assert [query for query in stub.asked if "offset" in query] == []
+
+
+def test_where_none_are_loaded_the_votes_decide_here() -> None:
+    votes = [({**WHO, "phase": "queue"}, 200.0), ({**WHO, "phase": "prefill"}, 50.0)]
+    raw: Answers = {part: samples for part, samples in PAGE.items() if ":llm_" not in part}
+    stub = Stub({**raw, "llm_slo_blamed_misses_total{": votes})
+
+    (found,) = play(stub.handle, ask)["diagnoses"]
+
+    assert (found["phase"], found["measured"]["verdicts"]["ttft"]["votes"]) == ("queue", 250.0)
+    assert len([query for query in stub.asked if "offset 3600s" in query]) > 0
+
+
+def test_a_fleet_without_namespaces_is_asked_as_one() -> None:
+    stub = Stub({"group by (namespace)": [({}, 1.0)], **PAGE})
+
+    async def story(url: str) -> Any:
+        return await ask(url, namespace=None)
+
+    (found,) = play(stub.handle, story)["diagnoses"]
+
+    assert (found["namespace"], found["phase"]) == (None, "prefill")
+
+
+@pytest.mark.parametrize(("lane", "count"), [("chat", 1), ("batch", 0)])
+def test_one_lane_can_be_asked_for(lane: str, count: int) -> None:
+    async def story(url: str) -> Any:
+        return await ask(url, lane=lane)
+
+    assert len(play(Stub(PAGE).handle, story)["diagnoses"]) == count
+
+
+def answering(status: int, body: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=body)
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (503, "starting", "answers 503: starting"),
+        (200, "<html>", "no JSON"),
+        (200, '{"status":"success"}', "does not answer as a Prometheus does"),
+        (
+            200,
+            '{"status":"success","data":{"resultType":"matrix","result":[]}}',
+            "does not answer as a Prometheus does",
+        ),
+        (200, '["no object"]', "does not answer as a Prometheus does"),
+    ],
+)
+def test_whatever_else_answers_becomes_one_sentence(status: int, body: str, said: str) -> None:
+    async def story(url: str) -> str:
+        with pytest.raises(AskingError) as error:
+            await ask(url)
+        return str(error.value)
+
+    assert said in play(answering(status, body), story)
+
+
+@pytest.mark.parametrize("body", ['{"schema_version": 99, "diagnoses": []}', "[]", "{}"])
+def test_a_sidecar_of_another_schema_is_refused(body: str) -> None:
+    async def story(url: str) -> str:
+        with pytest.raises(AskingError) as error:
+            await one_sidecar(url)
+        return str(error.value)
+
+    assert "another schema" in play(answering(200, body), story)
+
+
+# --- a real Prometheus ---------------------------------------------------------------------------------------------------
+
+STEP_SECONDS = 15.0
+
+
+class Written(Life):
+    """A life that is written down as two pods would be scraped."""
+
+    def __init__(self, ends_at: float, minutes: float) -> None:
+        super().__init__()
+        self.offset = ends_at - self.at - minutes * 60
+        self.lines: list[str] = []
+
+    def _pass(self, seconds: float, **told: Any) -> None:
+        super()._pass(seconds, **told)
+        for family in self.metrics.families:
+            names = [label.name for label in family.metric.labels]
+            for values, child in family.children.items():
+                labels = dict(zip(names, values, strict=True))
+                for suffix, more, value in numbers(child):
+                    self._write(f"{family.metric.name}{suffix}", labels | more, value)
+
+    def _write(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        for pod in ("a", "b"):
+            inside = ",".join(f'{key}="{text}"' for key, text in {**labels, "namespace": "llm", "pod": pod}.items())
+            self.lines.append(f"{name}{{{inside}}} {value} {self.at + self.offset:.3f}")
+
+
+def numbers(child: Any) -> Iterator[tuple[str, dict[str, str], float]]:
+    if isinstance(child, HistogramChild):
+        total = 0
+        for edge, count in zip((*child.bounds, float("inf")), child.counts, strict=True):
+            total += count
+            yield "_bucket", {"le": "+Inf" if edge == float("inf") else f"{edge:g}"}, total
+        yield "_sum", {}, child.sum
+        yield "_count", {}, child.count
+    elif not (isinstance(child, GaugeChild) and child.value is None):
+        yield "", {}, child.value
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An hour and a quarter of calm, and ten minutes in which prefill costs twice and its queue is missed in."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    life = Written(time.time(), 85)  # noqa: TID251  Prometheus keeps wall-clock time
+    life.minutes(75)
+    life.minutes(10, missing=0.5, queue=2.0, cost=2.0)
+    (folder / "past.txt").write_text("\n".join((*life.lines, "# EOF", "")))
+    (folder / "prometheus.yml").write_text("{}")
+    promtool = str(need_tool("promtool"))
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(folder / "past.txt"), str(folder / "data")]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    yield from serving(folder)
+
+
+def serving(folder: Path) -> Iterator[str]:
+    port = free_port()
+    arguments = [
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([str(need_tool("prometheus")), *arguments], stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(f"{url}/-/ready", timeout=1) as answer:
+                    if answer.status == 200:
+                        break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail((folder / "log").read_text())
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def free_port() -> int:
+    async def look() -> int:
+        server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+        port: int = server.sockets[0].getsockname()[1]
+        server.close()
+        return port
+
+    return asyncio.run(look())
+
+
+def test_a_real_prometheus_without_rules_tells_the_same_as_the_ring(prometheus: str) -> None:
+    answer = asyncio.run(fleet(prometheus, namespace=None, model=None, lane=None, window_seconds=300))
+
+    (found,) = json.loads(json.dumps(answer, allow_nan=False))["diagnoses"]
+    measured = found["measured"]
+    assert (found["namespace"], found["model"], found["lane"]) == ("llm", "llama", "chat")
+    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "prefill", "ttft")
+    assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
+    assert measured["evidence_ratios"]["prefill"] == pytest.approx(2.0, rel=0.02)
+    assert measured["load"]["arrivals_per_second"] == pytest.approx(8.0, rel=0.1)
+    assert measured["phases"]["queue"]["mean_seconds"] == pytest.approx(2.0, rel=0.02)
+    assert found["time_to_first_token"]["burn"] == pytest.approx(10.0, rel=0.05)
+    assert (found["time_to_first_token"]["state"], found["inter_token"]["state"]) == ("broken", "met")
