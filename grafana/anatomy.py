@@ -1,6 +1,6 @@
 """The front page: the two numbers apart, the verdict, where the time goes, blame, goodput and budget; in the order of the questions."""
 
-from grafana.panel import ORANGE, RED, Board, Kind, Panel, Row
+from grafana.panel import GREEN, ORANGE, RED, Board, Kind, Panel, Row
 from grafana.query import LANE, Query, quantiles, rates, share
 from grafana.shapes import (
     COUNTED,
@@ -148,7 +148,8 @@ _GOODPUT = Row(
                 ),
             ),
             width=12,
-            steps=(),
+            steps=((0, ORANGE), (0.25, GREEN)),
+            base=RED,
         ),
         Panel(
             Kind.LINES,

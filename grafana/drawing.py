@@ -25,7 +25,7 @@ from grafana_foundation_sdk.models import common as common_models
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models import prometheus as prometheus_models
 
-from grafana.panel import GREEN, PHASE_COLOURS, Board, Kind, Panel, Steps
+from grafana.panel import GREEN, PHASE_COLOURS, Board, Kind, Panel
 from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 
@@ -105,7 +105,10 @@ def _laid_out(board: Board) -> list[models.Panel | models.RowPanel]:
 def _panel(panel: Panel) -> models.Panel:
     made = _KINDS[panel.kind](panel)
     made.title(panel.title).description(panel.description).datasource(DATASOURCE)
-    made.unit(panel.unit).no_value(panel.empty).mappings(_mappings(panel)).thresholds(_thresholds(panel.steps))
+    # What a heatmap counts are requests; its unit is that of the axis.
+    made.unit("short" if panel.kind is Kind.HEATMAP else panel.unit).no_value(panel.empty).mappings(
+        _mappings(panel)
+    ).thresholds(_thresholds(panel))
     made.targets([_target(query, chr(ord("A") + number), panel) for number, query in enumerate(panel.queries)])
     if panel.decimals is not None:
         made.decimals(panel.decimals)
@@ -142,8 +145,11 @@ def _mappings(panel: Panel) -> list[models.ValueMapping]:
     return [*([models.ValueMap(words)] if words else []), nothing]
 
 
-def _thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
-    made = [models.Threshold(value=None, color=GREEN), *(models.Threshold(value, colour) for value, colour in steps)]
+def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
+    made = [
+        models.Threshold(value=None, color=panel.base),
+        *(models.Threshold(value, colour) for value, colour in panel.steps),
+    ]
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(made)
 
 
@@ -207,8 +213,7 @@ def _table(panel: Panel) -> table.Panel:
         (f"{_HASHED}{chr(ord('A') + number)}" if several else "Value"): query.legend
         for number, query in enumerate(panel.queries)
     }
-    hidden = dict.fromkeys(("Time", *panel.hidden), True)
-    organize = {"excludeByName": hidden, "indexByName": {}, "renameByName": renamed}
+    organize = {"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": renamed}
     if several:
         made.with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
     made.with_transformation(models.DataTransformerConfig(id_val="organize", options=organize))
@@ -220,6 +225,9 @@ def _table(panel: Panel) -> table.Panel:
             properties.append(_property("thresholds", {"mode": "absolute", "steps": steps}))
             properties.append(_property("custom.cellOptions", {"type": "color-background"}))
         made.override_by_name(query.legend, properties)
+    for column in panel.hidden:
+        # Out of sight only: a link may still need its value, so it must stay in the data.
+        made.override_by_name(column, [_property("custom.hidden", True)])
     for column in dict.fromkeys([column for column, *_ in (*panel.text_colours, *panel.links)]):
         made.override_by_name(column, _cell(panel, column))
     if panel.sorted_by:

@@ -20,13 +20,6 @@ def _mean(selector: str) -> str:
     )
 
 
-def _with_traffic(expr: str, objective: str) -> str:
-    return (
-        f"{expr} and on (namespace, lane, prompt_bucket)"
-        f' sum by (namespace, lane, prompt_bucket) (increase(llm_slo_requests_total{{objective="{objective}"}}[W])) > 0'
-    )
-
-
 _QUEUE = '{phase="queue",streaming="true"}'
 _PREFILL = '{phase="prefill",streaming="true"}'
 _THRESHOLD = 'max by (namespace, lane, prompt_bucket) (llm_slo_threshold_seconds{objective="ttft"})'
@@ -44,7 +37,11 @@ _TABLES = Row(
                 Query(_p(0.5, "llm_time_to_first_token_seconds"), "p50"),
                 Query(_p(0.95, "llm_time_to_first_token_seconds"), "p95"),
                 Query(_p(0.99, "llm_time_to_first_token_seconds"), "p99"),
-                Query(_with_traffic(_THRESHOLD, "ttft"), "threshold"),
+                Query(
+                    f'group by ({_BUCKET}) (increase(llm_slo_requests_total{{objective="ttft"}}[W]) > 0)'
+                    f" * on (namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
+                    "threshold",
+                ),
                 Query(
                     f"{_p(0.95, 'llm_time_to_first_token_seconds')} / on (namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
                     "p95 of threshold",

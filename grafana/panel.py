@@ -55,7 +55,9 @@ class Panel:
     width: int = 12
     height: int = 8
     steps: Steps = ()
-    """From which value on it has which colour; below the first it is green."""
+    """From which value on it has which colour."""
+    base: str = GREEN
+    """The colour below the first of them."""
     empty: str = NO_TRAFFIC
     """What stands there instead of nothing or NaN."""
     words: tuple[tuple[float, str, str], ...] = ()

@@ -180,7 +180,8 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
     if operator == "/":
         return _times(left, {name: -power for name, power in right.items()})
     if operator == "*":
-        return _times(left, right)
+        # A 1 that stands for its labels only chooses.
+        return right if left == STATE else _times(left, right)
     if left != right:
         raise UnknownDimensionError(f"{written(left)} {operator} {written(right)}")
     return left

@@ -83,6 +83,8 @@ def has_whole_panels(dashboard: Json) -> Complaints:
         ):
             yield f"panel {name!r}: another data source"
         defaults = panel["fieldConfig"]["defaults"]
+        if panel["type"] == "heatmap" and defaults.get("unit") != "short":
+            yield f"panel {name!r}: its cells are numbers of requests"
         nothing = [one["options"] for one in defaults.get("mappings", []) if one["type"] == "special"]
         if "noValue" not in defaults or [one["match"] for one in nothing] != ["null+nan"]:
             yield f"panel {name!r}: no word for nothing or NaN"
@@ -151,6 +153,8 @@ def has_whole_tables(dashboard: Json) -> Complaints:
             yield f"table {panel['title']!r}: no column {lost!r}"
         if len(trees) > 1 and [one["id"] for one in panel["transformations"]] != ["merge", "organize"]:
             yield f"table {panel['title']!r}: its queries are not merged"
+        if organize["excludeByName"] != {"Time": True}:
+            yield f"table {panel['title']!r}: a column is taken out of the data that a link may need"
         if any(column_of(panel, ref).startswith("Value") for ref in trees):
             yield f"table {panel['title']!r}: a column without a name"
         if "namespace" not in every or not every & {"pod", "lane"}:
