@@ -37,8 +37,8 @@ FAULTS = (
     ),
     _fault(
         "silence",
-        f"max by ({_POD}) (increase(llm_engine_stalled_seconds_total[2m]) > 0) * 0 + 1",
-        "It has been silent for longer than the work explains that was pending.",
+        f"max by ({_POD}) (increase(llm_engine_stalled_seconds_total[5m]) > 0) * 0 + 1",
+        "Within five minutes it has been silent for longer than the work explains that was pending: what piled up meanwhile is its doing.",
     ),
     _fault(
         "preemption",
