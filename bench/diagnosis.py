@@ -1,0 +1,148 @@
+"""Does a diagnosis name the phase that the page names? `python -m bench.diagnosis`: incidents of the incident bench, both ways.
+
+Each run is played once. Prometheus' own rule engine says which burn alerts fire and when; at that very scrape the ring of the same
+process is asked. It knows how to attach the one to the other; it refuses to know what is true of the incident.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+
+from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
+from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
+from bench.incidents.kinds import KINDS
+from bench.incidents.play import load_factor, pair_of, play
+from bench.incidents.product import Product
+from bench.incidents.prometheus import hear, names_in
+from bench.incidents.run import engine_for
+from bench.incidents.truth import truth_of
+from sidecar.diagnosis.findings import Outcome
+from sidecar.diagnosis.interventions import CHAPTERS
+from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.ring import DiagnosisRing
+from sidecar.diagnosis.tree import diagnose
+from sidecar.objectives.objective import Objective
+
+
+BOUND = 0.98
+BURNS = frozenset(CHAPTERS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One alert as it began to fire, and the diagnosis at that scrape."""
+
+    kind: str
+    engine: str
+    seed: int
+    reports: bool
+    lane: str
+    objective: str
+    seconds: float
+    """After the fault."""
+    page: str
+    severity: str
+    diagnosis: str
+    """A phase, or the outcome where there is none."""
+
+    @property
+    def same(self) -> bool:
+        return self.page == self.diagnosis
+
+
+def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
+    """Every burn alert of one run."""
+    kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed).name]
+    rng = Random(f"{seed}/{kind_name}")
+    magnitude = rng.random()
+    incident = kind.draw(engine, load_factor(seed), magnitude, rng)
+    run, pair = play(engine, seed, incident), play(engine, seed, pair_of(incident))
+    truth = truth_of(engine, kind, run, pair)
+    product = Product(engine, run, reports=reports)
+    ring = DiagnosisRing(product.metrics, at=0.0)
+    seen: dict[float, dict[str, Measured]] = {}
+    inside = False
+
+    def look(at: float) -> None:
+        # The ring looks at the registry, which asks everybody who computes at scrape time, and so asks here again.
+        nonlocal inside
+        if inside:
+            return
+        inside = True
+        ring.look(at)
+        seen[at] = {one.lane or "": one for one in ring.lanes(at)}
+        inside = False
+
+    product.metrics.before_scrape(look)
+    samples = product.play(names_in())
+    samples.without_idle_buckets()
+    samples.add_constant("up", {}, 1.0)
+    samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
+    step = samples.every_seconds
+    heard = hear(samples, run.fault_at, min(run.ends_at, step * (truth.quiet_at // step + 1)), run.ends_at)
+    found = []
+    for firing in heard.during:
+        if firing.alert not in BURNS or firing.lane is None:
+            continue
+        lane, objective = firing.lane
+        found.append(
+            Compared(
+                kind_name,
+                engine.name,
+                seed,
+                reports,
+                lane,
+                objective,
+                firing.at - run.fault_at,
+                firing.labels["phase"],
+                firing.labels["severity"],
+                said(seen[firing.at].get(lane), Objective(objective)),
+            )
+        )
+    return found
+
+
+def said(measured: Measured | None, objective: Objective) -> str:
+    """The first phase; of a lane whose other objective is worse, that of the objective that is asked about."""
+    if measured is None:
+        return "no traffic"
+    found = diagnose(measured)
+    if found.outcome is not Outcome.VERDICT:
+        return found.outcome.value
+    verdict = measured.verdicts.get(objective)
+    if found.first is objective or verdict is None:
+        return str(found.phase)
+    return str(verdict.phase)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[10])
+    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS])
+    arguments = parser.parse_args()
+    every: list[Compared] = []
+    for seed in arguments.seeds:
+        for kind in arguments.kinds:
+            for reports in (True, False):
+                one = compared(kind, seed, reports=reports)
+                every += one
+                odd = [each for each in one if not each.same]
+                print(
+                    f"{kind} {seed} {'reports' if reports else 'estimator'}: {len(one) - len(odd)} of {len(one)}",
+                    flush=True,
+                )
+                for each in odd:
+                    print(f"  {each}", flush=True)
+    if not every:
+        print("no alert fired", file=sys.stderr)
+        return 1
+    share = sum(each.same for each in every) / len(every)
+    print(f"\n{share:.1%} of {len(every)} alerts have the diagnosis' phase")
+    print(Counter((each.page, each.diagnosis) for each in every).most_common())
+    return 0 if share >= BOUND else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

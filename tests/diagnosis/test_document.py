@@ -1,0 +1,47 @@
+"""The JSON that others build on, and the page that explains it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.diagnosis.document import document
+from sidecar.diagnosis.measured import Latency
+from sidecar.diagnosis.tree import diagnose
+from sidecar.objectives.blame import Blame
+from tests.diagnosis.test_tree import live, verdict
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text()
+
+
+def keys_of(row: str) -> set[str]:
+    """What stands in backticks in one cell, sentences in brackets left out."""
+    return set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row)))
+
+
+def test_the_page_explains_every_key_and_no_other() -> None:
+    (found,) = document([diagnose(live(verdict(Blame.QUEUE), inter_token=Latency(p99_seconds=0.2, samples=500)))])[
+        "diagnoses"
+    ]
+    rows = dict(re.findall(r"^\| (`[^|]+) \| (.+) \|$", PAGE, re.MULTILINE))
+    explained = set().union(*map(keys_of, rows))
+    inner = {name: cell for names, cell in rows.items() for name in keys_of(names)}
+
+    assert explained == found.keys()
+    assert keys_of(inner["inter_token"]) == found["inter_token"].keys()
+    assert keys_of(inner["second"]) == found["second"].keys()
+    assert keys_of(inner["measured"]) == found["measured"].keys()
+    assert keys_of(inner["steps"]) == found["steps"][0].keys()
+    assert keys_of(inner["not_to_do"]) == found["not_to_do"][0].keys()
+
+
+def test_the_answer_on_the_page_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run by hand, and compared word for word."""
+    command = next(line for line in PAGE.splitlines() if line.startswith("sidecar diagnose --ttft-p99"))
+    shown = re.search(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+
+    assert main(command.split()[1:]) == 0
+    assert capsys.readouterr().out == shown[1]
