@@ -25,7 +25,7 @@ from sidecar.demo.pager import Pager, listening
 from sidecar.demo.presets import PRESETS, SMALL_CHAT, Preset
 from sidecar.demo.processes import HOST, DemoError, bindable, running
 from sidecar.demo.servers import INSTALL, alerting, programs
-from sidecar.demo.shipped import FACTOR, find
+from sidecar.demo.shipped import DEMO, find
 from sidecar.demo.stage import Stage
 from sidecar.demo.table import screen
 from sidecar.demo.view import Sums, read_page, rows
@@ -122,7 +122,7 @@ def _command(engine_url: str, ports: Ports) -> list[str]:
 
 async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
     """Start Prometheus and Alertmanager where they and the shipped rules are; say what is missing where not."""
-    found, shipped = programs(), find()
+    found, shipped = programs(), find(DEMO)
     if shipped is None:
         print("alerts       none: alert_rules/ is in the project's checkout, and not in the installed package")
         return None
@@ -138,7 +138,7 @@ async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
     print(f"Prometheus   {servers.prometheus_url}/alerts")
     print(f"Alertmanager {servers.alertmanager_url}")
     print(
-        f"alerts       the rules and routes of alert_rules/, {1 / FACTOR:.0f} times as fast: 5 minutes are 20 seconds"
+        f"alerts       the rules and routes of alert_rules/, {DEMO.times:g} times as fast: 5 minutes are {DEMO.seconds(300)}"
     )
     return pager
 
@@ -177,7 +177,7 @@ def _flags() -> argparse.ArgumentParser:
     parser.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help="after a healthy minute this goes wrong for 40 seconds, and so again and again; all: one after another. "
+        help="after a healthy minute this goes wrong for another, and so again and again; all: one after another. "
         + "; ".join(f"{incident.name}: {incident.story}" for incident in INCIDENTS.values())
         + f". Made for the preset {SMALL_CHAT.name}",
     )

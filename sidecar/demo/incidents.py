@@ -13,8 +13,8 @@ from sidecar.demo.physics import Knobs
 
 
 HEALTHY_SECONDS = 60.0
-"""Before each incident. With the demo's time scale, a quarter of an hour: the rules know then what is usual."""
-FAULT_SECONDS = 40.0
+"""Before each incident: long enough for the rules to know what is usual, and for the incident before to be over."""
+FAULT_SECONDS = 60.0
 SHARE_OF_RATE = 0.6
 """Of the rate at which the mean queue is 90 ms. So near to its limit every fault is a queue within seconds; further away, each
 shows as itself."""
@@ -43,7 +43,7 @@ INCIDENTS: Mapping[str, Incident] = {
     incident.name: incident
     for incident in (
         Incident("queue", "somebody left three slots where there were 32", {"slots": 3}),
-        Incident("prefill", "the GPU computes prompts at a third of its speed", {"prefill_factor": 3.0}),
+        Incident("prefill", "the GPU computes prompts at a quarter of its speed", {"prefill_factor": 4.0}),
         Incident("decode", "the GPU's memory is five times as slow", {"decode_factor": 5.0}),
         Incident("stream", "every client reads only seven tokens a second", bytes_per_second=1_500),
         Incident("engine", "the engine has crashed, and does not come back by itself", down=True),

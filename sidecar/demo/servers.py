@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from sidecar.demo.processes import HOST, free_ports, running
-from sidecar.demo.shipped import LOOKBACK_SECONDS, RESEND_SECONDS, Shipped, prometheus_config
+from sidecar.demo.shipped import Shipped, prometheus_config
 
 
 INSTALL = "apt-get install prometheus prometheus-alertmanager"
@@ -56,7 +56,7 @@ async def alerting(
             (folder / file).write_text(text)
         routes = shipped.routes(sink_url, folder)
         (folder / "alertmanager.yml").write_text(yaml.safe_dump(routes))
-        scraping = prometheus_config([str(folder / file) for file in rules], alertmanager, pods)
+        scraping = prometheus_config([str(folder / file) for file in rules], alertmanager, pods, shipped.pace)
         (folder / "prometheus.yml").write_text(yaml.safe_dump(scraping))
         command_of_alertmanager = [
             *(found.alertmanager, f"--config.file={folder / 'alertmanager.yml'}"),
@@ -66,7 +66,10 @@ async def alerting(
         command_of_prometheus = [
             *(found.prometheus, f"--config.file={folder / 'prometheus.yml'}"),
             *(f"--storage.tsdb.path={folder / 'prometheus'}", f"--web.listen-address={prometheus}"),
-            *(f"--query.lookback-delta={LOOKBACK_SECONDS}s", f"--rules.alert.resend-delay={RESEND_SECONDS}s"),
+            # Both by the same factor from their defaults, 5 minutes and 1. Until an alert that fires is told again, one that
+            # began before Prometheus had found Alertmanager is known to nobody.
+            f"--query.lookback-delta={shipped.pace.seconds(300)}",
+            f"--rules.alert.resend-delay={shipped.pace.seconds(60)}",
         ]
         async with (
             running("Alertmanager", command_of_alertmanager, ready_url=f"http://{alertmanager}/-/ready"),

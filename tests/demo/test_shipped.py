@@ -8,24 +8,30 @@ import pytest
 import yaml
 
 from sidecar.demo import shipped
-from sidecar.demo.shipped import FACTOR, NAMESPACE, Shipped, find, prometheus_config, seconds_of
+from sidecar.demo.shipped import DEMO, FASTEST, NAMESPACE, Pace, Shipped, find, prometheus_config, seconds_of
 
 
 CHECKOUT = Path(__file__).parents[2]
 DURATION = re.compile(r"(?<![\w.])\d+[smhdw](?!\w)")
 
 
-@pytest.fixture
-def ours() -> Shipped:
-    found = find()
-    assert found == Shipped(CHECKOUT / "alert_rules")
+@pytest.fixture(params=[DEMO, FASTEST], ids=lambda pace: f"{pace.times:g} times")
+def ours(request: pytest.FixtureRequest) -> Shipped:
+    found = find(request.param)
+    assert found == Shipped(CHECKOUT / "alert_rules", request.param)
     return found
+
+
+def test_a_pace_makes_whole_seconds_of_a_scrape_or_is_refused() -> None:
+    assert [pace.seconds(15) for pace in (DEMO, FASTEST)] == ["2s", "1s"]
+    with pytest.raises(ValueError, match="whole seconds"):
+        Pace(10)
 
 
 def test_an_installed_package_has_no_rules_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipped, "find_spec", lambda _name: None)
 
-    assert find() is None
+    assert find(DEMO) is None
 
 
 def without_durations(text: str) -> list[str]:
@@ -44,7 +50,9 @@ def test_rules_differ_in_their_durations_alone(ours: Shipped) -> None:
             (seconds_of(one["interval"]), seconds_of(other["interval"]))
             for one, other in zip(groups, hurried, strict=True)
         ]
-        assert [one * FACTOR for one, _ in intervals] == pytest.approx([other for _, other in intervals]), name
+        assert [one * ours.pace.factor for one, _ in intervals] == pytest.approx([other for _, other in intervals]), (
+            name
+        )
 
 
 def test_links_to_runbooks_lead_to_the_demos_own_sidecar(ours: Shipped) -> None:
@@ -59,7 +67,7 @@ def routes_of(route: dict[str, Any]) -> list[dict[str, Any]]:
     return [route, *(below for child in route.get("routes", []) for below in routes_of(child))]
 
 
-def test_routes_wait_a_fifteenth_and_tell_the_sink_alone(ours: Shipped, tmp_path: Path) -> None:
+def test_routes_wait_a_fraction_and_tell_the_sink_alone(ours: Shipped, tmp_path: Path) -> None:
     original = yaml.safe_load((ours.folder / "alertmanager.yml").read_text())
     hurried = ours.routes("http://127.0.0.1:7", tmp_path)
 
@@ -71,18 +79,18 @@ def test_routes_wait_a_fifteenth_and_tell_the_sink_alone(ours: Shipped, tmp_path
         for wait in waits:
             if wait in one:
                 milliseconds = int(other[wait].removesuffix("ms"))
-                assert milliseconds == pytest.approx(seconds_of(one[wait]) * 1000 * FACTOR, abs=1)
+                assert milliseconds == pytest.approx(seconds_of(one[wait]) * 1000 * ours.pace.factor, abs=1)
     assert hurried["inhibit_rules"] == original["inhibit_rules"]
     assert set(re.findall(r"https?://[^/']+", yaml.safe_dump(hurried["receivers"]))) == {"http://127.0.0.1:7"}
     assert "example.com" not in yaml.safe_dump(hurried)
 
 
 def test_each_pod_is_scraped_with_the_labels_that_the_rules_group_by() -> None:
-    config = prometheus_config(["a.yml"], "127.0.0.1:1", {"one": "127.0.0.1:2", "two": "127.0.0.1:3"})
+    config = prometheus_config(["a.yml"], "127.0.0.1:1", {"one": "127.0.0.1:2", "two": "127.0.0.1:3"}, DEMO)
     (job,) = config["scrape_configs"]
 
     assert job["static_configs"] == [
         {"targets": ["127.0.0.1:2"], "labels": {"namespace": NAMESPACE, "pod": "one"}},
         {"targets": ["127.0.0.1:3"], "labels": {"namespace": NAMESPACE, "pod": "two"}},
     ]
-    assert config["global"]["evaluation_interval"] == config["global"]["scrape_interval"] == "1s"
+    assert config["global"]["evaluation_interval"] == config["global"]["scrape_interval"] == "2s"

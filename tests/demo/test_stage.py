@@ -84,7 +84,7 @@ def test_acts_are_played_in_turn_and_said_aloud() -> None:
 
 
 def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None:
-    """Of answers of a few kilobytes: its buffers are smaller than that, or nobody upstream would notice it."""
+    """That its buffers are small enough for somebody upstream to notice is shown where it is paged: `tests/test_pages.py`."""
 
     async def story() -> tuple[int, int]:
         async with SimulatedEngine(SMALL_CHAT) as engine:

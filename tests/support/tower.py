@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.demo.servers import INSTALL, alerting, programs
-from sidecar.demo.shipped import find
+from sidecar.demo.shipped import FASTEST, find
 from tests.support.background import Background
 from tests.support.prometheus import Prometheus, explained
 from tests.support.sidecar_process import SidecarProcess
@@ -85,7 +85,7 @@ def _first(told: Sequence[Told], status: str, fingerprint: str = "") -> dict[str
 @contextmanager
 def watched(thread: Background, sidecar: SidecarProcess) -> Iterator[Tower]:
     """A tower over this sidecar for the length of a `with` block. Skips, or under CI fails, where a program is missing."""
-    found, shipped = programs(), find()
+    found, shipped = programs(), find(FASTEST)
     if found is None:
         missing(f"Prometheus and Alertmanager are not installed (Debian: {INSTALL})")
     assert shipped is not None
