@@ -106,7 +106,8 @@ class Timeline:
             # A pause counts once it is known to lie before the last token.
             self.paused_seconds += self._paused_unconfirmed_seconds
             self._paused_unconfirmed_seconds = 0.0
-            if self._paused_since is not None:
+            # What was read before the pause may be told after it.
+            if self._paused_since is not None and at > self._paused_since:
                 self.paused_seconds += at - self._paused_since
                 self._paused_since = at
         self.last_token_at = at

@@ -103,6 +103,15 @@ def test_a_pause_counts_up_to_a_token_that_came_during_it() -> None:
     assert round(story.timeline.marks().paused_seconds, 9) == 2.0
 
 
+def test_a_token_read_just_before_the_pause_and_told_within_it_takes_nothing_off() -> None:
+    """Microseconds lie between the two instants; a total below zero is no duration, and was dropped by the counter."""
+    story = Story().received(0).token(1.0).paused(2.0).token(1.9)
+    assert story.timeline.marks().paused_seconds == 0.0
+
+    story.resumed(4.0).token(4.5)
+    assert round(story.timeline.marks().paused_seconds, 9) == 2.0
+
+
 def test_the_stage_is_how_far_the_request_had_come() -> None:
     """The word for a client that leaves: upload, waiting, streaming."""
     story = Story()
