@@ -211,7 +211,16 @@ def _whole_work(engine: EngineConfig, lane: str) -> float:
 def two(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
     first, second = PAIRS[rng.randrange(len(PAIRS))]
     one, other = first(engine, factor, magnitude, rng), second(engine, factor, magnitude, rng)
-    return Incident(one.episodes + other.episodes, one.setup if one.setup != NOTHING else other.setup)
+    return Incident(
+        one.episodes + other.episodes,
+        one.setup if one.setup != NOTHING else other.setup,
+        made_of=(_kind(first), _kind(second)),
+    )
+
+
+def _kind(draw: Draw) -> str:
+    """A kind is named after what draws it."""
+    return draw.__name__.replace("_", "-")
 
 
 PAIRS: tuple[tuple[Draw, Draw], ...] = (
@@ -219,4 +228,4 @@ PAIRS: tuple[tuple[Draw, Draw], ...] = (
     (overload, decode_slow),
     (cache_lost, long_outputs),
 )
-"""What two faults are drawn from. Their truths: prefill or first_token; queue or decode; prefill or queue."""
+"""What two faults are drawn from."""

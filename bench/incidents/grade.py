@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.incidents.prometheus import Firing, Heard
-from bench.incidents.truth import Key, LaneTruth, Truth
+from bench.incidents.truth import FAST_WINDOW_SECONDS, Key, LaneTruth, Truth
 
 
 RIGHT, WRONG, UNATTRIBUTED, MISSED = "right", "wrong", "unattributed", "missed"
@@ -36,9 +36,9 @@ class Case:
     alert: str | None
     waited_in: str | None
     seconds: float | None
-    """From the fault to the page."""
-    seconds_burning: float | None
-    """From the instant at which it burned fast enough to the page. Negative: earlier."""
+    """To the page, from the fault, or where the lane began to burn later, from the beginning of the first window in which it burned
+    as fast as must be paged."""
+    seconds_since_fault: float | None
     front_end: bool
     cause: str | None = None
 
@@ -110,11 +110,15 @@ def _case(who: Who, key: Key, truth: LaneTruth, heard: Heard, fault_at: float) -
         said,
         None if first is None else first.alert,
         heard.waited_in.get(key),
+        None if first is None else max(0.0, first.at - _began(truth, fault_at)),
         None if first is None else first.at - fault_at,
-        None if first is None or truth.burns_at is None else first.at - truth.burns_at,
         who.front_end,
         heard.causes.get(key),
     )
+
+
+def _began(truth: LaneTruth, fault_at: float) -> float:
+    return fault_at if truth.burns_at is None else max(fault_at, truth.burns_at - FAST_WINDOW_SECONDS)
 
 
 def _result(said: str | None, truth: LaneTruth) -> str:

@@ -64,7 +64,7 @@ _PREFILL = _roots("prefill", "decode prefill", "prefill decode")
 _ENGINE = _roots("engine", "engine", "engine")
 _STREAM = _roots("stream", "stream", "stream")
 _INTERFERENCE = _roots("queue", "decode", "queue decode")
-_TWO = "prefill first_token queue decode"
+_EITHER = _roots("", "", "")
 
 KINDS = (
     Kind("burst", "arrivals multiply for minutes", draws.burst, _LOAD, kv=True),
@@ -123,13 +123,6 @@ KINDS = (
         front_end=True,
     ),
     Kind("noisy-tenant", "one lane's arrivals multiply", draws.noisy_tenant, _LOAD, kv=True),
-    Kind(
-        "two-faults",
-        "two of the above at once",
-        draws.two,
-        _roots(_TWO, _TWO, _TWO + " unattributed"),
-        kv=True,
-        front_end=True,
-    ),
+    Kind("two-faults", "two of the above at once: right is what is right for either", draws.two, _EITHER),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

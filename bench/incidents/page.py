@@ -69,7 +69,7 @@ def _kinds() -> str:
 
 
 def _kind(kind: Kind) -> str:
-    cells = [", ".join(sorted(kind.roots[objective])) for objective in ("ttft", "tpot", "e2e")]
+    cells = [", ".join(sorted(kind.roots[objective])) or "either's" for objective in ("ttft", "tpot", "e2e")]
     for lane, roots in kind.own_lane.items():
         cells[0] += f" ({lane}: {', '.join(sorted(roots['ttft']))})"
     if kind.kv:

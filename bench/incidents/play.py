@@ -44,6 +44,8 @@ class Incident:
     setup: Effect = NOTHING
     """What is so from the beginning to the end, in the run and in its pair: it is healthy."""
     seconds: float = INCIDENT_SECONDS
+    made_of: tuple[str, ...] = ()
+    """Where it is several at once: the names of their kinds. What is right for any of them is right."""
 
 
 NO_INCIDENT = Incident(())

@@ -24,7 +24,7 @@ def line(done: Done, left: int) -> str:
     for case in done.cases:
         sign = {RIGHT: "+", WRONG: "WRONG ", UNATTRIBUTED: "?", MISSED: "MISSED "}[case.result]
         mode = "" if case.reports else "e:"
-        seconds = "" if case.seconds is None else f"@{case.seconds:.0f}"
+        seconds = "" if case.seconds_since_fault is None else f"@{case.seconds_since_fault:.0f}"
         severity = "" if case.severity == "page" else "ticket "
         why = f" ({case.cause}, waited {case.waited_in})" if case.result == WRONG else ""
         words.append(f"{mode}{severity}{'/'.join(case.key)} {sign}{case.said or ''}{seconds}{why}")
@@ -126,13 +126,14 @@ def _seconds(cases: Iterable[Case]) -> str:
 
 
 def _times(cases: Sequence[Case]) -> str:
-    since_fault = sorted(case.seconds for case in cases if case.seconds is not None)
-    since_burning = sorted(case.seconds_burning for case in cases if case.seconds_burning is not None)
+    since_burn = sorted(case.seconds for case in cases if case.seconds is not None)
+    since_fault = sorted(case.seconds_since_fault for case in cases if case.seconds_since_fault is not None)
     if not since_fault:
         return "No page at all.\n"
     return (
-        f"Seconds to page, from the fault: median {median(since_fault):.0f}, p95 {late(since_fault):.0f};"
-        f" from the instant at which a lane burned fast enough: median {median(since_burning):.0f}, p95 {late(since_burning):.0f}.\n"
+        f"Seconds to page: median {median(since_burn):.0f}, p95 {late(since_burn):.0f}, from the fault, or where a lane began to burn later,"
+        " from the beginning of the first window of five minutes in which it burned as fast as must be paged. From the fault in any"
+        f" case: median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
     )
 
 

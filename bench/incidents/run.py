@@ -65,18 +65,19 @@ def done(job: Job) -> Done:
     rng = Random(f"{job.seed}/{job.kind}")
     magnitude, factor = rng.random(), load_factor(job.seed)
     incident = kind.draw(engine, factor, magnitude, rng)
+    kinds = [KINDS_BY_NAME[name] for name in incident.made_of or (job.kind,)]
     run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
-    truth = truth_of(engine, kind, run, pair)
+    truth = truth_of(engine, kinds, run, pair)
     lanes = truth.lanes.values()
     if any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
         # It burns too slowly to page: give it the hour within which a ticket must come.
         incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
         run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
-        truth = truth_of(engine, kind, run, pair)
+        truth = truth_of(engine, kinds, run, pair)
     result = Done(job, magnitude, factor, [], [], 0.0, truth, {})
     for reports in job.modes:
         heard = listened(engine, run, truth, reports=reports)
-        who = Who(job.kind, job.engine, job.seed, reports, kind.front_end)
+        who = Who(job.kind, job.engine, job.seed, reports, any(each.front_end for each in kinds))
         cases, false = graded(who, truth, heard, run.fault_at)
         result.cases += cases
         result.false += false

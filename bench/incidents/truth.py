@@ -76,8 +76,8 @@ class Truth:
     """From here on nothing that the fault left behind burns any more: a page that begins later is false."""
 
 
-def truth_of(engine: EngineConfig, kind: Kind, run: Run, pair: Run) -> Truth:
-    """Every lane and objective that has a promise."""
+def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -> Truth:
+    """Every lane and objective that has a promise. `kinds`: what the incident is made of."""
     objectives = engine.objectives()
     told = verdicts(run, objectives)
     waited, usual = _phases(run, objectives), _phases(pair, objectives)
@@ -93,7 +93,7 @@ def truth_of(engine: EngineConfig, kind: Kind, run: Run, pair: Run) -> Truth:
             quiet_at = max(quiet_at, tiers.quiet_at)
             during = [each for each in told[key] if run.fault_at <= each.at]
             found[key] = LaneTruth(
-                kind.root(load.lane, objective.value, kv_ran_full=full),
+                frozenset[str]().union(*(kind.root(load.lane, objective.value, kv_ran_full=full) for kind in kinds)),
                 _most_in_excess(waited.get(key, []), usual.get(key, [])),
                 tiers.must_page,
                 tiers.may_page,

@@ -11,6 +11,7 @@ from bench.incidents.truth import LaneTruth, Truth
 
 WHO = Who("burst", "chunks-2048", 12, reports=True, front_end=False)
 BURNS = LaneTruth(frozenset({"queue"}), "queue", True, True, False, True, 620.0, 50, 100)
+LATER = LaneTruth(frozenset({"queue"}), "queue", True, True, False, True, 1000.0, 50, 100)
 CALM = LaneTruth(frozenset({"queue"}), None, False, False, False, False, None, 0, 100)
 SLOW = LaneTruth(frozenset({"prefill"}), "queue", False, False, True, True, None, 30, 400)
 FAULT_AT = 600.0
@@ -37,9 +38,16 @@ def case_of(during: list[Firing], lane: LaneTruth = BURNS) -> Case:
 def test_the_first_page_is_the_one_that_counts() -> None:
     case = case_of([fired(660.0, "queue"), fired(700.0, "decode")])
 
-    assert (case.result, case.said, case.seconds, case.seconds_burning) == ("right", "queue", 60.0, 40.0)
+    assert (case.result, case.said, case.seconds) == ("right", "queue", 60.0)
     assert case.waited_right is True
     assert case_of([fired(660.0, "decode"), fired(700.0, "queue")]).result == "wrong"
+
+
+def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_does() -> None:
+    """It burns fast enough 400 s after the fault, so that it began at most a window of five minutes before."""
+    case = case_of([fired(1030.0, "queue")], LATER)
+
+    assert (case.seconds, case.seconds_since_fault) == (330.0, 430.0)
 
 
 def test_nobody_paged_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None:

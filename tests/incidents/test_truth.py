@@ -1,5 +1,7 @@
 """What a run truly was is told from lives alone."""
 
+from random import Random
+
 import pytest
 
 from bench.incidents.effects import Effect, Episode
@@ -41,7 +43,7 @@ def usual() -> Run:
 
 
 def truth(run: Run, kind: str = "burst", engine: EngineConfig = CHUNKS_2048) -> Truth:
-    return truth_of(engine, BY_NAME[kind], run, usual())
+    return truth_of(engine, [BY_NAME[kind]], run, usual())
 
 
 def test_a_lane_in_which_half_miss_must_page_and_its_excess_is_where_they_waited() -> None:
@@ -107,6 +109,17 @@ def test_a_pool_that_ran_full_while_requests_waited_makes_the_engine_right_too()
     assert truth(run_of(lives, full), "hop").lanes["interactive", "ttft"].root == {"stream"}
 
 
+def test_of_two_faults_at_once_either_is_right() -> None:
+    """What is drawn says which two they are; each names kinds of the table."""
+    for seed in range(20):
+        incident = BY_NAME["two-faults"].draw(CHUNKS_2048, 0.7, 0.5, Random(seed))
+        assert len(incident.made_of) == 2
+        assert set(incident.made_of) < set(BY_NAME)
+
+    both = truth_of(CHUNKS_2048, [BY_NAME["prefill-slow"], BY_NAME["tokeniser"]], usual(), usual())
+    assert both.lanes["interactive", "ttft"].root == {"prefill", "first_token"}
+
+
 @pytest.mark.parametrize(
     ("effect", "objective", "phase"),
     [
@@ -121,7 +134,7 @@ def test_a_known_delay_is_found_in_its_phase(effect: Effect, objective: str, pha
     incident = Incident((Episode(effect),))
     run, pair = play(CHUNKS_2048, 2, incident, factor=0.6), play(CHUNKS_2048, 2, pair_of(incident), factor=0.6)
 
-    found = truth_of(CHUNKS_2048, BY_NAME["overload"], run, pair).lanes["interactive", objective]
+    found = truth_of(CHUNKS_2048, [BY_NAME["overload"]], run, pair).lanes["interactive", objective]
 
     assert (found.proximate, found.must_page) == (phase, True)
 
@@ -131,6 +144,8 @@ def test_every_kind_says_what_is_right_for_every_objective_in_words_of_one_close
 
     assert len(KINDS) == len(BY_NAME)
     for kind in KINDS:
+        if kind.name == "two-faults":
+            continue
         for roots in (kind.roots, *kind.own_lane.values()):
             assert set(roots) == {"ttft", "tpot", "e2e"}
             assert all(labels and labels <= phases for labels in roots.values())
