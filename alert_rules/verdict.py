@@ -15,6 +15,8 @@ LEAD = 0.1
 """A new leader must be ahead by ten points."""
 SPLIT_ENOUGH = 0.2
 """Below this share of split votes nobody knows where the misses waited."""
+COLLAPSED = 0.25
+"""Of its usual self: no engine decodes four times faster from one minute to the next."""
 PREEMPTED = 0.05
 KV_FULL_RATIO = 0.85
 """On average: a request that does not fit waits while there are still some blocks free."""
@@ -145,15 +147,37 @@ MOVED = Record(
     the lane's own prompts have grown, and it is not KV blocks that they wait for. In the other lanes that is the queue.
     """,
 )
+BURSTS = Record(
+    "lane:llm_slo_verdict:bursts",
+    f"""
+    sum by ({WHO}) (lane:llm_slo_votes:window{{objective="ttft"}}) * 0 + 1
+    and on ({MODEL}) model:llm_evidence:ratio{{evidence="decode"}} < {COLLAPSED}
+    """,
+    "The quiet gap between tokens has all but vanished: they are collected somewhere and come together, so the first comes late.",
+)
+HELD = Record(
+    "lane:llm_slo_verdict:waited_in",
+    f"""
+    sum by ({WHO}, phase) (
+        lane:llm_slo_waited_in:ratio unless on ({WHO}) lane:llm_slo_verdict:bursts
+      or
+        label_replace(
+          label_replace(lane:llm_slo_waited_in:ratio and on ({WHO}) lane:llm_slo_verdict:bursts, "was", "$1", "phase", "(.+)"),
+          "phase", "stream", "phase", "queue|prefill|first_token"
+        )
+    )
+    """,
+    "Where they waited, with what was held back given to stream: an engine that does not report, or the estimator, cannot tell it.",
+)
 SHARE = Record(
     "lane:llm_slo_verdict:by_votes",
     f"""
     sum by ({WHO}, phase) (
-        lane:llm_slo_waited_in:ratio unless on ({WHO}, phase) label_replace(lane:llm_slo_verdict:moved, "phase", "queue", "", "")
+        lane:llm_slo_verdict:waited_in unless on ({WHO}, phase) label_replace(lane:llm_slo_verdict:moved, "phase", "queue", "", "")
       or
         label_replace(
           label_replace(
-            lane:llm_slo_waited_in:ratio{{phase="queue"}} and on ({WHO}) lane:llm_slo_verdict:moved,
+            lane:llm_slo_verdict:waited_in{{phase="queue"}} and on ({WHO}) lane:llm_slo_verdict:moved,
             "phase", "prefill", "", ""
           ),
           "moved", "from queue", "", ""
@@ -310,6 +334,8 @@ VERDICTS = (
     FAULTY,
     *VOTES,
     MOVED,
+    BURSTS,
+    HELD,
     SHARE,
     *STATE,
     *PROVISIONAL,

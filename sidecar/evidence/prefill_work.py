@@ -9,6 +9,7 @@ time to first token is its prefill, front end included.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
@@ -23,6 +24,9 @@ MAX_SPANS = 8192
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
 """Once a class of lengths has its samples, one in so many seconds: ten minutes of memory, so that no burst rewrites it."""
+RECENT_ARRIVALS = 50
+FEWEST_IDLE = 0.1
+"""Of so many recent arrivals at least this share must look idle, or none is taken to be."""
 MAX_CURVES = 34
 """The closed set of model labels, in two measures of length."""
 
@@ -38,8 +42,7 @@ class Work:
 @dataclass(slots=True)
 class _Arrival:
     arrived_at: float
-    others: int
-    """Waiting when it arrived, this one left out."""
+    idle: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Seen:
 
     first_token_at: float
     idle: bool
-    """Nobody was waiting when it arrived."""
+    """It waited for nobody, as far as that can be seen: nobody else was waiting when it came, there were fewer streams than the
+    engine was ever seen to carry, and enough of those who came with it were as lucky (in a saturated engine the few that look idle
+    are the misjudged ones)."""
     alone_since: float
     """From when on nobody else's first token came and nobody who waited left, until its own."""
     undisturbed: bool
@@ -60,6 +65,9 @@ class PrefillWork:
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
+        self._streaming: set[Hashable] = set()
+        self._most_streaming = 0
+        self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
         self._others_until = float("-inf")
         """When one that waited last had its first token, or left."""
         self._taken: list[tuple[float, float]] = []
@@ -72,19 +80,26 @@ class PrefillWork:
 
     def received(self, key: Hashable, at: float) -> None:
         """A request is on its way to the engine."""
-        self._waiting[key] = _Arrival(at, len(self._waiting))
+        streaming = len(self._streaming)
+        idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
+        self._recent.append(idle)
+        saturated = sum(self._recent) < FEWEST_IDLE * len(self._recent)
+        self._waiting[key] = _Arrival(at, idle and not saturated)
 
     def first_token(self, key: Hashable, at: float) -> Seen | None:
         """Its first output was read."""
         arrival = self._waiting.pop(key, None)
         if arrival is None:
             return None
-        seen = Seen(at, arrival.others == 0, self._others_until, not self._waiting)
+        self._streaming.add(key)
+        self._most_streaming = max(self._most_streaming, len(self._streaming))
+        seen = Seen(at, arrival.idle, self._others_until, not self._waiting)
         self._others_until = at
         return seen
 
     def left(self, key: Hashable, at: float) -> None:
         """It ended, however: one that was not streamed or that was given up may have been in prefill until now."""
+        self._streaming.discard(key)
         if self._waiting.pop(key, None) is not None:
             self._others_until = at
 
@@ -120,6 +135,8 @@ class PrefillWork:
         """The engine is another: what prompts cost the old one says nothing."""
         self._curves.clear()
         self._learned_at.clear()
+        self._recent.clear()
+        self._most_streaming = 0
 
     def _learn(self, model: str, length: Length, seconds: float, at: float) -> None:
         curve = self._curves.get((model, length.measure))

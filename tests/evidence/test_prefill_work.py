@@ -11,6 +11,7 @@ from sidecar.engines.prefill_cost import READY_SAMPLES, Length
 from sidecar.evidence.prefill_work import (
     MAX_CURVES,
     MAX_SPANS,
+    RECENT_ARRIVALS,
     REMEMBERED_SAMPLES,
     REMEMBERED_SECONDS,
     SAMPLE_EVERY_SECONDS,
@@ -236,7 +237,28 @@ def test_idle_is_who_found_nobody_waiting() -> None:
     first, second = house.comes(), house.comes()
 
     assert (house.speaks(first, after=1).idle, house.speaks(second, after=1).idle) == (True, False)
+    house.work.left(first, house.now)
     assert house.speaks(house.comes()).idle is True
+
+
+def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
+    """Nobody waits, but as many stream as the engine was ever seen to carry: this one may have to wait for one of them."""
+    house = House()
+    first, second = house.comes(), house.comes()
+    house.speaks(first)
+    house.speaks(second)
+
+    assert house.speaks(house.comes()).idle is False
+
+
+def test_in_a_saturated_engine_nobody_is_idle() -> None:
+    """Where hardly anybody finds nobody waiting, the few who seem to are the misjudged ones."""
+    house = House()
+    queued = [house.comes() for _ in range(RECENT_ARRIVALS)]
+    for key in queued:
+        house.work.left(key, house.now)
+
+    assert house.speaks(house.comes()).idle is False
 
 
 def test_a_first_token_comes_once() -> None:
