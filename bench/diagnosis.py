@@ -13,11 +13,10 @@ from random import Random
 from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
 from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
-from bench.incidents.play import load_factor, pair_of, play
+from bench.incidents.play import load_factor, play
 from bench.incidents.product import Product
 from bench.incidents.prometheus import hear, names_in
 from bench.incidents.run import engine_for
-from bench.incidents.truth import truth_of
 from sidecar.diagnosis.findings import Outcome
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import Measured
@@ -58,8 +57,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
     incident = kind.draw(engine, load_factor(seed), magnitude, rng)
-    run, pair = play(engine, seed, incident), play(engine, seed, pair_of(incident))
-    truth = truth_of(engine, kind, run, pair)
+    run = play(engine, seed, incident)
     product = Product(engine, run, reports=reports)
     ring = DiagnosisRing(product.metrics, at=0.0)
     seen: dict[float, dict[str, Measured]] = {}
@@ -80,8 +78,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     samples.without_idle_buckets()
     samples.add_constant("up", {}, 1.0)
     samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
-    step = samples.every_seconds
-    heard = hear(samples, run.fault_at, min(run.ends_at, step * (truth.quiet_at // step + 1)), run.ends_at)
+    heard = hear(samples, run.fault_at, run.ends_at, run.ends_at)
     found = []
     for firing in heard.during:
         if firing.alert not in BURNS or firing.lane is None:

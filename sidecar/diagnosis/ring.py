@@ -109,11 +109,8 @@ class DiagnosisRing:
         for seconds in WINDOWS:
             then = next((look for look in self._looks if look.at >= now.at - seconds), self._looks[-1])
             windows[seconds] = _between(then, now, seconds)
-        minute = [*self._last_minute(), now]
+        minute = [*(look for look in self._looks if now.at - MINUTE_SECONDS <= look.at < now.at), now]
         return Seen(windows, {kept.metric.name: _over_a_minute(kept, minute) for kept in GAUGES})
-
-    def _last_minute(self) -> list[_Look]:
-        return [look for look in self._looks if look.at >= self._looks[-1].at - MINUTE_SECONDS]
 
     def _thin(self, at: float) -> None:
         """Beyond the window that is shown, one look a minute is enough; beyond the long one, one in all."""

@@ -122,7 +122,7 @@ def state(m: Measured) -> list[str]:
     load, said = m.load, []
     if load.waiting is not None:
         wait = _by_littles_law(m)
-        more = "" if wait is None else f": at this rate each waits about {seconds(wait)}"
+        more = "" if not wait else f": at this rate each waits about {seconds(wait)}"
         said.append(f"{digits(load.waiting)} requests wait in the engine's queue{more}.")
     if load.kv_usage is not None:
         said.append(f"The KV cache is {percent(load.kv_usage)} full.")

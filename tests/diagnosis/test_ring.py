@@ -203,3 +203,15 @@ def test_half_an_hour_of_looks_stays_small() -> None:
 
     assert len(life.ring._looks) <= 22 + 27
     assert life.ring._looks[-1].at - life.ring._looks[0].at >= 1800.0
+
+
+def test_a_minute_is_five_looks_and_each_counts_once() -> None:
+    """As Prometheus has it; who counted the last one twice would see a full cache before the page does."""
+    life = Life()
+    waiting = life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child()
+    waiting.set(0)
+    life.minutes(10)
+    waiting.set(10)
+    life.minutes(0.25)
+
+    assert life.now().load.waiting == pytest.approx(2.0)
