@@ -1,0 +1,66 @@
+"""The bench itself: which runs it does, what it prints of them, and that a quiet hour pages nobody."""
+
+from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING
+from bench.incidents.engines import ENGINES
+from bench.incidents.healthy import curve, healthy_day
+from bench.incidents.kinds import KINDS
+from bench.incidents.page import page
+from bench.incidents.report import line
+from bench.incidents.run import Job, done, engine_for, jobs
+from tests.support.tools import need_tool
+
+
+def test_every_kind_meets_every_engine_within_five_seeds_and_tuning_never_meets_what_is_reported() -> None:
+    names = {engine.name for engine in ENGINES}
+
+    for kind in KINDS:
+        assert {engine_for(kind.name, seed).name for seed in range(5)} == names
+    assert not set(TUNING) & set(REPORTED)
+    assert len(REPORTED) >= 20
+
+
+def test_runs_can_be_chosen_by_kind_engine_and_seed() -> None:
+    """Without the held-out engine a fifth of them is left out."""
+    kinds, tuned = [kind.name for kind in KINDS], [engine.name for engine in ENGINES if not engine.held_out]
+
+    assert len(jobs(kinds, tuned, list(TUNING))) == len(KINDS) * len(TUNING) * 4 // 5
+    assert jobs(["hang"], [engine_for("hang", 12).name], [12]) == [Job("hang", engine_for("hang", 12).name, 12)]
+
+
+def test_the_sample_has_one_reported_seed_of_each_kind() -> None:
+    assert set(SAMPLE) == {kind.name for kind in KINDS}
+    assert set(SAMPLE.values()) <= set(REPORTED)
+
+
+def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
+    """A crash that somebody must hear of, with the shipped rules."""
+    need_tool("promtool")
+
+    finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]).name, SAMPLE["crash"], (True,)))
+
+    pages = [case for case in finished.cases if case.severity == "page"]
+    assert {case.key for case in pages} >= {("interactive", "ttft"), ("code", "ttft")}
+    assert {case.root for case in pages} == {("engine",)}
+    assert line(finished, 3).startswith("   3 left  crash chunks-2048")
+    written = page([finished], [], ["with reports: something"], 1.0)
+    assert "| crash | the engine dies and comes back | engine | engine | engine |" in written
+    assert "- with reports: something" in written
+
+
+def test_a_day_is_quiet_at_night_and_busy_in_the_afternoon() -> None:
+    day = curve()
+
+    loads = [day.at(hour * 3600.0) for hour in range(24)]
+    assert loads.index(min(loads)) in (2, 3, 4)
+    assert 12 <= loads.index(max(loads)) <= 16
+    assert (0.05 < min(loads) < 0.15, 0.9 < max(loads) <= 1.0) == (True, True)
+
+
+def test_quiet_hours_page_nobody() -> None:
+    """From the first minute on, when nothing is known of anything yet."""
+    need_tool("promtool")
+
+    found = healthy_day(0, 5400.0)
+
+    assert found.requests > 300
+    assert found.pages == []
