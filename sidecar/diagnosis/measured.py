@@ -37,6 +37,7 @@ class Latency:
     """Requests of the window that missed the objective. None: there is no objective."""
     burn: float | None = None
     """Misses over what the target allows, within the window."""
+    misses_long: float | None = None
     burn_long: float | None = None
     """The same of the last half hour."""
 

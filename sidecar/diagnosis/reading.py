@@ -203,6 +203,7 @@ def _latency(seen: Seen, model: str, lane: str, objective: Objective, metric: Hi
         threshold_seconds=_threshold(seen, model, lane, objective),
         misses=missed,
         burn=over(missed, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
+        misses_long=long.counted(p.SLO_MISSES_TOTAL, *who),
         burn_long=over(long.counted(p.SLO_MISSES_TOTAL, *who), long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
     )
 

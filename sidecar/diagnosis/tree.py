@@ -79,11 +79,11 @@ def diagnose(told: Measured) -> Diagnosis:
 def judged(latency: Latency) -> Number:
     """Against its objective, request by request, where there is one; else by the p99."""
     if latency.misses is not None:
-        burns = [burn for burn in (latency.burn, latency.burn_long) if burn is not None]
-        over = max(burns, default=0.0)
-        if over >= 1.0 and (latency.misses >= FEWEST_MISSES or (latency.burn_long or 0.0) >= 1.0):
-            return Number(latency, State.BROKEN, over)
-        return Number(latency, State.NEAR if over >= NEAR_BURN else State.MET, over)
+        windows = ((latency.misses, latency.burn), (latency.misses_long or 0.0, latency.burn_long))
+        over = max((burn for misses, burn in windows if burn is not None and misses >= FEWEST_MISSES), default=0.0)
+        if not over and not latency.samples:
+            return Number(latency, State.UNKNOWN, None)
+        return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
     if latency.p99_seconds is None or latency.threshold_seconds is None:
         return Number(latency, State.UNKNOWN, None)
     over = latency.p99_seconds / latency.threshold_seconds

@@ -29,6 +29,7 @@ latencies = st.builds(
     threshold_seconds=st.one_of(st.none(), st.floats(0.01, 60)),
     misses=st.one_of(st.none(), st.floats(0, 500)),
     burn=st.one_of(st.none(), st.floats(0, 50)),
+    misses_long=st.one_of(st.none(), st.floats(0, 500)),
     burn_long=st.one_of(st.none(), st.floats(0, 50)),
 )
 times = st.builds(
@@ -128,7 +129,9 @@ def test_every_diagnosis_can_be_written_and_read(measured: Measured) -> None:
 
 # --- the page's verdict --------------------------------------------------------------------------------------------------
 
-BROKEN = Latency(p99_seconds=4.0, samples=500, threshold_seconds=1.0, misses=60.0, burn=5.0, burn_long=2.0)
+BROKEN = Latency(
+    p99_seconds=4.0, samples=500, threshold_seconds=1.0, misses=60.0, burn=5.0, misses_long=90.0, burn_long=2.0
+)
 WELL = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=0.0, burn=0.0, burn_long=0.0)
 
 
@@ -211,8 +214,27 @@ def test_an_engine_that_is_down_needs_no_samples() -> None:
     assert (found.phase, found.cause, found.confidence) == (Blame.ENGINE, Cause.DOWN, Confidence.HIGH)
 
 
+@pytest.mark.parametrize(
+    ("misses", "burn", "misses_long", "burn_long", "state"),
+    [
+        (2.0, 9.0, 2.0, 9.0, State.MET),
+        (3.0, 9.0, 3.0, 0.2, State.BROKEN),
+        (0.0, 0.0, 3.0, 1.0, State.BROKEN),
+        (3.0, 0.6, 3.0, 0.4, State.NEAR),
+        (3.0, 0.4, 3.0, 0.4, State.MET),
+    ],
+)
+def test_a_number_is_broken_from_its_budget_on_and_from_three_misses_on(
+    misses: float, burn: float, misses_long: float, burn_long: float, state: State
+) -> None:
+    """In five minutes or in half an hour."""
+    seen = replace(BROKEN, misses=misses, burn=burn, misses_long=misses_long, burn_long=burn_long)
+
+    assert diagnose(live(verdict(Blame.QUEUE), ttft=seen)).ttft.state is state
+
+
 def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
-    found = diagnose(live(verdict(Blame.QUEUE), ttft=replace(BROKEN, misses=2.0, burn=0.4, burn_long=0.3)))
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=replace(BROKEN, misses=5.0, burn=0.4, burn_long=0.3)))
 
     assert (found.outcome, found.ttft.state) == (Outcome.WELL, State.MET)
 
