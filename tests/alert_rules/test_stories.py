@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.alert_rules.books import BOOKS
-from tests.alert_rules.promtool import Book, Story, complaints
+from tests.alert_rules.books import BOOKS, written
+from tests.alert_rules.promtool import TESTS, Book, Story, complaints
 
 
 def told() -> list[object]:
@@ -21,3 +21,13 @@ def test_promtool_finds_what_the_story_tells(book: Book, story: Story) -> None:
     found = "".join(complaints(book, story))
 
     assert found == "", f"{story.promise}\n{found}"
+
+
+@pytest.mark.parametrize("name", sorted(written()))
+def test_the_committed_book_is_the_one_that_is_told(name: str) -> None:
+    """`python -m tests.alert_rules.books` writes it anew."""
+    assert (TESTS / name).read_text() == written()[name]
+
+
+def test_no_other_book_is_committed() -> None:
+    assert {path.name for path in TESTS.iterdir()} == set(written())

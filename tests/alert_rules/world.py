@@ -106,11 +106,12 @@ def prefill_costs(story: Story, *times: float) -> None:
     story.counts("llm_prefill_expected_seconds_total", EXPECTED_PREFILL_SECONDS, model=MODEL)
 
 
-def uncached(story: Story, *shares: float) -> None:
-    """Share of the prompts' tokens that the engine computes, by the usage of the requests."""
-    who = {"model": MODEL, "lane": LANE}
+def uncached(story: Story, *shares: float, lane: str = LANE, prompts: float = HEALTHY_PER_MINUTE) -> None:
+    """Share of the prompts' tokens that the engine computes, by the usage of so many requests a minute."""
+    who = {"model": MODEL, "lane": lane}
     story.counts("llm_uncached_prompt_tokens_total", *(PROMPT_TOKENS * share for share in shares), **who)
     story.counts("llm_cached_prompt_tokens_total", *(PROMPT_TOKENS * (1 - share) for share in shares), **who)
+    story.counts("llm_prompt_tokens_count", prompts, **who)
 
 
 def uncached_by_engine(story: Story, *shares: float) -> None:
@@ -119,9 +120,9 @@ def uncached_by_engine(story: Story, *shares: float) -> None:
     story.counts("llm_engine_prefix_cache_queries_total", PROMPT_TOKENS)
 
 
-def prompt_lengths(story: Story, *tokens: float) -> None:
+def prompt_lengths(story: Story, *tokens: float, lane: str = LANE) -> None:
     """Mean tokens of the prompts that arrive; half of the requests can be measured."""
-    who = {"model": MODEL, "lane": LANE}
+    who = {"model": MODEL, "lane": lane}
     measured = HEALTHY_PER_MINUTE / 2
     story.counts("llm_received_measured_requests_total", measured, **who)
     story.counts("llm_received_prompt_tokens_total", *(measured * one for one in tokens), **who)

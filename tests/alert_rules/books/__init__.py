@@ -1,21 +1,33 @@
 """The books of stories that the rules are held to."""
 
 from tests.alert_rules.books import (
+    baseline,
     engine_state,
     evidence,
     faults,
     hours,
     own_state,
     plain,
+    provisional,
     tiers,
+    turned_away,
     votes,
     weeks,
     words,
 )
 
 
+HEADER = (
+    "Written by `python -m tests.alert_rules.books`; change the stories in tests/alert_rules/books/, not this file."
+)
+
 BOOKS = (
-    *(tiers.BOOK, votes.BOOK, evidence.BOOK, faults.BOOK, hours.BOOK, plain.BOOK),
-    *(engine_state.BOOK, own_state.BOOK, weeks.BOOK),
+    *(tiers.BOOK, votes.BOOK, evidence.BOOK, faults.BOOK, provisional.BOOK, baseline.BOOK, hours.BOOK, plain.BOOK),
+    *(engine_state.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
     *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
 )
+
+
+def written() -> dict[str, str]:
+    """Name to text of the test files in alert_rules/tests/."""
+    return {f"llm-{book.name}_test.yml": f"# {HEADER}\n{book.text()}" for book in BOOKS}

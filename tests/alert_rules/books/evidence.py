@@ -9,11 +9,10 @@ from tests.alert_rules.books.votes import verdict
 from tests.alert_rules.promtool import LANE, MODEL, Book, Story
 from tests.alert_rules.world import (
     HEALTHY_PER_MINUTE,
-    NOTHING,
     PROMPT_TOKENS,
     WELL,
-    Traffic,
     broken,
+    engine,
     gaps,
     lane,
     prefill_costs,
@@ -73,11 +72,10 @@ def prefill_is_a_little_dearer(story: Story) -> None:
 
 @BOOK.story(8, 8)
 def fewer_prompts_are_cached(story: Story) -> None:
-    """What has to be computed has grown: prefill, named as its uncached share."""
+    """What has to be computed has grown, against the same prompts cached as they used to be: prefill's."""
     lane(story, WELL, broken("queue"))
     uncached(story, 0.2, 0.2 * GROWN)
 
-    now(story, 7, "uncached", 0.2)
     ratio(story, 15, "uncached", GROWN)
     verdict(story, 15, "prefill")
     cause(story, 15, "uncached")
@@ -89,7 +87,7 @@ def the_engine_alone_says_that_fewer_prompts_are_cached(story: Story) -> None:
     lane(story, WELL, broken("queue"))
     uncached_by_engine(story, 0.5, 0.75)
 
-    now(story, 7, "uncached", 0.5)
+    now(story, 7, "uncached_by_engine", 0.5)
     ratio(story, 15, "uncached", 1.5)
     verdict(story, 15, "prefill")
 
@@ -106,26 +104,48 @@ def usage_and_the_engine_tell_of_caches(story: Story) -> None:
 
 
 @BOOK.story(8, 8)
-def the_counters_of_a_cache_stand_still(story: Story) -> None:
-    """Nothing asked is not nothing cached."""
+def a_lane_that_never_was_cached_sends_more(story: Story) -> None:
+    """The share of what is cached falls, and no cache is lost: every lane is held against itself."""
     lane(story, WELL, broken("queue"))
-    uncached(story, 0)
-    story.counts("llm_engine_prefix_cache_hits_total", 0)
-    story.counts("llm_engine_prefix_cache_queries_total", 0)
+    uncached(story, 0.2)
+    who = {"model": MODEL, "lane": "batch"}
+    story.counts("llm_uncached_prompt_tokens_total", PROMPT_TOKENS / 10, PROMPT_TOKENS * 3, **who)
+    story.counts("llm_cached_prompt_tokens_total", 0, **who)
+    story.counts("llm_prompt_tokens_count", 6, 180, **who)
 
-    now(story, 15, "uncached", 0)
+    ratio(story, 15, "uncached", 1)
+    verdict(story, 15, "queue")
+
+
+@BOOK.story(8, 8)
+def one_lane_of_two_is_cached_less(story: Story) -> None:
+    """What it lost is weighed against all that has to be computed; the other's gain is no comfort."""
+    lane(story, WELL, broken("queue"))
+    uncached(story, 0.2, 0.5)
+    uncached(story, 0.4, 0.3, lane="batch")
+
+    ratio(story, 15, "uncached", round((0.5 + 0.3) / (0.2 + 0.3), 3))
+    verdict(story, 15, "prefill")
+
+
+@BOOK.story(8, 8)
+def a_cache_that_held_everything(story: Story) -> None:
+    """Then nothing had to be computed, and nothing is not divided by."""
+    lane(story, WELL, broken("queue"))
+    uncached(story, 0, 0.001)
+
+    ratio(story, 15, "uncached", round(PROMPT_TOKENS * 0.001 / 60 / 0.01, 3))
 
 
 @BOOK.story(8, 8)
 def an_engine_without_a_cache_that_was_asked(story: Story) -> None:
     """Its counters stand still, and nobody says anything of caches."""
     lane(story, WELL, broken("queue"))
-    story.counts("llm_uncached_prompt_tokens_total", 0, model=MODEL, lane=LANE)
-    story.counts("llm_cached_prompt_tokens_total", 0, model=MODEL, lane=LANE)
     story.counts("llm_engine_prefix_cache_hits_total", 0)
     story.counts("llm_engine_prefix_cache_queries_total", 0)
 
-    now(story, 15, "uncached")
+    now(story, 15, "uncached_by_engine")
+    ratio(story, 15, "uncached")
     verdict(story, 15, "queue")
 
 
@@ -137,8 +157,8 @@ def a_pod_that_serves_two_models(story: Story) -> None:
         story.counts("llm_requests_received_total", 1, model=name, lane=LANE)
     uncached_by_engine(story, 0.5, 0.75)
 
-    both = [({"model": name, "evidence": "uncached"}, 0.75) for name in (MODEL, "large")]
-    story.records("model:llm_evidence:now", 15, *both, evidence="uncached")
+    both = [({"model": name, "evidence": "uncached_by_engine"}, 0.75) for name in (MODEL, "large")]
+    story.records("model:llm_evidence:now", 15, *both, evidence="uncached_by_engine")
 
 
 # --- what leaves it with the queue -----------------------------------------------------------------------------------------
@@ -174,18 +194,6 @@ def prefill_has_grown_more_than_load(story: Story) -> None:
 
     verdict(story, 15, "prefill")
     cause(story, 15, "prefill")
-
-
-@BOOK.story(8, 8)
-def prompts_have_become_longer(story: Story) -> None:
-    """Longer prompts are other prompts and no dearer prefill: the queue's, with its cause."""
-    lane(story, WELL, broken("queue"))
-    prompt_lengths(story, 800, 800 * GROWN)
-
-    now(story, 7, "prompts", 800)
-    ratio(story, 15, "prompts", GROWN)
-    verdict(story, 15, "queue")
-    cause(story, 15, "prompts")
 
 
 @BOOK.story(8, 8)
@@ -234,6 +242,120 @@ def prefill_that_nobody_expects(story: Story) -> None:
     verdict(story, 15, "queue")
 
 
+# --- longer prompts --------------------------------------------------------------------------------------------------------
+
+
+@BOOK.story(8, 8)
+def prompts_of_a_lane_have_become_longer(story: Story) -> None:
+    """In their own lane that is prefill's; whoever waits behind them waits in the queue."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("queue"), lane="batch")
+    prompt_lengths(story, 800, 800)
+    prompt_lengths(story, 800, 800 * GROWN * 1.5, lane="batch")
+
+    now(story, 7, "prompts", 800)
+    verdict(story, 15, "queue", lane=LANE)
+    verdict(story, 15, "prefill", lane="batch")
+    cause(story, 15, "prompts", lane=LANE)
+    cause(story, 15, "prompts", lane="batch")
+
+
+@BOOK.story(8, 8)
+def prompts_of_a_lane_are_a_little_longer(story: Story) -> None:
+    """Less than a quarter: not worth naming."""
+    lane(story, WELL, broken("queue"))
+    prompt_lengths(story, 800, 800 * FLAT)
+
+    verdict(story, 15, "queue")
+    cause(story, 15, "slots")
+
+
+@BOOK.story(8, 8)
+def prompts_of_a_lane_are_a_third_longer(story: Story) -> None:
+    """That is."""
+    lane(story, WELL, broken("queue"))
+    prompt_lengths(story, 800, 800 * GROWN)
+
+    ratio(story, 15, "prompts", GROWN)
+    verdict(story, 15, "prefill")
+
+
+@BOOK.story(8, 8)
+def prompts_are_longer_and_far_more_come(story: Story) -> None:
+    """Load has grown more: the queue's."""
+    lane(story, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 2))
+    prompt_lengths(story, 800, 800 * 1.5)
+
+    verdict(story, 15, "queue")
+    cause(story, 15, "load")
+
+
+@BOOK.story(8, 8)
+def longer_prompts_wait_for_blocks(story: Story) -> None:
+    """The KV cache is full on half of the pods: it is not their computing that takes long."""
+    lane(story, WELL, broken("queue"))
+    lane(story, WELL, broken("queue"), pod="engine-1")
+    prompt_lengths(story, 800, 800 * 1.5)
+    engine(story, kv=(0.5, 0.99), waiting=(0, 5))
+    engine(story, kv=(0.5,), waiting=(5,), pod="engine-1")
+
+    story.records("model:llm_engine_kv:full_ratio", 15, ({"model": MODEL}, 0.5))
+    verdict(story, 15, "queue")
+
+
+@BOOK.story(8, 8)
+def longer_prompts_with_room_for_them_on_most_pods(story: Story) -> None:
+    """The KV cache is full on one of three."""
+    for pod in ("engine-0", "engine-1", "engine-2"):
+        lane(story, WELL, broken("queue"), pod=pod)
+        engine(story, kv=(0.5, 0.99 if pod == "engine-0" else 0.5), waiting=(0, 5), pod=pod)
+    prompt_lengths(story, 800, 800 * 1.5)
+
+    verdict(story, 15, "prefill")
+
+
+# --- tokens that come together ---------------------------------------------------------------------------------------------
+
+
+@BOOK.story(8, 8)
+def quiet_gaps_that_have_all_but_vanished(story: Story) -> None:
+    """Tokens are collected somewhere and come together: who waits for the first waits for the stream, whatever was reported."""
+    lane(story, WELL, broken("queue", prefill=0.3, first_token=0.2))
+    gaps(story, {0.02: 1}, {0.005: 0.14, 0.15: 0.86})
+
+    ratio(story, 15, "decode", 0.23)
+    verdict(story, 15, "stream")
+    story.pages(15, "LLMStreamBurn")
+
+
+@BOOK.story(8, 8)
+def quiet_gaps_that_are_shorter(story: Story) -> None:
+    """An engine with less to do decodes faster, but not four times."""
+    lane(story, WELL, broken("queue", prefill=0.3, first_token=0.2))
+    gaps(story, {0.02: 1}, {0.005: 0.12, 0.15: 0.88})
+
+    ratio(story, 15, "decode", 0.269)
+    verdict(story, 15, "queue")
+
+
+@BOOK.story(8, 8)
+def slow_tokens_that_come_together(story: Story) -> None:
+    """What is said of a time per token is not about who held the first."""
+    lane(story, WELL, broken("decode"), objective="tpot")
+    gaps(story, {0.02: 1}, {0.005: 0.5, 0.15: 0.5})
+
+    verdict(story, 15, "decode", objective="tpot")
+
+
+@BOOK.story(8, 8)
+def engine_errors_while_tokens_come_together(story: Story) -> None:
+    """What the engine failed is still its own."""
+    lane(story, WELL, broken("engine", queue=0.2))
+    gaps(story, {0.02: 1}, {0.005: 0.5, 0.15: 0.5})
+
+    verdict(story, 15, "engine")
+
+
 # --- what is not the queue's is not moved ----------------------------------------------------------------------------------
 
 
@@ -275,112 +397,3 @@ def decode_votes_while_prefill_is_dearer(story: Story) -> None:
 
     verdict(story, 15, "decode", objective="tpot")
     cause(story, 15, "prefill", objective="tpot")
-
-
-# --- the baseline ----------------------------------------------------------------------------------------------------------
-
-
-@BOOK.story(8, 8)
-def no_evidence_at_all(story: Story) -> None:
-    """Only arrivals are known: the votes stand."""
-    lane(story, WELL, broken("queue"))
-
-    verdict(story, 15, "queue")
-    cause(story, 15, "slots")
-
-
-@BOOK.story(2, 6)
-def a_sidecar_that_is_two_minutes_old(story: Story) -> None:
-    """Two minutes are no baseline: nothing is said to have grown."""
-    lane(story, WELL, broken("queue", 1))
-    prefill_costs(story, 1, 2)
-
-    ratio(story, 7, "prefill")
-    verdict(story, 7, "queue")
-
-
-@BOOK.story(4, 6)
-def a_sidecar_that_is_four_minutes_old(story: Story) -> None:
-    """Three minutes of calm are one."""
-    lane(story, WELL, broken("queue", 1))
-    prefill_costs(story, 1, 2)
-
-    ratio(story, 9, "prefill", 2)
-    verdict(story, 9, "prefill")
-
-
-@BOOK.story(5, 5, 6)
-def a_baseline_is_a_median(story: Story) -> None:
-    """What stands in the middle of the calm, and neither its best nor its worst."""
-    prefill_costs(story, 1, 2, 4)
-    lane(story, WELL, WELL, WELL)
-
-    story.records("model:llm_evidence:baseline", 15, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill")
-
-
-@BOOK.story(8, 16)
-def what_is_seen_while_it_burns(story: Story) -> None:
-    """It is no baseline: after a quarter of an hour of trouble it is still measured against the calm before."""
-    lane(story, WELL, broken("queue"))
-    prefill_costs(story, 1, 2)
-
-    disturbed = ({"model": MODEL}, 1)
-    story.records("model:llm_slo:disturbed", 7)
-    story.records("model:llm_slo:disturbed", 20, disturbed)
-    story.records("model:llm_evidence:calm", 20)
-    ratio(story, 24, "prefill", 2)
-    verdict(story, 24, "prefill")
-
-
-@BOOK.story(8, 8)
-def a_burn_of_twice_the_budget(story: Story) -> None:
-    """It disturbs."""
-    lane(story, WELL, broken("queue", 0.05 * 2 * 1.02))
-
-    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
-
-
-@BOOK.story(8, 8)
-def a_burn_of_less_than_twice_the_budget(story: Story) -> None:
-    """It does not."""
-    lane(story, WELL, broken("queue", 0.05 * 2 * 0.98))
-
-    story.records("model:llm_slo:disturbed", 15)
-    story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
-
-
-@BOOK.story(8, 8)
-def three_misses_in_two_minutes(story: Story) -> None:
-    """They disturb."""
-    lane(story, WELL, Traffic(1, {"queue": 1}, 1.55))
-
-    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
-
-
-@BOOK.story(8, 8)
-def two_misses_in_two_minutes(story: Story) -> None:
-    """They do not."""
-    lane(story, WELL, Traffic(1, {"queue": 1}, 1.45))
-
-    story.records("model:llm_slo:disturbed", 15)
-
-
-@BOOK.story(8, 8)
-def another_model_burns(story: Story) -> None:
-    """It disturbs its own baseline, and no other."""
-    lane(story, WELL, WELL)
-    lane(story, WELL, broken("queue"), model="large")
-
-    story.records("model:llm_slo:disturbed", 15, ({"model": "large"}, 1))
-    story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
-
-
-@BOOK.story(8, 8)
-def nobody_sends_anything(story: Story) -> None:
-    """No arrivals are no load, and no load of zero either."""
-    lane(story, WELL, NOTHING)
-
-    now(story, 15, "load")
-    now(story, 15, "decode")
-    cause_of_nothing = f'lane:llm_slo_verdict:cause{{namespace="{story.namespace}"}}'
-    story.yields(cause_of_nothing, 15)

@@ -1,4 +1,4 @@
-"""Alerts about the sidecar itself and about what clients are told within minutes: each fires and does not fire.
+"""Alerts about the sidecar itself: each fires and does not fire, on both sides of what it compares with.
 
 Only the alert file is played: these need no recorded series.
 """
@@ -178,6 +178,24 @@ def less_than_one_chunk_in_a_hundred_is_late(story: Story) -> None:
     story.alerts(30)
 
 
+@BOOK.story(30)
+def chunks_that_take_four_milliseconds(story: Story) -> None:
+    """They are not late."""
+    for le, share in (("0.001", 0.5), ("0.0025", 0.9), ("0.005", 1.0), ("+Inf", 1.0)):
+        story.counts("llm_sidecar_overhead_seconds_bucket", 600 * share, le=le)
+
+    story.alerts(30)
+
+
+@BOOK.story(30)
+def an_event_loop_that_lags_by_forty_milliseconds(story: Story) -> None:
+    """It is not late either."""
+    for le, share in (("0.01", 0.5), ("0.025", 0.9), ("0.05", 1.0), ("+Inf", 1.0)):
+        story.counts("llm_sidecar_event_loop_lag_seconds_bucket", 600 * share, le=le)
+
+    story.alerts(30)
+
+
 def lag(story: Story, late: float) -> None:
     """Share of the loop's timers that are late by 50 to 100 ms."""
     for le, share in (("0.025", 1 - late), ("0.05", 1 - late), ("0.1", 1.0), ("+Inf", 1.0)):
@@ -326,56 +344,6 @@ def a_config_that_was_refused_and_then_taken(story: Story) -> None:
 
     for minute in (7, 10, 13, 20):
         story.alerts(minute)
-
-
-# --- requests that are turned away -----------------------------------------------------------------------------------------
-
-
-def rejecting(story: Story, share: float, per_minute: float = 120) -> None:
-    story.counts("llm_requests_total", per_minute * (1 - share), **ENDED, outcome="ok")
-    story.counts("llm_requests_total", 0, per_minute * share, **ENDED, outcome="rejected")
-
-
-@BOOK.story(5, 10)
-def one_request_in_twenty_is_turned_away(story: Story) -> None:
-    """A ticket."""
-    rejecting(story, 0.051)
-
-    story.alerts(14, "LLMRequestsRejected ticket")
-
-
-@BOOK.story(5, 10)
-def fewer_than_one_request_in_twenty_are_turned_away(story: Story) -> None:
-    """None."""
-    rejecting(story, 0.049)
-
-    story.alerts(15)
-
-
-@BOOK.story(5, 12)
-def ten_requests_are_turned_away(story: Story) -> None:
-    """In five minutes, of few: they are enough."""
-    rejecting(story, 0.5, 4.08)
-
-    story.alerts(16, "LLMRequestsRejected ticket")
-
-
-@BOOK.story(5, 12)
-def nine_requests_are_turned_away(story: Story) -> None:
-    """They are too few."""
-    rejecting(story, 0.5, 3.9)
-
-    story.alerts(17)
-
-
-@BOOK.story(5, 12)
-def a_lane_that_is_turned_away_and_one_that_is_not(story: Story) -> None:
-    """The ticket is the lane's: a busy lane that is served does not hide it."""
-    rejecting(story, 0.2)
-    busy = {**ENDED, "lane": "batch", "outcome": "ok"}
-    story.counts("llm_requests_total", 6000, **busy)
-
-    story.alerts(16, "LLMRequestsRejected ticket")
 
 
 # --- restarts --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,116 @@
+"""What evidence is held against: the median of the last hour's calm, which trouble does not move (alert_rules/evidence.py)."""
+
+from tests.alert_rules.books.evidence import cause, now, ratio
+from tests.alert_rules.books.votes import verdict
+from tests.alert_rules.promtool import LANE, MODEL, Book, Story
+from tests.alert_rules.world import NOTHING, WELL, Traffic, broken, lane, prefill_costs
+
+
+BOOK = Book("baseline")
+WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
+
+
+@BOOK.story(8, 8)
+def no_evidence_at_all(story: Story) -> None:
+    """Only arrivals are known: the votes stand."""
+    lane(story, WELL, broken("queue"))
+
+    verdict(story, 15, "queue")
+    cause(story, 15, "slots")
+
+
+@BOOK.story(2, 6)
+def a_sidecar_that_is_two_minutes_old(story: Story) -> None:
+    """Two minutes are no baseline: nothing is said to have grown."""
+    lane(story, WELL, broken("queue", 1))
+    prefill_costs(story, 1, 2)
+
+    ratio(story, 7, "prefill")
+    verdict(story, 7, "queue")
+
+
+@BOOK.story(4, 6)
+def a_sidecar_that_is_four_minutes_old(story: Story) -> None:
+    """Three minutes of calm are one."""
+    lane(story, WELL, broken("queue", 1))
+    prefill_costs(story, 1, 2)
+
+    ratio(story, 9, "prefill", 2)
+    verdict(story, 9, "prefill")
+
+
+@BOOK.story(5, 5, 6)
+def a_baseline_is_a_median(story: Story) -> None:
+    """What stands in the middle of the calm, and neither its best nor its worst."""
+    prefill_costs(story, 1, 2, 4)
+    lane(story, WELL, WELL, WELL)
+
+    story.records("model:llm_evidence:baseline", 15, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill")
+
+
+@BOOK.story(8, 16)
+def what_is_seen_while_it_burns(story: Story) -> None:
+    """It is no baseline: after a quarter of an hour of trouble it is still measured against the calm before."""
+    lane(story, WELL, broken("queue"))
+    prefill_costs(story, 1, 2)
+
+    disturbed = ({"model": MODEL}, 1)
+    story.records("model:llm_slo:disturbed", 7)
+    story.records("model:llm_slo:disturbed", 20, disturbed)
+    story.records("model:llm_evidence:calm", 20)
+    ratio(story, 24, "prefill", 2)
+    verdict(story, 24, "prefill")
+
+
+@BOOK.story(8, 8)
+def a_burn_of_twice_the_budget(story: Story) -> None:
+    """It disturbs."""
+    lane(story, WELL, broken("queue", 0.05 * 2 * 1.02))
+
+    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
+
+
+@BOOK.story(8, 8)
+def a_burn_of_less_than_twice_the_budget(story: Story) -> None:
+    """It does not."""
+    lane(story, WELL, broken("queue", 0.05 * 2 * 0.98))
+
+    story.records("model:llm_slo:disturbed", 15)
+    story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
+
+
+@BOOK.story(8, 8)
+def three_misses_in_two_minutes(story: Story) -> None:
+    """They disturb."""
+    lane(story, WELL, Traffic(1, {"queue": 1}, 1.55))
+
+    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
+
+
+@BOOK.story(8, 8)
+def two_misses_in_two_minutes(story: Story) -> None:
+    """They do not."""
+    lane(story, WELL, Traffic(1, {"queue": 1}, 1.45))
+
+    story.records("model:llm_slo:disturbed", 15)
+
+
+@BOOK.story(8, 8)
+def another_model_burns(story: Story) -> None:
+    """It disturbs its own baseline, and no other."""
+    lane(story, WELL, WELL)
+    lane(story, WELL, broken("queue"), model="large")
+
+    story.records("model:llm_slo:disturbed", 15, ({"model": "large"}, 1))
+    story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
+
+
+@BOOK.story(8, 8)
+def nobody_sends_anything(story: Story) -> None:
+    """No arrivals are no load, and no load of zero either."""
+    lane(story, WELL, NOTHING)
+
+    now(story, 15, "load")
+    now(story, 15, "decode")
+    cause_of_nothing = f'lane:llm_slo_verdict:cause{{namespace="{story.namespace}"}}'
+    story.yields(cause_of_nothing, 15)

@@ -1,0 +1,155 @@
+"""While too few ledgers have closed, the engine's own state says where those who wait now are, and the page says so.
+
+Every lane here misses, and no request has voted yet (alert_rules/verdict.py, the part on state).
+"""
+
+from tests.alert_rules.books.faults import burn_pages
+from tests.alert_rules.books.votes import verdict
+from tests.alert_rules.promtool import LANE, MODEL, Book, Story
+from tests.alert_rules.world import WELL, broken, engine, in_flight, lane, prefill_costs, voiceless
+
+
+BOOK = Book("provisional")
+WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
+
+
+def provisional(story: Story, minute: float, *phases: str) -> None:
+    """Where those who wait now are, by the engine's state, and that the page says so."""
+    story.records("lane:llm_slo_verdict:provisional", minute, *(({**WHO, "phase": phase}, 1) for phase in phases))
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_most_wait_in_the_engines_queue(story: Story) -> None:
+    """Half of those who wait here wait in the engine's queue: provisionally, the queue."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 10.2), running=(8, 8))
+
+    provisional(story, 12, "queue")
+    verdict(story, 12, "queue")
+    burn_pages(story, 12, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_few_wait_in_the_engines_queue(story: Story) -> None:
+    """Fewer than half of them wait there, and none is in prefill: nobody knows."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 9.8), running=(8, 8))
+
+    provisional(story, 12)
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_most_are_in_prefill(story: Story) -> None:
+    """The engine runs more than stream here: those are in prefill."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 18.2))
+
+    provisional(story, 12, "prefill")
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_some_are_in_prefill(story: Story) -> None:
+    """Not half of those who wait."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 17.8))
+
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_the_state_is_level(story: Story) -> None:
+    """As many in the queue as in prefill, by counts that do not quite agree: still one verdict."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 10.5), running=(8, 19))
+
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_nobody_waits(story: Story) -> None:
+    """Nothing over nothing is no state."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(0,), streaming=(8,))
+    engine(story, waiting=(0,), running=(8,))
+
+    verdict(story, 12, "unattributed")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_and_prefill_is_dearer(story: Story) -> None:
+    """The same evidence moves what the state says."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 15), running=(8, 8))
+    prefill_costs(story, 1, 2)
+
+    provisional(story, 12, "queue")
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 6)
+def nobody_has_voted_in_prefill_and_prefill_is_dearer(story: Story) -> None:
+    """What is prefill's stays prefill's."""
+    lane(story, WELL, voiceless())
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 2), running=(8, 25))
+    prefill_costs(story, 1, 2)
+
+    verdict(story, 12, "prefill")
+
+
+@BOOK.story(6, 4, 6)
+def ledgers_close_late(story: Story) -> None:
+    """While they are too few the state decides; then the votes do, and nothing is provisional any more."""
+    lane(story, WELL, voiceless(), broken("first_token"))
+    in_flight(story, waiting=(1, 20, 20), streaming=(8,))
+    engine(story, waiting=(0, 15, 15), running=(8, 8, 8))
+
+    provisional(story, 9, "queue")
+    verdict(story, 9, "queue")
+    provisional(story, 15)
+    verdict(story, 15, "first_token")
+
+
+@BOOK.story(6, 6)
+def slow_tokens_that_nobody_has_voted_for(story: Story) -> None:
+    """Where requests wait for their first token says nothing of slow tokens: no phase is guessed for them."""
+    lane(story, WELL, voiceless(), objective="tpot")
+    in_flight(story, waiting=(1, 20), streaming=(8,))
+    engine(story, waiting=(0, 15), running=(8, 8))
+
+    verdict(story, 12, "unattributed", objective="tpot")
+
+
+@BOOK.story(6, 6)
+def a_queue_of_two_pods(story: Story) -> None:
+    """The engines' queues are added up, and so are those who wait here; one pod alone would say otherwise."""
+    lane(story, WELL, voiceless())
+    lane(story, WELL, voiceless(), pod="engine-1")
+    for state, mean in (("waiting", 10.0), ("streaming", 8.0)):
+        for pod in ("engine-0", "engine-1"):
+            story.shows("llm_requests_in_flight", mean, pod=pod, model=MODEL, lane=LANE, state=state)
+    engine(story, waiting=(0, 1), running=(8,))
+    engine(story, waiting=(0, 10), running=(8,), pod="engine-1")
+
+    verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def the_other_lane_of_the_engine_waits(story: Story) -> None:
+    """The engine's state is its model's: both lanes that miss are judged by it."""
+    lane(story, WELL, voiceless())
+    lane(story, WELL, voiceless(), lane="batch")
+    in_flight(story, waiting=(1, 5), streaming=(8,))
+    in_flight(story, waiting=(1, 15), streaming=(0,), lane="batch")
+    engine(story, waiting=(0, 15), running=(8, 8))
+
+    verdict(story, 12, "queue", lane=LANE)
+    verdict(story, 12, "queue", lane="batch")
