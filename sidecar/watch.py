@@ -254,10 +254,12 @@ class RequestWatch:
 
     def paused(self, at: float) -> None:
         self._timeline.paused(at)
+        self._shared.in_flight.held(self)
         self._shared.slo.paused(self._key, at)
 
     def resumed(self, at: float) -> None:
         self._timeline.resumed(at)
+        self._shared.in_flight.flows(self)
         self._shared.slo.resumed(self._key, at)
 
     # --- the end -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Who is inside now: llm_requests_in_flight and llm_oldest_request_seconds, computed at scrape time.
+"""Who is inside now: llm_requests_in_flight and llm_oldest_request_seconds, computed at scrape time, and the oldest by name of lane.
 
 Entering, moving on and leaving are one dictionary step each; ages are looked at only when somebody scrapes. Leaving
 twice, or without having entered, changes nothing: the gauges cannot drift, whatever order a fault makes of the calls.
@@ -6,6 +6,8 @@ twice, or without having entered, changes nothing: the gauges cannot drift, what
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import nsmallest
 from itertools import product
 
 from sidecar.metrics.catalogue import OLDEST_REQUEST_SECONDS, REQUESTS_IN_FLIGHT
@@ -26,8 +28,33 @@ class LaneInFlight:
 
     waiting: int
     streaming: int
+    """Those included whose clients hold them back."""
     oldest_seconds: float | None
     """Age of the oldest that waits; None where none does."""
+    held: int = 0
+    """Of the streaming ones, those whose clients do not read as fast as the engine writes."""
+
+
+class Stage(StrEnum):
+    """Where a request is as long as it is inside. What splits the wait is known only when it is over."""
+
+    WAITING = "waiting"
+    """No output yet: queue, prefill or first token."""
+    STREAMING = "streaming"
+    """Decode."""
+    HELD = "held"
+    """Stream: its client does not read, and so we do not read from the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """One request that is inside now."""
+
+    model: str
+    lane: str
+    stage: Stage
+    age_seconds: float
+    """Since its first byte."""
 
 
 class InFlight:
@@ -40,6 +67,7 @@ class InFlight:
         self._known = (0, 0)
         self._groups: dict[tuple[str, str], _Group] = {}
         self._group_of: dict[Hashable, _Group] = {}
+        self._held: set[Hashable] = set()
         metrics.before_scrape(self.look)
 
     def __len__(self) -> int:
@@ -61,8 +89,18 @@ class InFlight:
         if group is not None and key in group.waiting:
             group.streaming[key] = group.waiting.pop(key)
 
+    def held(self, key: Hashable) -> None:
+        """Its client does not read, and keeps us from reading."""
+        if key in self._group_of:
+            self._held.add(key)
+
+    def flows(self, key: Hashable) -> None:
+        """Its client reads again."""
+        self._held.discard(key)
+
     def leave(self, key: Hashable) -> None:
         """It ended, however."""
+        self._held.discard(key)
         group = self._group_of.pop(key, None)
         if group is not None:
             group.waiting.pop(key, None)
@@ -73,7 +111,22 @@ class InFlight:
         lanes: dict[str, list[_Group]] = {}
         for (_, lane), group in self._groups.items():
             lanes.setdefault(lane, []).append(group)
-        return {lane: _summed(groups, at) for lane, groups in lanes.items()}
+        return {lane: self._summed(groups, at) for lane, groups in lanes.items()}
+
+    def oldest(self, at: float, count: int) -> list[Inside]:
+        """So many of the oldest, oldest first."""
+        entered = (
+            (instant, key, who, stage)
+            for who, group in self._groups.items()
+            for stage, keys in ((Stage.WAITING, group.waiting), (Stage.STREAMING, group.streaming))
+            for key, instant in keys.items()
+        )
+        return [
+            Inside(
+                *who, Stage.HELD if key in self._held and stage is Stage.STREAMING else stage, max(0.0, at - instant)
+            )
+            for instant, key, who, stage in nsmallest(count, entered, key=lambda one: one[0])
+        ]
 
     def look(self, at: float) -> None:
         """Set both gauges as of this instant; a lane or model that nobody has used yet stands at 0."""
@@ -87,11 +140,11 @@ class InFlight:
                 age = max(0.0, at - min(entered.values())) if entered else 0
                 self._oldest.child(model, lane, state).set(age)
 
-
-def _summed(groups: list[_Group], at: float) -> LaneInFlight:
-    entered = [instant for group in groups for instant in group.waiting.values()]
-    return LaneInFlight(
-        waiting=len(entered),
-        streaming=sum(len(group.streaming) for group in groups),
-        oldest_seconds=max(0.0, at - min(entered)) if entered else None,
-    )
+    def _summed(self, groups: list[_Group], at: float) -> LaneInFlight:
+        entered = [instant for group in groups for instant in group.waiting.values()]
+        return LaneInFlight(
+            waiting=len(entered),
+            streaming=sum(len(group.streaming) for group in groups),
+            oldest_seconds=max(0.0, at - min(entered)) if entered else None,
+            held=sum(key in group.streaming for key in self._held for group in groups),
+        )

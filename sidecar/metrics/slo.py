@@ -5,7 +5,7 @@ burn rates and verdicts are made of these counters by `alert_rules/`. Nothing he
 `observer_error`.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from itertools import product
 
 from sidecar.ledger.account import Account
@@ -13,7 +13,7 @@ from sidecar.metrics import promises as p
 from sidecar.metrics.evidence import Evidence
 from sidecar.metrics.own import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.objectives.blame import VOTES, blame_of_ledger, blame_of_outcome
+from sidecar.objectives.blame import VOTES, Blame, blame_of_ledger, blame_of_outcome
 from sidecar.objectives.judge import Case, Judge
 from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
 from sidecar.objectives.recent import Burning
@@ -30,6 +30,8 @@ class Slo:
         self._closing: dict[Hashable, Case] = {}
         self._burning = Burning()
         self._now = 0.0
+        self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
+        """Told each request that missed, once it has voted: its last account, and each objective with its vote."""
         self._requests = metrics.counter(p.SLO_REQUESTS_TOTAL)
         self._misses = metrics.counter(p.SLO_MISSES_TOTAL)
         self._allowed = metrics.counter(p.SLO_ALLOWED_MISSES_TOTAL)
@@ -151,8 +153,7 @@ class Slo:
             self._deadline_misses.child(case.model, case.lane).inc(case.tokens.misses)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
-            for objective in case.missed:
-                self._blamed.child(case.model, case.lane, objective, blame).inc()
+            self._vote(case, account, dict.fromkeys(case.missed, blame))
         elif case.missed:
             self._closing[key] = case
         else:
@@ -165,9 +166,14 @@ class Slo:
     def _settled(self, key: Hashable, account: Account) -> None:
         case = self._closing.pop(key, None)
         if case is not None:
-            for objective in case.missed:
-                blame = blame_of_ledger(objective, account.ledger, account.marks, case.aims)
-                self._blamed.child(case.model, case.lane, objective, blame).inc()
+            votes = {of: blame_of_ledger(of, account.ledger, account.marks, case.aims) for of in case.missed}
+            self._vote(case, account, votes)
+
+    def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
+        for objective, blame in votes.items():
+            self._blamed.child(case.model, case.lane, objective, blame).inc()
+        if votes:
+            self.on_blamed(account, votes)
 
     def _learned(self, account: Account, at: float) -> None:
         self._evidence.settled(account, learn=not self._burning.at(at))

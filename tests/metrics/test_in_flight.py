@@ -95,3 +95,40 @@ def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) 
     for key in range(6):
         inside.leave(key)
     assert sum((count or 0) + (age or 0) for count, age in gauges(registry, 9.0).values()) == 0
+
+
+def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
+    """Over all lanes, oldest first; a client that does not read holds its own stream and nobody else's."""
+    inside = InFlight(metrics())
+    for key, lane, at in ((1, "chat", 10.0), (2, "batch", 11.0), (3, "chat", 12.0), (4, "nobody's", 13.0)):
+        inside.enter(key, "llama", lane, at)
+    inside.streaming(1)
+    inside.streaming(2)
+    inside.held(2)
+
+    told = inside.oldest(20.0, 3)
+    assert [(one.lane, one.stage.value, one.age_seconds) for one in told] == [
+        ("chat", "streaming", 10.0),
+        ("batch", "held", 9.0),
+        ("chat", "waiting", 8.0),
+    ]
+    assert inside.oldest(20.0, 9)[3].lane == "other"
+    assert inside.by_lane(20.0)["batch"] == LaneInFlight(0, 1, None, held=1)
+
+    inside.flows(2)
+    assert inside.oldest(20.0, 9)[1].stage.value == "streaming"
+
+
+def test_who_left_holds_nothing_any_more() -> None:
+    """Also told late, when it is gone, or of somebody who never came."""
+    inside = InFlight(metrics())
+    inside.enter(1, "llama", "chat", 1.0)
+    inside.streaming(1)
+    inside.held(1)
+    inside.leave(1)
+    inside.held(1)
+    inside.flows(7)
+    inside.enter(1, "llama", "chat", 2.0)
+    inside.streaming(1)
+
+    assert inside.by_lane(3.0)["chat"] == LaneInFlight(0, 1, None, held=0)

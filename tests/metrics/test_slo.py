@@ -217,6 +217,25 @@ def test_a_vote_waits_for_its_ledger() -> None:
     assert house.remembered() == {}
 
 
+def test_each_miss_is_told_once_with_its_votes_when_they_are_known() -> None:
+    """With the ledger, or at an end that has none. Who kept every promise is not told."""
+    house = House()
+    told: list[tuple[str, dict[str, str]]] = []
+    house.slo.on_blamed = lambda account, votes: told.append(
+        (account.outcome.value, {objective.value: blame.value for objective, blame in votes.items()})
+    )
+    good, slow, failed = house.comes(), house.comes(), house.comes()
+    good.settles(good.speaks(after=0.5).ends(tokens=1))
+    closed = slow.speaks(after=4.5).ends(tokens=1)
+    assert told == []
+
+    slow.settles(closed, EngineReport(4.5, 0.25, 0.0))
+    slow.settles(closed, EngineReport(4.5, 0.25, 0.0))
+    failed.ends(Outcome.ENGINE_TIMEOUT)
+
+    assert told == [("ok", {"ttft": "queue"}), ("engine_timeout", {"ttft": "engine"})]
+
+
 def test_a_ledger_that_is_closed_twice_votes_once() -> None:
     house = House()
     request = house.comes().speaks(after=2.0)
