@@ -11,14 +11,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 
 import uvloop
 
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.pages import Facts
+from sidecar.admin.troubles import Troubles
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.in_flight import LaneInFlight
+from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 
@@ -36,6 +36,10 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 class QuietHouse:
     """A house where nothing happens."""
 
+    def __init__(self, metrics: Metrics) -> None:
+        self.inside = InFlight(metrics)
+        self.troubles = Troubles(time.monotonic)
+
     def ready(self) -> tuple[bool, str]:
         return True, ""
 
@@ -47,9 +51,6 @@ class QuietHouse:
 
     def facts(self) -> Facts:
         return Facts("0", "none", 0.0, "none")
-
-    def in_flight(self) -> Mapping[str, LaneInFlight]:
-        return {}
 
 
 def filled(series: int) -> Metrics:
@@ -109,7 +110,7 @@ async def one(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: 
 
 async def main(series: int, repeats: int) -> int:
     metrics = filled(series)
-    listener = AdminListener(QuietHouse(), metrics, time.monotonic)
+    listener = AdminListener(QuietHouse(metrics), metrics, time.monotonic)
     ((_, port),) = await listener.start("127.0.0.1", 0)
     worst = 0.0
     rows = (

@@ -12,7 +12,7 @@ import platform
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import structlog
 import uvloop
@@ -20,6 +20,7 @@ import uvloop
 from sidecar import __version__
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.pages import Facts
+from sidecar.admin.troubles import Troubles
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
@@ -34,7 +35,7 @@ from sidecar.log import Logs
 from sidecar.log_text import allowed_headers
 from sidecar.metrics import own
 from sidecar.metrics.estimates import Estimates
-from sidecar.metrics.in_flight import InFlight, LaneInFlight
+from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo import Slo
@@ -84,6 +85,8 @@ class App:
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
         self.slo = Slo(self.metrics, objectives_of(config))
+        self.troubles = Troubles(clock)
+        self.slo.on_blamed = self.troubles.missed
         self.readiness = Readiness()
         self.engine_side = EngineSide(
             config.engine,
@@ -270,7 +273,7 @@ class App:
         return True, "healthy"
 
     def facts(self) -> Facts:
-        """What the landing page says about the process."""
+        """What the status page says about the process."""
         notes = [] if self._reload_refused is None else [f"The last reload was refused: {self._reload_refused}"]
         return Facts(
             version=__version__,
@@ -281,10 +284,6 @@ class App:
             config="the config before the refused reload" if notes else "as loaded",
             notes=tuple(notes),
         )
-
-    def in_flight(self) -> Mapping[str, LaneInFlight]:
-        """Lane to who is inside now."""
-        return self.inside.by_lane(self._clock())
 
     async def reload(self) -> list[str]:
         """Load the config again; a bad one, or one that needs a restart, is refused and the old one stays in force."""
@@ -343,6 +342,7 @@ class App:
 
     def _closed(self, account: Account) -> None:
         self.engine_side.closed(account)
+        self.troubles.closed(account)
         self.logs.request(account)
 
     def _refused(self, failure: Failure) -> None:

@@ -28,7 +28,7 @@ WORST = "digits, the worst known"
 async def scrape_stalls() -> list[Promise]:
     """The longest turn of a loop while the page is scraped; everything in this process but the client."""
     metrics = filled(SERIES)
-    listener = AdminListener(QuietHouse(), metrics, time.monotonic)
+    listener = AdminListener(QuietHouse(metrics), metrics, time.monotonic)
     ((_, port),) = await listener.start("127.0.0.1", 0)
     try:
         idle = [await one(metrics, port, "", "", 0) for _ in range(3)]

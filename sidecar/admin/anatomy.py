@@ -1,23 +1,24 @@
-"""The live anatomy: what the last minutes looked like, per lane, out of a ring of looks at the registry.
+"""The live anatomy: what the last minutes looked like, per lane and prompt length, out of a ring of looks at the registry.
 
 Pure: instants are passed in. Knows sums and counts at two instants and says what lies between them; refuses to say a
 number where nothing happened, or a quantile out of too few samples. Means of phases add up and make the picture;
-quantiles do not add up, so TTFT and the gaps between tokens stand apart from it and from each other.
+quantiles do not add up, so they stand beside it, and TTFT and the gaps between tokens stand apart from each other.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import reduce
+from operator import add
 
+from sidecar.admin.budget import Budget, budgets
+from sidecar.admin.looks import Labels, Look, Total, counted, look, observed
+from sidecar.admin.turns import Turns, at_once
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.children import HistogramChild
-from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.quantile import quantile
 from sidecar.metrics.registry import Metrics
 
 
-K = TypeVar("K")
 WINDOW_SECONDS = 300.0
 PERIOD_SECONDS = 5.0
 
@@ -37,7 +38,7 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class LaneAnatomy:
-    """One lane over the window."""
+    """One lane over the window, or those of its requests whose prompts fall into one bucket."""
 
     lane: str
     streaming: bool
@@ -49,6 +50,12 @@ class LaneAnatomy:
     """Phase to its additive mean in seconds; phases with no sample are absent."""
     sources: Mapping[str, Mapping[str, float]]
     """Phase to source to the share of its samples, 0 to 1."""
+    spread: Mapping[str, Quantiles] = field(default_factory=dict)
+    """Phase to its quantiles, of the requests that have a sample. They add up to nothing."""
+    prompt_bucket: str = ""
+    """Empty: of all lengths."""
+    buckets: tuple["LaneAnatomy", ...] = ()
+    """The same per prompt length, short to long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +79,7 @@ class Anatomy:
     """Some inference request ended since the process began, be it before the window."""
     bars: tuple[LaneAnatomy, ...]
     ends: tuple[LaneEnds, ...]
-
-
-@dataclass(slots=True)
-class _Look:
-    """Totals at one instant, by lane: only what the page needs, so that a ring of them is small."""
-
-    at: float
-    phases: dict[tuple[str, str, str, str], tuple[int, float]] = field(default_factory=dict)
-    whole: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
-    ttft: dict[str, list[int]] = field(default_factory=dict)
-    inter_token: dict[str, list[int]] = field(default_factory=dict)
-    outcomes: dict[tuple[str, str], float] = field(default_factory=dict)
-    attribution: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    budgets: tuple[Budget, ...] = ()
 
 
 class AnatomyRing:
@@ -93,105 +88,104 @@ class AnatomyRing:
     def __init__(self, metrics: Metrics, *, at: float, window_seconds: float = WINDOW_SECONDS) -> None:
         self._metrics = metrics
         self._window_seconds = window_seconds
-        self._looks: deque[_Look] = deque([_look(metrics, at)])
+        self._looks: deque[Look] = deque([look(metrics, at)])
 
     def look(self, at: float) -> None:
         """Remember how things stand at this monotonic instant, and forget what is older than the window."""
-        self._looks.append(_look(self._metrics, at))
+        self._looks.append(look(self._metrics, at, self._looks[-1]))
         while len(self._looks) > 2 and self._looks[1].at <= at - self._window_seconds:
             self._looks.popleft()
 
     def anatomy(self, at: float) -> Anatomy:
         """What happened within the window that ends now."""
+        return at_once(self.in_turns(at))
+
+    def in_turns(self, at: float) -> Turns[Anatomy]:
+        """The same, for a loop that has traffic. All of it is as of the first step."""
         then = next((look for look in self._looks if look.at >= at - self._window_seconds), self._looks[-1])
-        now = _look(self._metrics, at)
-        ever = any(now.outcomes.values())
-        return Anatomy(max(0.0, at - then.at), ever, tuple(_bars(then, now)), tuple(_ends(then, now)))
+        now = look(self._metrics, at, self._looks[-1])
+        yield
+        bars = yield from _bars(then, now, self._metrics.prompt_buckets.shown())
+        ends = yield from _ends(then, now)
+        ever = any(now.counters[c.REQUESTS_TOTAL.name].values())
+        told = budgets(self._metrics, then, now)
+        return Anatomy(max(0.0, at - then.at), ever, tuple(bars), tuple(ends), tuple(told))
 
 
-def _look(metrics: Metrics, at: float) -> _Look:
-    look = _Look(at)
-    # Labels are told by name from the declaration, so that an order changed there cannot mislabel a bar here.
-    for labels, child in _labelled(metrics, c.REQUEST_PHASE_SECONDS):
-        _grow(look.phases, (labels["lane"], labels["streaming"], labels["phase"], labels["source"]), child)
-    for labels, child in _labelled(metrics, c.REQUEST_SECONDS):
-        _grow(look.whole, (labels["lane"], labels["streaming"]), child)
-    for metric, totals in ((c.TIME_TO_FIRST_TOKEN_SECONDS, look.ttft), (c.INTER_TOKEN_SECONDS, look.inter_token)):
-        for labels, child in _labelled(metrics, metric):
-            before = totals.get(labels["lane"])
-            totals[labels["lane"]] = (
-                list(child.counts) if before is None else [a + b for a, b in zip(before, child.counts, strict=True)]
+def _bars(then: Look, now: Look, lengths: Sequence[str]) -> Turns[list[LaneAnatomy]]:
+    whole = yield from observed(then, now, c.REQUEST_SECONDS, "lane", "streaming", "prompt_bucket")
+    parts = yield from observed(
+        then, now, c.REQUEST_PHASE_SECONDS, "lane", "streaming", "prompt_bucket", "phase", "source"
+    )
+    by_group: dict[Labels, dict[Labels, Total]] = {}
+    for labels, total in parts.items():
+        by_group.setdefault(labels[:3], {})[labels[3:]] = total
+    bars = []
+    for lane, streaming in sorted({key[:2] for key in whole}, key=lambda key: (key[0], key[1] != "true")):
+        yield
+        keys = [key for bucket in lengths if (key := (lane, streaming, bucket)) in whole]
+        buckets = tuple(_bar(key, whole[key], by_group.get(key, {})) for key in keys)
+        bars.append(
+            _bar(
+                (lane, streaming, ""),
+                reduce(add, (whole[key] for key in keys)),
+                _together(by_group.get(key, {}) for key in keys),
+                buckets,
             )
-    for values, counter in metrics.counter(c.REQUESTS_TOTAL).children.items():
-        key = (values[1], values[3])
-        look.outcomes[key] = look.outcomes.get(key, 0) + counter.value
-    for values, counter in metrics.counter(c.PHASE_ATTRIBUTION_TOTAL).children.items():
-        look.attribution[values[0], values[1], values[2]] = counter.value
-    return look
-
-
-def _labelled(metrics: Metrics, metric: Histogram) -> Iterable[tuple[dict[str, str], HistogramChild]]:
-    family = metrics.histogram(metric)
-    names = [label.name for label in family.metric.labels]
-    for values, child in family.children.items():
-        yield dict(zip(names, values, strict=True)), child
-
-
-def _grow(totals: dict[K, tuple[int, float]], key: K, child: HistogramChild) -> None:
-    count, seconds = totals.get(key, (0, 0.0))
-    totals[key] = (count + child.count, seconds + child.sum)
-
-
-def _bars(then: _Look, now: _Look) -> Iterable[LaneAnatomy]:
-    for (lane, streaming), (count, seconds) in sorted(
-        now.whole.items(), key=lambda item: (item[0][0], item[0][1] != "true")
-    ):
-        count_before, seconds_before = then.whole.get((lane, streaming), (0, 0.0))
-        requests = count - count_before
-        if requests <= 0:
-            continue
-        phases: dict[str, float] = {}
-        samples: dict[str, dict[str, int]] = {}
-        for key, (phase_count, phase_seconds) in now.phases.items():
-            if key[:2] != (lane, streaming):
-                continue
-            before = then.phases.get(key, (0, 0.0))
-            if phase_count > before[0]:
-                _, _, phase, source = key
-                phases[phase] = phases.get(phase, 0.0) + (phase_seconds - before[1]) / requests
-                samples.setdefault(phase, {})[source] = phase_count - before[0]
-        yield LaneAnatomy(
-            lane=lane,
-            streaming=streaming == "true",
-            requests=requests,
-            mean_seconds=(seconds - seconds_before) / requests,
-            phases=phases,
-            sources={phase: {s: n / sum(by.values()) for s, n in by.items()} for phase, by in samples.items()},
         )
+    return bars
 
 
-def _ends(then: _Look, now: _Look) -> Iterable[LaneEnds]:
-    for lane in sorted({lane for lane, _ in now.outcomes} | set(now.ttft)):
-        outcomes = {
-            outcome: grown
-            for (of_lane, outcome), total in now.outcomes.items()
-            if of_lane == lane and (grown := round(total - then.outcomes.get((lane, outcome), 0))) > 0
-        }
-        ttft = _quantiles(then.ttft.get(lane), now.ttft.get(lane), c.TIME_TO_FIRST_TOKEN_SECONDS.buckets)
-        inter_token = _quantiles(then.inter_token.get(lane), now.inter_token.get(lane), c.INTER_TOKEN_SECONDS.buckets)
-        attribution = {
-            (source, reason): grown
-            for (of_lane, source, reason), total in now.attribution.items()
-            if of_lane == lane and (grown := round(total - then.attribution.get((lane, source, reason), 0))) > 0
-        }
-        if outcomes or ttft.count or inter_token.count:
-            yield LaneEnds(lane, outcomes, ttft, inter_token, attribution)
+def _together(groups: Iterable[dict[Labels, Total]]) -> dict[Labels, Total]:
+    found: dict[Labels, Total] = {}
+    for group in groups:
+        for key, total in group.items():
+            found[key] = found[key] + total if key in found else total
+    return found
 
 
-def _quantiles(then: list[int] | None, now: list[int] | None, bounds: tuple[float, ...]) -> Quantiles:
-    counts = [
-        b - a for a, b in zip(then or [0] * (len(bounds) + 1), now or then or [0] * (len(bounds) + 1), strict=True)
+def _bar(
+    key: Labels, whole: Total, parts: Mapping[Labels, Total], buckets: tuple[LaneAnatomy, ...] = ()
+) -> LaneAnatomy:
+    by_phase: dict[str, dict[str, Total]] = {}
+    for (phase, source), total in parts.items():
+        by_phase.setdefault(phase, {})[source] = total
+    phases = {phase: reduce(add, sources.values()) for phase, sources in by_phase.items()}
+    return LaneAnatomy(
+        lane=key[0],
+        streaming=key[1] == "true",
+        prompt_bucket=key[2],
+        requests=whole.count,
+        mean_seconds=whole.sum / whole.count,
+        phases={phase: total.sum / whole.count for phase, total in phases.items()},
+        sources={
+            phase: {source: total.count / phases[phase].count for source, total in sources.items()}
+            for phase, sources in by_phase.items()
+        },
+        spread={phase: _quantiles(total, c.REQUEST_PHASE_SECONDS.buckets) for phase, total in phases.items()},
+        buckets=buckets,
+    )
+
+
+def _ends(then: Look, now: Look) -> Turns[list[LaneEnds]]:
+    ttft = yield from observed(then, now, c.TIME_TO_FIRST_TOKEN_SECONDS, "lane")
+    inter_token = yield from observed(then, now, c.INTER_TOKEN_SECONDS, "lane")
+    outcomes = counted(then, now, c.REQUESTS_TOTAL, "lane", "outcome")
+    attribution = counted(then, now, c.PHASE_ATTRIBUTION_TOTAL, "lane", "source", "reason")
+    return [
+        LaneEnds(
+            lane=lane,
+            outcomes={outcome: round(n) for (of, outcome), n in outcomes.items() if of == lane},
+            ttft=_quantiles(ttft.get((lane,)), c.TIME_TO_FIRST_TOKEN_SECONDS.buckets),
+            inter_token=_quantiles(inter_token.get((lane,)), c.INTER_TOKEN_SECONDS.buckets),
+            attribution={(source, reason): round(n) for (of, source, reason), n in attribution.items() if of == lane},
+        )
+        for lane in sorted({key[0] for key in (*outcomes, *ttft, *inter_token)})
     ]
-    total = sum(counts)
-    at = {q: quantile(q, counts, bounds) if total >= needed else None for q, needed in SAMPLES_FOR.items()}
-    return Quantiles(total, at, bounds[-1])
+
+
+def _quantiles(total: Total | None, bounds: tuple[float, ...]) -> Quantiles:
+    if total is None:
+        return Quantiles(0, dict.fromkeys(SAMPLES_FOR), bounds[-1])
+    at = {q: quantile(q, total.counts, bounds) if total.count >= fewest else None for q, fewest in SAMPLES_FOR.items()}
+    return Quantiles(total.count, at, bounds[-1])

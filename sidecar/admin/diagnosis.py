@@ -10,7 +10,11 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from sidecar.admin.turns import Turns
+from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.interventions import chapters
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
 from sidecar.diagnosis.tree import diagnose
@@ -31,6 +35,9 @@ class Diagnoses:
         self._hints = hints
         self._ring = DiagnosisRing(metrics, at=clock())
         self._looked_at = clock()
+        # Read now, before there is traffic: later they are in memory.
+        chapters()
+        questions()
 
     def routes(self) -> list[web.RouteDef]:
         """The path, for GET and HEAD."""
@@ -42,6 +49,14 @@ class Diagnoses:
         if now - self._looked_at >= PERIOD_SECONDS:
             self._looked_at = now
             self._ring.look(now)
+
+    def in_turns(self) -> Turns[list[Diagnosis]]:
+        """Every lane's, as of now, with a turn for others after each."""
+        found = []
+        for one in self._ring.lanes(self._clock(), engine=self._engine(), hints=self._hints()):
+            yield
+            found.append(diagnose(one))
+        return found
 
     async def _answer(self, request: web.Request) -> web.Response:
         wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}

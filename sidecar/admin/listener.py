@@ -2,7 +2,7 @@
 
 | path | methods | answers |
 |---|---|---|
-| `/` | GET | the landing page |
+| `/` | GET | the status page (`status.py`) |
 | `/metrics` | GET | the page of metrics: text 0.0.4 or OpenMetrics 1.0, gzipped where accepted |
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
@@ -18,17 +18,16 @@ scraper holds one of a few places for a bounded time, and nobody else.
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import hdrs, web
 
-from sidecar.admin.anatomy import PERIOD_SECONDS, AnatomyRing
+from sidecar.admin.anatomy import PERIOD_SECONDS
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.pages import HEADERS, Facts, landing
 from sidecar.admin.runbooks import Runbooks
+from sidecar.admin.status import StatusPage, Told
 from sidecar.metrics.exposition import ProcessPage, write_page
-from sidecar.metrics.in_flight import LaneInFlight
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.own import SCRAPES_TOTAL
 from sidecar.metrics.registry import Metrics
@@ -45,27 +44,11 @@ KEEP_ALIVE_SECONDS = 75.0
 _log = logging.getLogger(__name__)
 
 
-class House(Protocol):
+class House(Told, Protocol):
     """What the listener needs from the rest of the process."""
-
-    def ready(self) -> tuple[bool, str]:
-        """Whether traffic may come, and why (or why not)."""
-        ...
-
-    def healthy(self) -> tuple[bool, str]:
-        """Whether this process works, and why (or why not). The engine's health is not its own."""
-        ...
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""
-        ...
-
-    def facts(self) -> Facts:
-        """What the landing page says about the process."""
-        ...
-
-    def in_flight(self) -> Mapping[str, LaneInFlight]:
-        """Lane to who is inside now: `InFlight.by_lane`."""
         ...
 
 
@@ -91,8 +74,8 @@ class AdminListener:
         self._clock = clock
         self._process = ProcessPage()
         self._runbooks = Runbooks()
-        self._ring = AnatomyRing(metrics, at=clock())
         self._diagnoses = Diagnoses(metrics, clock, lambda: house.facts().hints)
+        self._status = StatusPage(house, metrics, clock, self._diagnoses.in_turns)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         for result in ("ok", "abandoned", "refused"):
@@ -104,13 +87,12 @@ class AdminListener:
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
         app = web.Application(middlewares=[_contained], client_max_size=4096)
-        app.router.add_get("/", self._landing)
         app.router.add_get("/metrics", self._page)
         app.router.add_get("/-/healthy", self._healthy)
         app.router.add_get("/-/ready", self._ready)
         app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
-        app.router.add_routes([*self._runbooks.routes(), *self._diagnoses.routes()])
+        app.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
         if self._take_traces is not None:
             app.router.add_post("/v1/traces", self._traces)
         app.on_response_prepare.append(_own_server)
@@ -144,7 +126,8 @@ class AdminListener:
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
-            self._ring.look(self._clock())
+            self._status.look()
+            await asyncio.sleep(0)
             self._diagnoses.look()
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -207,19 +190,6 @@ class AdminListener:
             )
         assert self._take_traces is not None
         return await self._take_traces(request)
-
-    async def _landing(self, request: web.Request) -> web.Response:
-        page = landing(
-            self._house.facts(),
-            self._ring.anatomy(self._clock()),
-            self._house.in_flight(),
-            self._house.ready(),
-            self._house.healthy(),
-            refresh=request.query.get("refresh") != "off",
-        )
-        return web.Response(
-            body=page.encode("utf-8", "replace"), content_type="text/html", charset="utf-8", headers=HEADERS
-        )
 
 
 def _verdict(verdict: tuple[bool, str]) -> web.Response:

@@ -1,9 +1,10 @@
-"""The picture: each lane's mean request as one stacked bar, drawn as SVG on the server.
+"""The pictures: a lane's mean request as one stacked bar, a request's own time, and where the requests that missed waited.
 
-Knows how to draw additive means and nothing else: no quantile ever stands in a stack. All bars share one scale, so
-that lanes can be compared; phases too thin to label are named in the table beneath. Every text is escaped.
+Knows how to draw what adds up, as SVG on the server: no quantile ever stands in a stack. Bars of the anatomy share one
+scale, so that lanes can be compared; phases too thin to label are named in the table beside it. Every text is escaped.
 """
 
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from sidecar.admin.anatomy import LaneAnatomy
@@ -15,54 +16,80 @@ PHASE_ORDER = tuple(
     for phase in (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM)
 )
 """In the order in which a request lives through them; unattributed is time before the first token."""
+BLAME_ORDER = (*PHASE_ORDER, "engine")
 
 
 def seconds(value: float) -> str:
-    """A duration for reading: three digits that matter, in us, ms, s or min."""
+    """A duration for reading, on one line: three digits that matter, in us, ms, s or min."""
     if value == float("inf"):
         return "∞"
     if value < 0.001:
-        return f"{value * 1e6:.0f} µs"
+        return f"{value * 1e6:.0f}\u00a0µs"
     if value < 0.9995:
-        return f"{_three(value * 1e3)} ms"
-    return f"{_three(value)} s" if value < 120 else f"{value / 60:.1f} min"
+        return f"{_three(value * 1e3)}\u00a0ms"
+    return f"{_three(value)}\u00a0s" if value < 120 else f"{value / 60:.1f}\u00a0min"
+
+
+def phase_name(phase: str) -> str:
+    """`first token`."""
+    return phase.replace("_", " ")
 
 
 def bar_title(bar: LaneAnatomy) -> str:
-    """A bar's name: lane, and whether its answers were streamed."""
+    """A bar's name: lane, and whether its answers were streamed; or its prompt length."""
+    if bar.prompt_bucket:
+        return f"{bar.prompt_bucket} tokens" if bar.prompt_bucket[:1].isdigit() else f"length {bar.prompt_bucket}"
     return bar.lane if bar.streaming else f"{bar.lane}, not streamed"
 
 
-def picture(bars: tuple[LaneAnatomy, ...]) -> str:
-    """All bars under each other, on one scale that ends at the longest."""
-    longest = max((bar.mean_seconds for bar in bars), default=0.0) or 1.0
-    return "".join(_bar(bar, longest) for bar in bars)
+def longest(bars: Iterable[LaneAnatomy]) -> float:
+    """The scale of all bars: the mean seconds of the longest, those per prompt length included."""
+    return max((one.mean_seconds for bar in bars for one in (bar, *bar.buckets)), default=0.0) or 1.0
 
 
-def _bar(bar: LaneAnatomy, longest: float) -> str:
+def legend(phases: Iterable[str]) -> str:
+    """Colour to name."""
+    return "".join(f'<span><i class="p-{phase}"></i>{phase_name(phase)}</span>' for phase in phases)
+
+
+def mean_bar(bar: LaneAnatomy, scale_seconds: float) -> str:
+    """One stacked bar of additive means with its caption; it ends at its share of `scale_seconds`."""
+    requests = "1 request" if bar.requests == 1 else f"{bar.requests:,} requests"
+    said = f'<span class="quiet">mean {seconds(bar.mean_seconds)} over {requests}</span>'
+    kind = "thin" if bar.prompt_bucket else "lane"
+    described = f"{bar.lane}, {bar_title(bar)}" if bar.prompt_bucket else bar_title(bar)
+    name = f"{escape(bar_title(bar))} " if bar.prompt_bucket else ""  # a lane's stands above
+    return f'<p class="{kind}">{name}{said}</p>' + stacked(
+        bar.phases, scale_seconds, described, whole=bar.mean_seconds, kind=kind
+    )
+
+
+def stacked(
+    parts: Mapping[str, float], scale: float, described: str, *, whole: float, kind: str = "", shares: bool = False
+) -> str:
+    """Parts in the order of a request's life, each as wide as its part of `scale`. `shares`: they are ratios, not seconds."""
     # Percentages instead of a viewBox: on a phone the bar gets narrower, and its text stays readable.
     x = 0.0
-    parts = []
+    drawn = []
     words = []
-    for phase in PHASE_ORDER:
-        mean = bar.phases.get(phase)
-        if mean is None:
+    for phase in BLAME_ORDER:
+        part = parts.get(phase)
+        if part is None:
             continue
-        width = 100 * mean / longest
-        label = phase.replace("_", " ")
-        words.append(f"{label} {seconds(mean)} ({mean / bar.mean_seconds if bar.mean_seconds else 0:.0%})")
-        fits = width > 1.1 * len(label) + 1.2
+        width = 100 * max(part, 0.0) / scale
+        label = phase_name(phase)
+        share = f"{part / whole if whole else 0:.0%}"
+        words.append(f"{label} {share}" if shares else f"{label} {seconds(part)} ({share})")
+        fits = kind != "thin" and width > 1.1 * len(label) + 1.2
         text = f'<text x="{x:.3f}%" dx="7" y="22">{label}</text>' if fits else ""
-        parts.append(
+        drawn.append(
             f"<g><title>{escape(words[-1])}</title>"
-            f'<rect class="p-{phase}" x="{x:.3f}%" width="{max(width, 0):.3f}%" height="100%"/>{text}</g>'
+            f'<rect class="p-{phase}" x="{x:.3f}%" width="{width:.3f}%" height="100%"/>{text}</g>'
         )
         x += width
-    requests = "1 request" if bar.requests == 1 else f"{bar.requests:,} requests"
-    title = escape(bar_title(bar))
-    said = f'<span class="quiet">mean {seconds(bar.mean_seconds)} over {requests}</span>'
-    described = escape(f"{bar_title(bar)}: {', '.join(words)}")
-    return f'<p class="lane">{title} {said}</p><svg role="img" aria-label="{described}">{"".join(parts)}</svg>'
+    label = escape(f"{described}: {', '.join(words)}")
+    named = f' class="{kind}"' if kind else ""
+    return f'<svg role="img"{named} aria-label="{label}">{"".join(drawn)}</svg>'
 
 
 def _three(value: float) -> str:

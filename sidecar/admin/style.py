@@ -1,36 +1,55 @@
-"""The landing page's one style sheet: light and dark, phone and wall, no font or image from anywhere else.
+"""The pages' one style sheet: light and dark, phone and wall, no font or image from anywhere else.
 
-The phase colours are a colour-blind-safe set (after Okabe and Ito), with hatch-free neighbours that differ in lightness too;
-unattributed is grey, because it is the absence of knowledge.
+The phase colours are a colour-blind-safe set (after Okabe and Ito) of lightness fit for dark text, in both schemes; every
+colour has its phase's name beside it. Unattributed is grey, because it is the absence of knowledge. Nothing scrolls
+sideways: where room is short, words break and tables give their small print a line of its own.
 """
 
 STYLE = (
     """
 :root{color-scheme:light dark;--bg:#fff;--fg:#16191d;--quiet:#5b6470;--line:#d9dde3;--card:#f6f7f9;--bad:#b3261e;--good:#1a7f37;
---queue:#e69f00;--prefill:#56b4e9;--first_token:#cc79a7;--unattributed:#a3a9b2;--decode:#009e73;--stream:#f0e442;--on:#101214}
+--queue:#e69f00;--prefill:#56b4e9;--first_token:#cc79a7;--unattributed:#a3a9b2;--decode:#009e73;--stream:#f0e442;--engine:#e8763a;--on:#101214}
 @media (prefers-color-scheme:dark){:root{--bg:#0f1215;--fg:#e8eaed;--quiet:#9aa4b0;--line:#2c333b;--card:#171b20;--bad:#ff8a80;--good:#6fdd8b}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1080px;padding:20px 16px 48px;background:var(--bg);color:var(--fg);
-font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-h1{font-size:20px;margin:0}h2{font-size:16px;margin:30px 0 8px}p{margin:6px 0}
+body{margin:0 auto;max-width:1180px;padding:20px 16px 48px;background:var(--bg);color:var(--fg);
+font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;overflow-anchor:none;overflow-wrap:anywhere}
+h1{font-size:22px;line-height:1.3;margin:0}h2{font-size:16px;margin:30px 0 8px}h3{font-size:15px;margin:0 0 6px}h4{font-size:13px;margin:10px 0 4px}
+p{margin:6px 0}ul,ol{margin:4px 0;padding-left:20px}li{margin:3px 0}
 header{display:flex;flex-wrap:wrap;gap:4px 16px;align-items:baseline;justify-content:space-between}
-.quiet,small{color:var(--quiet);font-weight:400}
+.name{font-weight:600;margin:0}
+.quiet,small{color:var(--quiet);font-weight:400}small{font-size:12px}
 a{color:inherit}nav a{margin-right:14px}
-.state{font-weight:600}.good{color:var(--good)}.bad{color:var(--bad)}
-.plain{border:1px solid var(--line);background:var(--card);border-radius:8px;padding:14px 16px}
-svg{display:block;width:100%;height:34px;margin-bottom:14px}svg text{fill:var(--on);font-size:14px}
-.lane{font-weight:600;margin:12px 0 4px}.lane .quiet{margin-left:6px}
+code{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",monospace}
+.state{font-weight:600;white-space:nowrap}.good{color:var(--good)}.bad{color:var(--bad)}
+.plain,.card{border:1px solid var(--line);background:var(--card);border-radius:8px;padding:14px 16px}
+.card{margin-top:10px}details.card{padding:8px 16px}details.card summary{color:var(--fg);font-weight:600}
+#headline{margin-top:14px;padding:14px 16px;border:1px solid var(--line);border-left:6px solid var(--line);border-radius:8px;background:var(--card);color:var(--fg)}
+#headline.bad{border-left-color:var(--bad)}#headline.good{border-left-color:var(--good)}
+.chip{display:inline-block;padding:0 9px;border-radius:5px;color:var(--on)}
+.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:10px 24px}
+.two>*{min-width:0}.two .card{margin-top:0}
+.of-lane{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:4px 24px;margin-bottom:22px}
+.of-lane h3{grid-column:1/-1;margin:8px 0 0;border-bottom:1px solid var(--line)}
+svg{display:block;width:100%;height:34px;margin-bottom:10px}svg text{fill:var(--on);font-size:14px}svg.thin{height:12px;margin-bottom:6px}
+p.lane,p.thin{margin:6px 0 3px}p.lane{font-weight:600}p.thin{font-size:13px}p .quiet{margin-left:4px}
 .legend span{display:inline-block;margin:2px 14px 2px 0;white-space:nowrap}
-.legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:6px;vertical-align:-1px}
+i[class^=p-]{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:6px;vertical-align:-1px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th:first-child,td:first-child{text-align:left;padding-left:0}thead th{font-weight:500;color:var(--quiet)}
-td.words{white-space:normal;text-align:left;min-width:11em}
-@media (max-width:600px){svg text{display:none}th,td{padding:5px 6px}}
+caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:right;font-weight:400;vertical-align:baseline}
+th:first-child,td:first-child{text-align:left;padding-left:0}th:last-child,td:last-child{padding-right:0}
+td,thead th{overflow-wrap:normal}tbody th{min-width:5.5em}
+thead th{font-weight:500;color:var(--quiet)}th small,td small{display:block}
+.beside small{display:inline}
+.ledgers td,.ledgers th{text-align:left;vertical-align:top}.ledgers td:last-child,.ledgers th:last-child{width:50%}.ledgers svg{margin-top:4px}
+summary{cursor:pointer;color:var(--quiet);padding:4px 0}
+footer{margin-top:36px;color:var(--quiet)}#stale:empty{display:none}#stale{color:var(--bad)}
+@media (max-width:760px){.of-lane{grid-template-columns:minmax(0,1fr)}}
+@media (max-width:600px){svg text{display:none}th,td{padding:5px 4px;font-size:13px}.card,.plain{padding:10px 12px}.ledgers td:last-child{width:44%}}
 """.strip()
     + "".join(
         f".p-{phase}{{fill:var(--{phase});background:var(--{phase})}}"
-        for phase in ("queue", "prefill", "first_token", "unattributed", "decode", "stream")
+        for phase in ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine")
     )
 )

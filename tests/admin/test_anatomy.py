@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.admin.anatomy import AnatomyRing
+from sidecar.admin.turns import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -18,7 +19,14 @@ from sidecar.timeline.outcome import Outcome
 
 
 def request(
-    recorder: Recorder, lane: str = "chat", *, queue: float = 0.5, streaming: bool = True, reported: bool = True
+    recorder: Recorder,
+    lane: str = "chat",
+    *,
+    queue: float = 0.5,
+    streaming: bool = True,
+    reported: bool = True,
+    bucket: str = "0-512",
+    model: str = "llama",
 ) -> None:
     """One request: `queue`, then 0.25 s prefill, 0.25 s before the first token, 1 s decode, 0.5 s stream."""
     first = queue + 0.5
@@ -33,11 +41,11 @@ def request(
     )
     report = EngineReport(queue, 0.25, 1.0) if reported else None
     ledger = close_ledger(marks, streaming=streaming, report=report)
-    recorder.close(Account(lane, "llama", "0-512", streaming, Outcome.OK, marks, ledger))
+    recorder.close(Account(lane, model, bucket, streaming, Outcome.OK, marks, ledger))
 
 
 def house() -> tuple[Recorder, AnatomyRing]:
-    metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])
+    metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512", "512-4k"], models=["llama", "mixtral"])
     return Recorder(metrics), AnatomyRing(metrics, at=0.0)
 
 
@@ -83,6 +91,60 @@ def test_streamed_and_whole_answers_are_two_bars() -> None:
     bars = ring.anatomy(30.0).bars
 
     assert [(bar.lane, bar.streaming) for bar in bars] == [("batch", True), ("chat", True), ("chat", False)]
+
+
+def test_a_lane_is_split_by_prompt_length_and_the_lengths_add_up_to_it() -> None:
+    """Short to long, over all models; a length without a request is absent."""
+    recorder, ring = house()
+    request(recorder, queue=3.0, bucket="unknown")
+    request(recorder, queue=2.0, bucket="512-4k")
+    request(recorder, queue=1.0, bucket="512-4k", model="mixtral")
+
+    (bar,) = ring.anatomy(30.0).bars
+
+    assert [(one.prompt_bucket, one.requests) for one in bar.buckets] == [("512-4k", 2), ("unknown", 1)]
+    assert [one.phases["queue"] for one in bar.buckets] == [1.5, 3.0]
+    assert (bar.prompt_bucket, bar.requests, bar.phases["queue"]) == ("", 3, 2.0)
+
+
+def test_each_phase_has_its_own_quantiles_where_there_is_ground() -> None:
+    recorder, ring = house()
+    for _ in range(20):
+        request(recorder, queue=0.45)
+
+    (bar,) = ring.anatomy(30.0).bars
+    queue = bar.spread["queue"]
+
+    assert queue.count == 20
+    assert 0.4 < (queue.at[0.5] or 0) < (queue.at[0.95] or 0) <= 0.5
+    assert queue.at[0.99] is None
+
+
+def test_all_of_an_anatomy_is_as_of_its_first_turn() -> None:
+    """What ends while the page is drawn must not stand in one table and be missing in the next."""
+    recorder, ring = house()
+    request(recorder)
+    turns = ring.in_turns(30.0)
+    next(turns)
+    request(recorder)
+
+    anatomy = at_once(turns)
+
+    assert (anatomy.bars[0].requests, anatomy.ends[0].outcomes) == (1, {"ok": 1})
+
+
+def test_looks_share_what_has_not_changed() -> None:
+    """A ring of them costs what happened, and not what there is."""
+    recorder, ring = house()
+    request(recorder)
+    ring.look(5.0)
+    request(recorder, "batch")
+    ring.look(10.0)
+
+    before, after = (look.histograms["llm_request_seconds"] for look in list(ring._looks)[-2:])
+    chat, batch = ("llama", "chat", "0-512", "true"), ("llama", "batch", "0-512", "true")
+    assert after[chat] is before[chat]
+    assert (batch in before, batch in after) == (False, True)
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:

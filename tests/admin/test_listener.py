@@ -10,9 +10,10 @@ import pytest
 from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener, _is_loopback
 from sidecar.admin.pages import Facts
+from sidecar.admin.troubles import Troubles
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import own
-from sidecar.metrics.in_flight import LaneInFlight
+from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from tests.support.promtool import check_metrics, samples
@@ -21,7 +22,9 @@ from tests.support.promtool import check_metrics, samples
 class Double:
     """A house that says what the story wants."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Metrics) -> None:
+        self.inside = InFlight(registry)
+        self.troubles = Troubles(lambda: 0.0)
         self.is_ready = (True, "ready")
         self.is_healthy = (True, "healthy")
         self.errors: list[str] = []
@@ -43,12 +46,9 @@ class Double:
         return self.errors
 
     def facts(self) -> Facts:
-        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
-
-    def in_flight(self) -> Mapping[str, LaneInFlight]:
         if self.is_healthy[1] == "broken":
             raise RuntimeError("sk-CANARY")
-        return {}
+        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
 
 
 def metrics() -> Metrics:
@@ -72,7 +72,8 @@ class Visit:
 
 def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
     async def play() -> None:
-        house, of = Double(), registry or metrics()
+        of = registry or metrics()
+        house = Double(of)
         admin = AdminListener(house, of, asyncio.get_running_loop().time)
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
@@ -294,6 +295,6 @@ def test_a_head_request_for_metrics_has_no_body() -> None:
 def test_a_port_that_is_taken_is_said_at_once() -> None:
     async def story(visit: Visit) -> None:
         with pytest.raises(OSError, match="address already in use"):
-            await AdminListener(Double(), metrics(), lambda: 0.0).start("127.0.0.1", visit.port)
+            await AdminListener(Double(metrics()), metrics(), lambda: 0.0).start("127.0.0.1", visit.port)
 
     visit(story)

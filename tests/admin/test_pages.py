@@ -1,17 +1,22 @@
-"""The landing page: plain words, nothing unescaped, nothing loaded, no number where none is known."""
+"""The status page: plain words, nothing unescaped, nothing loaded, no number where none is known."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 from sidecar.admin.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
-from sidecar.admin.pages import Facts, landing
-from sidecar.metrics.in_flight import LaneInFlight
+from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
+from sidecar.admin.script import SCRIPT
+from sidecar.admin.style import STYLE
+from sidecar.admin.turns import at_once
+from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
 
 
 FACTS = Facts(version="0.1", engine="127.0.0.1:8000 (vllm)", uptime_seconds=90.0, config="/etc/sidecar.yaml")
 YES = (True, "")
 QUANTILES = Quantiles(50, {0.5: 0.25, 0.95: float("inf"), 0.99: None}, last_edge=300.0)
 NONE = Quantiles(0, {0.5: None, 0.95: None, 0.99: None}, last_edge=10.0)
+NOTHING = Anatomy(12.0, ever=False, bars=(), ends=())
 
 
 def anatomy(lane: str = "chat", *, ttft: Quantiles = QUANTILES, inter_token: Quantiles = NONE) -> Anatomy:
@@ -22,11 +27,16 @@ def anatomy(lane: str = "chat", *, ttft: Quantiles = QUANTILES, inter_token: Qua
         mean_seconds=2.0,
         phases={"queue": 0.5, "unattributed": 0.25, "decode": 1.25},
         sources={"queue": {"engine": 1.0}, "unattributed": {"wire": 1.0}, "decode": {"engine": 0.75, "wire": 0.25}},
+        spread={"queue": QUANTILES},
     )
     ends = LaneEnds(
         lane, {"ok": 10, "engine_error": 2}, ttft, inter_token, {("engine", "in_band"): 9, ("none", "no_report"): 1}
     )
     return Anatomy(300.0, ever=True, bars=(bar,), ends=(ends,))
+
+
+def status(of: Anatomy, facts: Facts = FACTS, ready: tuple[bool, str] = YES) -> Status:
+    return Status(at=100.0, facts=facts, anatomy=of, ready=ready, healthy=YES, lanes=("chat", "other"))
 
 
 class Reader(HTMLParser):
@@ -38,6 +48,8 @@ class Reader(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
         self.feed(page)
         self.text = " ".join(" ".join(self.words).split())
 
@@ -55,101 +67,160 @@ class Reader(HTMLParser):
         assert tag == self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" in self.open:
+            self.styles.append(data)
+        else:
             self.words.append(data)
 
 
-def read(of: Anatomy, facts: Facts = FACTS, ready: tuple[bool, str] = YES, **inside: LaneInFlight) -> Reader:
-    reader = Reader(landing(facts, of, inside, ready, YES))
+def read(of: Status, *, refresh: bool = True) -> Reader:
+    reader = Reader(at_once(status_page(of, refresh=refresh)))
     assert reader.open == []
     return reader
 
 
 def test_no_traffic_is_said_in_words() -> None:
     """Not as zeros, not as NaN, and not as a healthy latency."""
-    page = read(Anatomy(12.0, ever=False, bars=(), ends=()))
+    page = read(status(NOTHING))
 
     assert "No traffic yet" in page.text
     assert "Nobody has come in yet" in page.text
+    assert "there is nothing to judge" in page.text
     assert "svg" not in page.tags
     assert not {"nan", "inf", "none"} & set(page.text.lower().split())
 
 
 def test_quiet_is_said_otherwise_than_never() -> None:
-    page = read(Anatomy(300.0, ever=True, bars=(), ends=()))
+    page = read(status(Anatomy(300.0, ever=True, bars=(), ends=())))
 
     assert "No inference request ended in the last 5 min" in page.text
     assert "No traffic yet" not in page.text
 
 
-def test_phases_ttft_and_gaps_stand_apart() -> None:
-    """The split in means with its sources, then TTFT, then what is between tokens, never one number for all."""
-    page = read(anatomy())
+def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
+    """One sentence, the two numbers apart, the verdict, the anatomy; the long list last."""
+    page = at_once(status_page(status(anatomy())))
 
-    order = [page.text.index(title) for title in ("Where the time goes", "Time to first token", "Between tokens")]
-    assert sorted(order) == order
-    assert "500 ms e" in page.text
-    assert "1.25 s e 75% w 25%" in page.text
-    assert "2.00 s over 10 requests" in page.text
+    names = ("headline", "two-numbers", "verdict", "anatomy", "budget", "in-flight", "engine", "ended", "table")
+    places = [page.index(f'<section id="{name}"') for name in names]
+    assert sorted(places) == places
+
+
+def test_phases_ttft_and_gaps_stand_apart() -> None:
+    """The split in means with its sources and quantiles beside it; TTFT, and what is between tokens; never one number for all."""
+    page = read(status(anatomy()))
+
+    assert page.text.index("Time to first token") < page.text.index("Between tokens")
+    assert "queue e 500 ms 250 ms > 5.0 min too few" in page.text
+    assert "decode e 75 % w 25 % 1.25 s too few too few too few" in page.text
+    assert "mean 2.00 s over 10 requests" in page.text
+    assert "Unknown: prefill." in page.text
     assert "queue, prefill and first token are at least what stands here" in page.text
 
 
 def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> None:
-    page = read(anatomy())
+    page = read(status(anatomy()))
 
-    assert "250 ms > 5.0 min too few 50" in page.text
+    assert "chat 50 requests 250 ms > 5.0 min too few nothing promised" in page.text
     assert "No gap between tokens was seen." in page.text
 
 
 def test_how_requests_ended_and_how_many_were_split() -> None:
-    page = read(anatomy())
+    page = read(status(anatomy()))
 
-    assert "12 10 engine error 2 90% of 10 (no report 1)" in page.text
+    assert "12 10 engine error 2 90 % of 10 (no report 1)" in page.text
 
 
-def test_who_waits_is_said_first() -> None:
-    page = read(anatomy(), chat=LaneInFlight(7, 2, 12.5), batch=LaneInFlight(0, 0, None))
+def test_who_is_inside_stands_with_stage_and_age() -> None:
+    of = replace(
+        status(anatomy()),
+        by_lane={"chat": LaneInFlight(7, 2, 12.5, held=1), "batch": LaneInFlight(0, 0, None)},
+        oldest=(Inside("llama", "chat", Stage.HELD, 31.0), Inside("llama", "chat", Stage.WAITING, 12.5)),
+    )
 
-    assert page.text.index("In flight") < page.text.index("Where the time goes")
-    assert "batch 0 0 none chat 7 2 12.5 s" in page.text
+    page = read(of)
+
+    assert "batch 0 0 0 none chat 7 2 1 12.5 s" in page.text
+    assert "held back by its client: stream chat 31.0 s waiting: queue, prefill or first token chat 12.5 s" in page.text
 
 
 def test_not_ready_says_why() -> None:
-    page = read(anatomy(), ready=(False, "the engine has not answered yet"))
+    page = read(status(anatomy(), ready=(False, "the engine has not answered yet")))
 
     assert "✗ not ready (the engine has not answered yet)" in page.text
+    assert "Not ready the engine has not answered yet" in page.text
 
 
 def test_nothing_can_speak_html() -> None:
     """Lanes come from a config and names from an engine: both are text here."""
     evil = '</svg><script>alert("x")</script>&\udcff'
-    facts = Facts(version=evil, engine=evil, uptime_seconds=1.0, config=evil, notes=(evil,))
+    facts = Facts(evil, evil, 1.0, evil, source=evil, hints=(evil,), notes=(evil,))
+    of = status(anatomy(evil), facts, (False, evil))
 
-    page = read(anatomy(evil), facts, (False, evil), **{evil: LaneInFlight(1, 1, 1.0)})
+    page = read(
+        replace(
+            of,
+            by_lane={evil: LaneInFlight(1, 1, 1.0)},
+            lanes=(evil, "other"),
+            oldest=(Inside(evil, evil, Stage.WAITING, 1.0),),
+        )
+    )
 
-    assert "script" not in page.tags
-    assert page.text.count('alert("x")') == 5 + 5  # five facts, and the lane in five places
+    assert page.scripts == [SCRIPT]
+    assert page.text.count('alert("x")') >= 12
 
 
-def test_the_page_loads_nothing_and_needs_no_script() -> None:
-    page = read(anatomy())
+def test_the_page_loads_nothing_and_may_run_one_script() -> None:
+    """The policy has the hashes of this very style and script: whatever else slips in is not run."""
+    page = read(status(anatomy()))
 
-    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert not {name for name, _ in page.attributes} & {"src", "onclick", "onload", "style"}
-    assert {value for name, value in page.attributes if name == "href"} == {"/metrics", "/runbooks/", "/?refresh=off"}
-    assert ("http-equiv", "refresh") in page.attributes
+    links = {value for name, value in page.attributes if name == "href"}
+    assert links == {"/metrics", "/diagnosis", "/runbooks/", "/?refresh=off"}
+    assert (page.scripts, page.styles) == ([SCRIPT], [STYLE])
+    policy = STATUS_HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none';")
+
+
+def test_without_javascript_the_page_loads_itself_again() -> None:
+    page = at_once(status_page(status(anatomy())))
+
+    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in page
 
 
 def test_the_page_can_hold_still() -> None:
-    page = Reader(landing(FACTS, anatomy(), {}, YES, YES, refresh=False))
+    page = read(status(anatomy()), refresh=False)
 
     assert ("http-equiv", "refresh") not in page.attributes
+    assert page.scripts == []
 
 
 def test_a_person_is_told_by_which_way_the_engine_speaks_and_which_flag_would_make_it_say_more() -> None:
     """In words of ours, escaped like all others."""
     facts = replace(FACTS, source="not split 100%", hints=("none of <20> usages: --enable-prompt-tokens-details",))
-    page = Reader(landing(facts, anatomy(), {}, YES, YES))
+    page = read(status(anatomy(), facts))
 
     assert "time before the first token is split: not split 100%" in page.text
     assert "To know more: none of <20> usages: --enable-prompt-tokens-details." in page.text
+
+
+def test_headings_go_down_one_step_at_a_time() -> None:
+    """Whoever hears the page walks it by headings."""
+    page = read(status(anatomy()))
+
+    levels = [int(tag[1]) for tag in page.tags if tag in {"h1", "h2", "h3", "h4"}]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_every_table_says_what_it_holds_and_every_row_its_name() -> None:
+    page = at_once(status_page(status(anatomy())))
+
+    assert page.count("<table") == page.count("<caption>")
+    assert page.count("<tr>") == page.count('<tr><th scope="')
+    assert "<th>" not in page

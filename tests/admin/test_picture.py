@@ -1,16 +1,21 @@
 """The picture: widths are shares of time, on one scale."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from sidecar.admin.anatomy import LaneAnatomy
-from sidecar.admin.picture import PHASE_ORDER, picture, seconds
+from sidecar.admin.picture import PHASE_ORDER, longest, mean_bar, seconds, stacked
 from sidecar.ledger.account import Phase
 
 
 def bar(lane: str, **phases: float) -> LaneAnatomy:
     return LaneAnatomy(lane, True, 3, sum(phases.values()), phases, {})
+
+
+def picture(bars: tuple[LaneAnatomy, ...]) -> str:
+    return "".join(mean_bar(bar, longest(bars)) for bar in bars)
 
 
 def drawn(svg: str) -> list[tuple[str, float, float]]:
@@ -37,13 +42,31 @@ def test_nothing_is_drawn_for_a_phase_that_is_unknown() -> None:
 
 
 def test_a_lane_whose_requests_took_no_time_can_be_drawn() -> None:
-    assert "chat" in picture((bar("chat", decode=0.0),))
+    assert drawn(picture((bar("chat", decode=0.0),))) == [("decode", 0, 0)]
 
 
 def test_who_cannot_see_the_picture_hears_it() -> None:
     svg = picture((bar("chat", queue=1.0, decode=3.0),))
 
-    assert 'aria-label="chat: queue 1.00 s (25%), decode 3.00 s (75%)"' in svg
+    assert 'aria-label="chat: queue 1.00\u00a0s (25%), decode 3.00\u00a0s (75%)"' in svg
+
+
+def test_a_prompt_length_is_drawn_on_the_scale_of_all_lanes() -> None:
+    """Long prompts may take longer than their lane's mean: they set the scale, and the lane's bar gets shorter."""
+    long = replace(bar("chat", prefill=4.0), prompt_bucket="16k-64k")
+    lane = replace(bar("chat", prefill=1.0), buckets=(long,))
+
+    svg = mean_bar(lane, longest((lane,))) + mean_bar(long, longest((lane,)))
+
+    assert drawn(svg) == [("prefill", 0, 25), ("prefill", 0, 100)]
+    assert 'aria-label="chat, 16k-64k tokens: prefill 4.00\u00a0s (100%)"' in svg
+
+
+def test_shares_are_said_as_shares() -> None:
+    svg = stacked({"engine": 0.25, "queue": 0.75}, 1.0, "Waited", whole=1.0, shares=True)
+
+    assert drawn(svg) == [("queue", 0, 75), ("engine", 75, 25)]
+    assert 'aria-label="Waited: queue 75%, engine 25%"' in svg
 
 
 @pytest.mark.parametrize(
@@ -61,4 +84,4 @@ def test_who_cannot_see_the_picture_hears_it() -> None:
     ],
 )
 def test_durations_read_with_three_digits(value: float, said: str) -> None:
-    assert said == seconds(value)
+    assert seconds(value) == said.replace(" ", "\u00a0")

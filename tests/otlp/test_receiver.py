@@ -67,7 +67,7 @@ def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) 
         intake = Intake(sink, clock=time.perf_counter, count=recorder.spans, dropped=recorder.dropped)
         loop = asyncio.get_running_loop()
         admin = AdminListener(
-            Double(), registry, loop.time, traces=SpanReceiver(intake).handle, traces_from_anywhere=anywhere
+            Double(registry), registry, loop.time, traces=SpanReceiver(intake).handle, traces_from_anywhere=anywhere
         )
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:

@@ -1,0 +1,108 @@
+"""The engine's own state as the status page has it: read off the gauges that Prometheus gets, so that both say the same.
+
+Knows which series there are. What the engine does not tell is absent and named, with the flag that would make it tell.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html import escape
+
+from sidecar.admin.html import items, percent, plain, section, table
+from sidecar.admin.picture import phase_name, seconds
+from sidecar.diagnosis.wording import digits
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import promises as p
+from sidecar.metrics.declaration import Counter, Gauge
+from sidecar.metrics.registry import Metrics
+
+
+WORTH_SAYING_SECONDS = 1.0
+"""Between two tokens every engine is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineNow:
+    """As of now; counters since this process began. None: nobody knows."""
+
+    up: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage: float | None = None
+    """Ratio, 0 to 1."""
+    cached: float | None = None
+    """Prefix-cache hits over queries, 0 to 1."""
+    preemptions: float | None = None
+    restarts: float | None = None
+    silence_seconds: float | None = None
+    silence_expected_seconds: float | None = None
+    traffic_seen: float | None = None
+    """Share of the engine's requests that came through here."""
+    agreement: dict[str, float] = field(default_factory=dict)
+    """Phase to what requests reported over what the engine counted."""
+
+
+def engine_now(metrics: Metrics) -> EngineNow:
+    """Read it off the registry, as the last look before a scrape left it."""
+    queries = _counted(metrics, c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL)
+    hits = _counted(metrics, c.ENGINE_PREFIX_CACHE_HITS_TOTAL)
+    agreed = metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).children
+    return EngineNow(
+        up=_gauge(metrics, c.ENGINE_UP),
+        waiting=_gauge(metrics, c.ENGINE_REQUESTS_WAITING),
+        running=_gauge(metrics, c.ENGINE_REQUESTS_RUNNING),
+        kv_usage=_gauge(metrics, c.ENGINE_KV_CACHE_USAGE_RATIO),
+        cached=hits / queries if hits is not None and queries else None,
+        preemptions=_counted(metrics, c.ENGINE_PREEMPTIONS_TOTAL),
+        restarts=_counted(metrics, c.ENGINE_RESTARTS_TOTAL),
+        silence_seconds=_gauge(metrics, p.ENGINE_SILENCE_SECONDS),
+        silence_expected_seconds=_gauge(metrics, p.ENGINE_SILENCE_EXPECTED_SECONDS),
+        traffic_seen=_gauge(metrics, c.ENGINE_TRAFFIC_SEEN_RATIO),
+        agreement={labels[0]: child.value for labels, child in agreed.items() if child.value is not None},
+    )
+
+
+def _gauge(metrics: Metrics, metric: Gauge) -> float | None:
+    child = metrics.gauge(metric).children.get(())
+    return None if child is None else child.value
+
+
+def _counted(metrics: Metrics, metric: Counter) -> float | None:
+    child = metrics.counter(metric).children.get(())
+    return None if child is None else child.value
+
+
+def engine_state(engine: EngineNow, name: str, source: str, hints: Iterable[str]) -> str:
+    """The section. `name`: where it stands and what it is; `source`: how its times come; `hints`: flags, in sentences."""
+    rows = [[what, value] for what, value in _told(engine) if value]
+    state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine tells nothing.")
+    untold = [what for what, value in _told(engine) if not value]
+    missing = f'<p class="quiet">Not told by the engine: {", ".join(untold)}.</p>' if untold and rows else ""
+    split = f'<p class="quiet">time before the first token is split: {escape(source)}</p>' if source else ""
+    told = items(f"To know more: {escape(hint)}." for hint in hints)
+    body = f"<p>{escape(name)}</p>{split}{f'<div class=plain>{told}</div>' if told else ''}{state}{missing}"
+    return section("engine", "Engine", "by its own word", body)
+
+
+def _told(engine: EngineNow) -> Iterable[tuple[str, str]]:
+    yield "answers", "" if engine.up is None else "yes" if engine.up else '<span class="bad">no</span>'
+    yield "waiting in its queue", "" if engine.waiting is None else digits(engine.waiting)
+    yield "running", "" if engine.running is None else digits(engine.running)
+    yield "KV cache in use", "" if engine.kv_usage is None else percent(engine.kv_usage)
+    yield "prefix cache hits", "" if engine.cached is None else percent(engine.cached)
+    yield "preemptions", "" if engine.preemptions is None else digits(engine.preemptions)
+    yield "restarts seen", "" if engine.restarts is None else digits(engine.restarts)
+    if engine.silence_seconds is not None and engine.silence_seconds >= WORTH_SAYING_SECONDS:
+        yield "silent for", _silence(engine)
+    yield "traffic that came through here", "" if engine.traffic_seen is None else percent(engine.traffic_seen)
+    yield "reports over its own count", _agreed(engine)
+
+
+def _silence(engine: EngineNow) -> str:
+    assert engine.silence_seconds is not None
+    expected = engine.silence_expected_seconds
+    more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
+    return seconds(engine.silence_seconds) + more
+
+
+def _agreed(engine: EngineNow) -> str:
+    return ", ".join(f"{escape(phase_name(phase))} {percent(ratio)}" for phase, ratio in engine.agreement.items())

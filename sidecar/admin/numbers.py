@@ -1,0 +1,88 @@
+"""The two numbers, apart: time to first token, and the time between tokens; each lane by itself, against its promise.
+
+There is no number over all lanes, and none for both: a global p99 hides the lane that suffers, and one latency hides which
+half of it is broken. Draws what `anatomy.py` and `budget.py` found; a quantile without ground is said in words.
+"""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+
+from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
+from sidecar.admin.budget import Budget
+from sidecar.admin.html import percent, plain, quiet, section, span, table
+from sidecar.admin.picture import seconds
+from sidecar.objectives.objective import Objective
+
+
+FEWEST_MISSES = 3
+"""Fewer may be chance, whatever part of the allowed ones they are."""
+
+
+def two_numbers(anatomy: Anatomy) -> str:
+    """The section."""
+    promises = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
+    body = (
+        '<div class="two"><div class="card"><h3>Time to first token</h3>'
+        f"{_card(anatomy.ends, promises, Objective.TTFT)}</div>"
+        '<div class="card"><h3>Between tokens</h3>'
+        f"{_card(anatomy.ends, promises, Objective.TPOT)}</div></div>"
+    )
+    return section("two-numbers", "Two numbers", f"last {span(anatomy.window_seconds)}, streamed requests", body)
+
+
+def _card(ends: Iterable[LaneEnds], promises: Mapping[tuple[str, Objective], Budget], objective: Objective) -> str:
+    ttft = objective is Objective.TTFT
+    rows = []
+    for lane in ends:
+        quantiles = lane.ttft if ttft else lane.inter_token
+        if quantiles.count:
+            of = "1 request" if quantiles.count == 1 else f"{quantiles.count:,} {'requests' if ttft else 'gaps'}"
+            name = f"{escape(lane.lane)} <small>{of}</small>"
+            rows.append(
+                [name, *(_quantile(quantiles, q) for q in SAMPLES_FOR), kept(promises.get((lane.lane, objective)))]
+            )
+    if not rows:
+        return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
+    heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed"]
+    note = "" if ttft else '<p class="quiet">Quantiles of each gap; what is promised is the mean of a whole answer.</p>'
+    return table("Time to first token by lane" if ttft else "Time between tokens by lane", heads, rows) + note
+
+
+def kept(budget: Budget | None) -> str:
+    """How a promise stands now: the share that missed it, and what it says."""
+    if budget is None:
+        return quiet("nothing promised")
+    said = f"<small>{promise(budget)}</small>"
+    if budget.now.missed is None:
+        return f"{quiet('none decided')} {said}"
+    missed = percent(budget.now.missed)
+    if (budget.now.burn or 0.0) < 1.0:
+        return f'<span class="state good">✓ {missed}</span> {said}'
+    if budget.now.misses < FEWEST_MISSES:
+        return f'<span class="state">{missed}</span> {said}'
+    return f'<span class="state bad">✗ {missed}</span> {said}'
+
+
+def promise(budget: Budget) -> str:
+    """`95 % ≤ 1.50 s`; with both ends where it depends on the prompt's length."""
+    shortest, most = budget.thresholds
+    until = seconds(shortest) if shortest == most else f"{seconds(shortest)} to {seconds(most)}"
+    strict, lax = max(budget.targets), min(budget.targets)
+    share = _target(strict) if strict == lax else f"{_target(lax)} to {_target(strict)}"
+    return f"{share} ≤ {until}"
+
+
+def _target(ratio: float) -> str:
+    return f"{ratio * 100:.4g}\u00a0%"
+
+
+def _quantile(quantiles: Quantiles, q: float) -> str:
+    value = quantiles.at.get(q)
+    if value is None:
+        return quiet("too few")
+    return f"&gt;\u00a0{seconds(quantiles.last_edge)}" if value == float("inf") else seconds(value)
+
+
+def quantile_cells(quantiles: Quantiles | None) -> list[str]:
+    """One cell for each quantile."""
+    return [quiet("too few") if quantiles is None else _quantile(quantiles, q) for q in SAMPLES_FOR]

@@ -1,0 +1,47 @@
+"""Who is inside now, per lane, and the oldest of them one by one with stage and age.
+
+Draws what `metrics/in_flight.py` knows while requests run. What splits a wait into queue and prefill is known only when it
+is over, and here it says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from sidecar.admin.html import plain, section, table
+from sidecar.admin.picture import seconds
+from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
+
+
+OLDEST = 12
+_PHASE = {
+    Stage.WAITING: ("unattributed", "waiting: queue, prefill or first token"),
+    Stage.STREAMING: ("decode", "streaming: decode"),
+    Stage.HELD: ("stream", "held back by its client: stream"),
+}
+
+
+def in_flight(by_lane: Mapping[str, LaneInFlight], oldest: Sequence[Inside]) -> str:
+    """The section. `oldest`: some of the oldest, oldest first."""
+    rows = [
+        [
+            escape(lane),
+            f"{inside.waiting:,}",
+            f"{inside.streaming:,}",
+            f"{inside.held:,}",
+            "none" if inside.oldest_seconds is None else seconds(inside.oldest_seconds),
+        ]
+        for lane, inside in sorted(by_lane.items())
+    ]
+    if not rows:
+        return section("in-flight", "In flight", "now", plain("Nobody has come in yet."))
+    heads = ["lane", "waiting", "streaming", "of those held", "oldest waiting"]
+    body = table("Requests in flight by lane", heads, rows)
+    if oldest:
+        of = [[_stage(one), escape(one.lane), seconds(one.age_seconds)] for one in oldest]
+        body += f"<h3>The oldest</h3>{table('The oldest requests in flight', ['where', 'lane', 'age'], of)}"
+    return section("in-flight", "In flight", "now", body)
+
+
+def _stage(one: Inside) -> str:
+    phase, words = _PHASE[one.stage]
+    return f'<i class="p-{phase}"></i>{words}'

@@ -1,0 +1,65 @@
+"""The error budget, drawn: of each promise how fast it burns now, and what is left of what this process has lived through.
+
+Draws what `budget.py` found. Says which lanes can never page, because nothing is promised to them, and what `other` is.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from sidecar.admin.anatomy import Anatomy
+from sidecar.admin.budget import Budget, Tally
+from sidecar.admin.html import percent, plain, quiet, section, span, table
+from sidecar.admin.numbers import kept, promise
+from sidecar.diagnosis.why import NAMES
+from sidecar.diagnosis.wording import times
+
+
+OTHER = "other"
+
+
+def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) -> str:
+    """The section. `lanes`: all that can stand on the page, `other` among them."""
+    rows = [_row(budget) for budget in anatomy.budgets]
+    lived = span(uptime_seconds)
+    heads = ["promise", f"missed, last {span(anatomy.window_seconds)}", "burn now", f"left of {lived}"]
+    drawn = table("Error budget by lane and objective", heads, rows, "wordy") if rows else plain("Nothing is promised.")
+    body = (
+        f'{drawn}<p class="quiet">A burn of 1 x spends the budget just as fast as it comes. This process knows only the'
+        f" {lived} that it has lived through; a month's budget is Prometheus' to say.</p>{_never(anatomy, lanes)}"
+    )
+    return section("budget", "Error budget", "", body)
+
+
+def _row(budget: Budget) -> list[str]:
+    named = f"{escape(budget.lane)}, {NAMES[budget.objective]}"
+    missed = kept(budget).partition(" <small>")[0]
+    burn = budget.now.burn
+    return [
+        f"{named} <small>{promise(budget)}</small>",
+        missed,
+        quiet("none decided") if burn is None else times(burn).replace(" ", "\u00a0"),
+        _left(budget.ever),
+    ]
+
+
+def _left(ever: Tally) -> str:
+    burn = ever.burn
+    if burn is None:
+        return quiet("none decided")
+    if burn <= 1:
+        return f"{percent(1 - burn)} <small>{ever.misses:,.0f} missed, {ever.allowed:,.1f} allowed</small>"
+    spent = times(burn).replace(" ", "\u00a0")
+    return f'<span class="bad">none: spent {spent}</span> <small>{ever.misses:,.0f} missed, {ever.allowed:,.1f} allowed</small>'
+
+
+def _never(anatomy: Anatomy, lanes: Sequence[str]) -> str:
+    promised = {budget.lane for budget in anatomy.budgets}
+    without = [lane for lane in lanes if lane not in promised and lane != OTHER]
+    said = []
+    if without:
+        which = "This lane has" if len(without) == 1 else "These lanes have"
+        said.append(f"{which} no objective and never {'pages' if len(without) == 1 else 'page'}: {', '.join(without)}.")
+    ended = sum(next((lane.outcomes for lane in anatomy.ends if lane.lane == OTHER), {}).values())
+    came = f" {ended:,} such {'request' if ended == 1 else 'requests'} ended in this time." if ended else ""
+    said.append(f"Lane other holds requests whose lane is not in the config; it never pages.{came}")
+    return f'<p class="never">{escape(" ".join(said))}</p>'

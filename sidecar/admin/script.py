@@ -1,0 +1,79 @@
+"""The status page's one script: fetch the page again and swap what has changed, in place. Optional, as all scripts should be.
+
+Knows elements marked `data-live` and their ids, and nothing of what they say. Keeps scroll, focus, a selection and what was
+unfolded. Where the sidecar does not answer it says for how long, so that nobody reads an old page as a new one. Without it
+the page loads itself again (`pages.py`).
+"""
+
+SCRIPT = """
+"use strict";
+(() => {
+  const EVERY = 5000;
+  const stale = document.getElementById("stale");
+  const last = new Map();
+  let heard = Date.now();
+  let timer = 0;
+
+  const named = (element) => element && (element.id || element.getAttribute("href"));
+
+  const busy = (part) => {
+    const selection = getSelection();
+    return !selection.isCollapsed && selection.containsNode(part, true);
+  };
+
+  const swap = (part, next) => {
+    const focused = part.contains(document.activeElement) ? named(document.activeElement) : null;
+    for (const now of part.querySelectorAll("details[id]")) {
+      const then = [...next.querySelectorAll("details[id]")].find((one) => one.id === now.id);
+      if (then) then.open = now.open;
+    }
+    for (const name of ["class", "data-phase"]) {
+      if (next.hasAttribute(name)) part.setAttribute(name, next.getAttribute(name));
+      else part.removeAttribute(name);
+    }
+    part.replaceChildren(...document.importNode(next, true).childNodes);
+    if (focused) {
+      const again = [...part.querySelectorAll("a, summary")].find((one) => named(one) === focused);
+      if (again) again.focus({ preventScroll: true });
+    }
+  };
+
+  const show = (text) => {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    const parts = [...document.querySelectorAll("[data-live]")];
+    const first = parts.find((part) => part.getBoundingClientRect().bottom > 0);
+    const top = first && first.getBoundingClientRect().top;
+    for (const part of parts) {
+      const next = fresh.getElementById(part.id);
+      if (!next || busy(part)) continue;
+      const drawn = next.outerHTML;
+      if (last.get(part.id) !== drawn) {
+        swap(part, next);
+        last.set(part.id, drawn);
+      }
+    }
+    document.title = fresh.title;
+    if (scrollY > 0 && first) scrollBy(0, first.getBoundingClientRect().top - top);
+  };
+
+  const again = async () => {
+    clearTimeout(timer);
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(EVERY * 2) });
+        if (!answer.ok) throw new Error(String(answer.status));
+        show(await answer.text());
+        heard = Date.now();
+        stale.textContent = "";
+      } catch {
+        const seconds = Math.round((Date.now() - heard) / 1000);
+        stale.textContent = `The sidecar does not answer: this page is ${seconds} s old.`;
+      }
+    }
+    timer = setTimeout(again, EVERY);
+  };
+
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) again(); });
+  timer = setTimeout(again, EVERY);
+})();
+""".strip()

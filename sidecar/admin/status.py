@@ -1,0 +1,121 @@
+"""`/`: the status page, drawn for whoever asks, once a second at most, and never in one go.
+
+Gathers what the page says and caches what was drawn: ten people who watch cost as much as one. Knows who can tell what;
+how it looks is the business of `pages.py`, what it means that of `sidecar/diagnosis/`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from aiohttp import web
+
+from sidecar.admin.anatomy import AnatomyRing
+from sidecar.admin.engine_now import engine_now
+from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
+from sidecar.admin.people import OLDEST
+from sidecar.admin.troubles import Troubles
+from sidecar.admin.turns import Turns, in_turns
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.metrics.in_flight import InFlight
+from sidecar.metrics.registry import Metrics
+
+
+FRESH_SECONDS = 1.0
+
+
+class Told(Protocol):
+    """What the page needs from the rest of the process."""
+
+    @property
+    def inside(self) -> InFlight:
+        """Who is inside now."""
+        ...
+
+    @property
+    def troubles(self) -> Troubles:
+        """The last slow or failed requests."""
+        ...
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether traffic may come, and why (or why not)."""
+        ...
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether this process works, and why (or why not). The engine's health is not its own."""
+        ...
+
+    def facts(self) -> Facts:
+        """What the page says about the process."""
+        ...
+
+
+class StatusPage:
+    """One process's. `clock`: monotonic seconds; `diagnoses`: of every lane, as of now, in turns."""
+
+    def __init__(
+        self,
+        house: Told,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        diagnoses: Callable[[], Turns[Sequence[Diagnosis]]],
+    ) -> None:
+        self._house = house
+        self._metrics = metrics
+        self._clock = clock
+        self._diagnoses = diagnoses
+        self._ring = AnatomyRing(metrics, at=clock())
+        self._drawn: dict[bool, tuple[float, bytes]] = {}
+        self._drawing: dict[bool, asyncio.Task[bytes]] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        """The path, for GET and HEAD."""
+        return [web.get("/", self._answer)]
+
+    def look(self) -> None:
+        """Remember how things stand; call it every `anatomy.PERIOD_SECONDS`."""
+        self._ring.look(self._clock())
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body = await self._page(refresh=request.query.get("refresh") != "off")
+        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=STATUS_HEADERS)
+
+    async def _page(self, *, refresh: bool) -> bytes:
+        drawn = self._drawn.get(refresh)
+        if drawn is not None and self._clock() - drawn[0] < FRESH_SECONDS:
+            return drawn[1]
+        drawing = self._drawing.get(refresh)
+        if drawing is None:
+            drawing = self._drawing[refresh] = asyncio.create_task(self._draw(refresh=refresh), name="admin.status")
+            drawing.add_done_callback(lambda _task: self._drawing.pop(refresh, None))
+        # Shielded: whoever asked first may leave, and the others still want it.
+        return await asyncio.shield(drawing)
+
+    async def _draw(self, *, refresh: bool) -> bytes:
+        at = self._clock()
+        page = await in_turns(self._told(at, refresh=refresh))
+        body = page.encode("utf-8", "replace")
+        self._drawn[refresh] = (at, body)
+        return body
+
+    def _told(self, at: float, *, refresh: bool) -> Turns[str]:
+        house, metrics = self._house, self._metrics
+        diagnoses = yield from self._diagnoses()
+        yield
+        anatomy = yield from self._ring.in_turns(at)
+        status = Status(
+            at=at,
+            facts=house.facts(),
+            anatomy=anatomy,
+            ready=house.ready(),
+            healthy=house.healthy(),
+            diagnoses=diagnoses,
+            lanes=metrics.lanes.shown(),
+            models=len([model for model in metrics.models.shown() if model != metrics.models.fallback]),
+            by_lane=house.inside.by_lane(at),
+            oldest=house.inside.oldest(at, OLDEST),
+            engine=engine_now(metrics),
+            troubles=house.troubles.latest(),
+        )
+        yield
+        return (yield from status_page(status, refresh=refresh))

@@ -1,0 +1,89 @@
+"""The last slow or failed requests, drawn: who, what was missed and whom that is blamed on, and the ledger in one bar.
+
+Draws what `troubles.py` kept, in turns. Every value is a number or a word of a closed set, and escaped all the same.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from sidecar.admin.anatomy import LaneAnatomy
+from sidecar.admin.html import plain, section, table
+from sidecar.admin.picture import bar_title, phase_name, seconds, stacked
+from sidecar.admin.troubles import KEPT, Trouble
+from sidecar.admin.turns import Turns
+from sidecar.diagnosis.why import NAMES
+from sidecar.timeline.outcome import Outcome
+
+
+HEADS = ("request", "what", "where its time went")
+SHOWN = 20
+"""At once; the older ones are folded."""
+A_TURN = 12
+"""Rows; each takes some 50 us."""
+
+
+def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Turns[str]:
+    """The section. `latest` first; `at`: now, on the same clock; `models`: there are several, so each is named."""
+    if not latest:
+        body = plain("Since this process began no request missed an objective or failed.")
+        return section("table", "Slow or failed requests", "", body)
+    longest = max((sum(one.phases.values()) for one in latest), default=0.0) or 1.0
+    rows = []
+    for number, one in enumerate(latest, 1):
+        if number % A_TURN == 0:
+            yield
+        rows.append([_who(one, at, models=models), _what(one), _ledger(one, longest)])
+    drawn = table("The last slow or failed requests, latest first", HEADS, rows[:SHOWN], "ledgers")
+    if len(rows) > SHOWN:
+        older = table("Slow or failed requests before those", HEADS, rows[SHOWN:], "ledgers")
+        drawn += (
+            f'<details id="older-troubles"><summary>the {len(rows) - SHOWN} before those</summary>{older}</details>'
+        )
+    note = (
+        f'<p class="quiet">The last {KEPT} that missed an objective or that the server side failed. Timings only: what was asked'
+        " and answered is nowhere kept.</p>"
+    )
+    return section("table", "Slow or failed requests", f"last {len(latest)}", drawn + note)
+
+
+def _who(one: Trouble, at: float, *, models: bool) -> str:
+    length = LaneAnatomy(one.lane, one.streaming, 1, 0.0, {}, {}, prompt_bucket=one.prompt_bucket)
+    about = [bar_title(length)] + ([] if one.streaming else ["not streamed"]) + ([one.model] if models else [])
+    ago = seconds(max(0.0, round(at - one.ended_at, 1)))
+    return f"{escape(one.lane)} <small>{escape(', '.join(about))}; {ago} ago</small>"
+
+
+def _what(one: Trouble) -> str:
+    said = []
+    for objective, phase in one.missed.items():
+        said.append(f'<i class="p-{phase}"></i>{NAMES[objective]} missed: {phase_name(phase)}')
+    if one.outcome is not Outcome.OK:
+        ended = one.outcome.value.replace("_", " ")
+        stage = f" while {one.cancelled_in}" if one.cancelled_in is not None else ""
+        why = "".join(f", {word.replace('_', ' ')}" for word in (one.error, one.status) if word)
+        said.append(escape(f"{ended}{stage}{why}"))
+    return "<br>".join(said)
+
+
+def _ledger(one: Trouble, longest: float) -> str:
+    told = []
+    if one.whole_seconds is not None:
+        told.append(f"whole {seconds(one.whole_seconds)}")
+    if one.ttft_seconds is not None:
+        told.append(f"first token {seconds(one.ttft_seconds)}")
+    pace = _pace(one)
+    if pace:
+        told.append(pace)
+    if not one.phases:
+        return " · ".join(told) or "unknown"
+    phases = {phase.value: part for phase, part in one.phases.items()}
+    parts = " · ".join(f"{phase_name(phase)} {seconds(max(part, 0.0))}" for phase, part in phases.items())
+    estimated = ", estimated" if one.estimated else ""
+    bar = stacked(phases, longest, f"Ledger of a request of {one.lane}", whole=sum(phases.values()), kind="thin")
+    return f"{bar}{' · '.join(told)} <small>{parts}{estimated}</small>"
+
+
+def _pace(one: Trouble) -> str:
+    if one.ttft_seconds is None or one.whole_seconds is None or not one.completion_tokens:
+        return ""
+    return f"{one.completion_tokens:,} tokens"

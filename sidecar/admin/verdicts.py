@@ -1,0 +1,216 @@
+"""What is wrong, first in one line and then lane by lane: the diagnosis, as the status page has it.
+
+Draws what `sidecar/diagnosis/` found, the same as `/diagnosis` answers, so that the page, the diagnosis and the alerts name
+one phase. Knows which lane stands first: one that was promised something, an engine that fails, a phase that is known by
+more than a few misses, then whatever burns most.
+Texts of data files and names of lanes are escaped.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from sidecar.admin.anatomy import Anatomy
+from sidecar.admin.html import items, percent, plain, prose, quiet, section
+from sidecar.admin.picture import BLAME_ORDER, phase_name, stacked
+from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
+from sidecar.diagnosis.interventions import CHAPTERS
+from sidecar.diagnosis.verdict import FEWEST_MISSES
+from sidecar.diagnosis.why import NAMES
+from sidecar.diagnosis.wording import listed
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+
+
+STEPS = 3
+STEPS_SECOND = 1
+NOT_TO_DO = 2
+
+
+def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """What is broken before what cannot be said before what is well; of what is broken, the worst first."""
+    order = {Outcome.VERDICT: 0, Outcome.REFUSED: 1, Outcome.WELL: 2}
+    return sorted(
+        diagnoses,
+        key=lambda one: (
+            order[one.outcome],
+            not _promised(one),
+            one.phase is not Blame.ENGINE,
+            *_doubt(one),
+            -_over(one),
+        ),
+    )
+
+
+def _doubt(d: Diagnosis) -> tuple[bool, bool]:
+    """A lane with five requests burns fastest of all, and knows least."""
+    return d.phase is Blame.UNATTRIBUTED, (_missed(d) or 0.0) < FEWEST_MISSES
+
+
+def _promised(d: Diagnosis) -> bool:
+    """Its lane has an objective: only such a lane can page."""
+    m = d.measured
+    return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e))
+
+
+def _missed(d: Diagnosis) -> float | None:
+    latency = {Objective.TTFT: d.measured.ttft, Objective.TPOT: d.measured.inter_token}.get(d.first or Objective.E2E)
+    return (latency or d.measured.e2e).misses
+
+
+def _over(d: Diagnosis) -> float:
+    number = {Objective.TTFT: d.ttft, Objective.TPOT: d.inter_token}.get(d.first or Objective.E2E)
+    over = d.measured.e2e.burn if number is None else number.over
+    return over or 0.0
+
+
+# --- the headline --------------------------------------------------------------------------------------------------------
+
+
+def headline(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str]) -> str:
+    """The section with the page's one sentence: what is wrong, or that nothing is. `ordered`: worst first."""
+    said, evidence, kind, phase = _said(ordered, anatomy, ready)
+    first = f' data-phase="{phase}"' if phase else ""
+    why = f"<p>{evidence}</p>" if evidence else ""
+    return (
+        f'<section id="headline" data-live aria-labelledby="headline-title" class="{kind}"{first}>'
+        f'<h1 id="headline-title">{said}</h1>{why}</section>'
+    )
+
+
+def in_short(ordered: Sequence[Diagnosis]) -> str:
+    """For the tab of a browser: the first phase and its lane, if something is broken."""
+    broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
+    return f"{_phase(broken[0])}, {_who(broken[0], ordered)} · " if broken else ""
+
+
+def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str]) -> tuple[str, str, str, str]:
+    broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
+    if broken:
+        worst = broken[0]
+        assert worst.phase is not None
+        assert worst.first is not None
+        also = len(broken) - 1
+        more = quiet(f" and {also} more {'lane is' if also == 1 else 'lanes are'} broken") if also else ""
+        held = "misses its" if _promised(worst) else "has nothing promised, but is slow in its"
+        sentence = (
+            f'<span class="chip p-{worst.phase}">{escape(_phase(worst))}</span> '
+            f"{escape(_who(worst, ordered))} {held} {NAMES[worst.first]}{more}"
+        )
+        return sentence, prose(_in_brief(worst)), "bad", worst.phase.value
+    if not ready[0]:
+        return "Not ready", escape(ready[1]), "bad", ""
+    refused = [d for d in ordered if d.outcome is Outcome.REFUSED]
+    if refused:
+        what = "; ".join(one.what for one in refused[0].missing[:1])
+        return f"No verdict on {escape(_who(refused[0], ordered))}", escape(what), "unsure", ""
+    if not ordered:
+        return ("Quiet", "Nothing came within the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
+    if not any(_promised(d) for d in ordered):
+        return "Nothing is promised", "No lane with traffic has an objective, so nothing here can page.", "", ""
+    return "Every promise is kept", "", "good", ""
+
+
+def _in_brief(d: Diagnosis) -> str:
+    """Where they waited; and where that is not what broke, what did."""
+    verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
+    return " ".join(d.evidence[: 3 if verdict is not None and verdict.moved else 1])
+
+
+def _phase(d: Diagnosis) -> str:
+    named = d.candidates or (() if d.phase is None else (d.phase,))
+    return listed([phase_name(one) for one in named])
+
+
+def _who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
+    """The lane; with its model, where there is more than one."""
+    lane = d.measured.lane or ""
+    return lane if len({one.measured.model for one in among}) < 2 else f"{lane} ({d.measured.model})"
+
+
+# --- lane by lane --------------------------------------------------------------------------------------------------------
+
+
+def verdicts(ordered: Sequence[Diagnosis]) -> str:
+    """The section. `ordered`: worst first."""
+    broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
+    refused = [d for d in ordered if d.outcome is Outcome.REFUSED]
+    well = [_who(d, ordered) for d in ordered if d.outcome is Outcome.WELL]
+    parts = [_card(d, ordered, folded=number > 0) for number, d in enumerate(broken)]
+    parts += [_refused(d, ordered) for d in refused]
+    if well:
+        parts.append(plain(f"Nothing is broken in {' and '.join(filter(None, (', '.join(well[:-1]), well[-1])))}."))
+    if not parts:
+        parts.append(plain("No lane had a request within the window: there is nothing to judge."))
+    phase = broken[0].phase if broken else None
+    return section("verdict", "Verdict", "as the alerts have it", "".join(parts), phase=phase.value if phase else "")
+
+
+def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
+    """The first is read; of the others a line, and the rest where somebody unfolds it."""
+    assert d.phase is not None
+    assert d.first is not None
+    about = [f"{NAMES[d.first]} first"]
+    if d.cause is not None and d.cause != "none":
+        about.append(f"cause {d.cause}")
+    if d.confidence is not None:
+        about.append(f"confidence {d.confidence}")
+    if d.regime is not None:
+        about.append({"spike": "a spike", "steady": "steady"}[d.regime])
+    if not _promised(d):
+        about.append("nothing is promised here, and nothing pages: by what readers expect")
+    title = (
+        f'<span class="chip p-{d.phase}">{escape(_phase(d))}</span> {escape(_who(d, among))} {quiet(", ".join(about))}'
+    )
+    if not folded:
+        return f'<div class="card" data-phase="{d.phase}"><h3>{title}</h3>{_told(d)}</div>'
+    name = escape(f"verdict-{d.measured.model}-{d.measured.lane}".replace(" ", "-"))
+    return f'<details class="card" id="{name}" data-phase="{d.phase}"><summary>{title}</summary>{_told(d)}</details>'
+
+
+def _told(d: Diagnosis) -> str:
+    why = items(prose(text) for text in (*d.evidence, *_second(d)))
+    do_not = items(prose(f"{item.do}: {item.why}") for item in d.not_to_do[:NOT_TO_DO])
+    runbook = CHAPTERS[d.phase] if d.phase is not None else ""
+    return (
+        f'{_waited(d)}<div class="two"><div><h4>Why</h4>{why}</div>'
+        f"<div><h4>Do, in this order</h4>{items(_steps(d), ordered=True)}"
+        f"{f'<h4>Do not</h4>{do_not}' if do_not else ''}"
+        f'<p><a href="/runbooks/{runbook}">Runbook {runbook}</a></p></div></div>'
+    )
+
+
+def _waited(d: Diagnosis) -> str:
+    """Where the requests that missed waited: the votes, before any correction by what the engine shows."""
+    verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
+    if verdict is None or not verdict.waited_in:
+        return ""
+    shares = {phase.value: share for phase, share in verdict.waited_in.items()}
+    votes = "1 vote" if verdict.votes == 1 else f"{verdict.votes:,.0f} votes"
+    bar = stacked(shares, 1.0, "Where requests that missed waited", whole=1.0, shares=True)
+    told = [phase for phase in BLAME_ORDER if phase in shares]
+    words = "".join(f'<span><i class="p-{one}"></i>{phase_name(one)} {percent(shares[one])}</span>' for one in told)
+    return f'<p class="quiet">Where the requests waited that missed ({votes}):</p>{bar}<p class="legend">{words}</p>'
+
+
+def _second(d: Diagnosis) -> Iterable[str]:
+    if d.second is not None:
+        near = {"near": "is near its threshold", "broken": "is broken too"}[d.second.state]
+        yield f"Second: {NAMES[d.second.objective]} {near}, in {phase_name(d.second.phase)}."
+
+
+def _steps(d: Diagnosis) -> Iterable[str]:
+    firsts = {d.phase, *d.candidates}
+    yield from map(_step, [step for step in d.steps if step.phase in firsts][:STEPS])
+    yield from map(_step, [step for step in d.steps if step.phase not in firsts][:STEPS_SECOND])
+
+
+def _step(step: Step) -> str:
+    flag = f" <code>{escape(step.flag)}</code>" if step.flag else ""
+    after = "".join(f" After: {prose(condition)}." for condition in step.after)
+    about = escape(f"{phase_name(step.phase)}, {step.what.cost}, {step.what.works_when}")
+    return f'{prose(step.what.fix)}{flag} <span class="quiet">{about}</span>{after}'
+
+
+def _refused(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
+    missing = items(prose(f"{one.what}: {one.how}") for one in d.missing)
+    return f'<div class="card"><h3>No verdict on {escape(_who(d, among))}</h3>{missing}</div>'

@@ -1,0 +1,85 @@
+"""The error budget: what was missed of what was allowed, over a window that is stated, and never a month."""
+
+import pytest
+
+from sidecar.admin.anatomy import AnatomyRing
+from sidecar.admin.budget import Budget, Tally
+from sidecar.admin.promised import error_budget
+from sidecar.objectives.objective import Objective, Objectives
+from tests.admin.test_pages import Reader
+from tests.support.promises import House
+
+
+def budgets(ring: AnatomyRing, at: float) -> dict[tuple[str, str], Budget]:
+    return {(one.lane, one.objective.value): one for one in ring.anatomy(at).budgets}
+
+
+def shown(ring: AnatomyRing, at: float, *lanes: str) -> str:
+    return Reader(error_budget(ring.anatomy(at), lanes, uptime_seconds=at)).text
+
+
+def test_a_budget_burns_and_what_is_left_is_of_the_time_that_was_seen() -> None:
+    """Ten requests allow one miss at 90 %. Two missed: twice as fast as allowed, and nothing left."""
+    house = House()
+    ring = AnatomyRing(house.metrics, at=house.now)
+    for late in (5.0, 5.0, *[0.1] * 8):
+        request = house.comes().speaks(after=late)
+        request.settles(request.ends(tokens=1))
+
+    found = budgets(ring, house.now)["chat", "ttft"]
+
+    assert (found.now.requests, found.now.misses) == (10, 2)
+    assert found.now.burn == pytest.approx(2.0)
+    assert (found.thresholds, found.targets) == ((1.0, 10.0), (0.5, 0.9))
+    text = shown(ring, house.now, "chat", "other")
+    assert (
+        "chat, time to first token 50 % to 90 % ≤ 1.00 s to 10.0 s 20 % 2 x none: spent 2 x 2 missed, 1.0 allowed"
+        in text
+    )
+
+
+def test_a_promise_of_which_nothing_was_decided_says_so() -> None:
+    """And not that all of its budget is left."""
+    house = House()
+    ring = AnatomyRing(house.metrics, at=house.now)
+
+    found = budgets(ring, house.now)["chat", "ttft"]
+
+    assert (found.now.burn, found.now.missed) == (None, None)
+    assert "chat, time to first token 50 % to 90 % ≤ 1.00 s to 10.0 s none decided none decided none decided" in shown(
+        ring, 1.0, "chat"
+    )
+
+
+def test_what_was_missed_before_the_window_is_in_the_budget_and_not_in_the_burn() -> None:
+    house = House()
+    ring = AnatomyRing(house.metrics, at=house.now, window_seconds=60.0)
+    request = house.comes().speaks(after=5.0)
+    request.settles(request.ends(tokens=1))
+    for _ in range(30):
+        house.now += 5.0
+        ring.look(house.now)
+
+    found = budgets(ring, house.now)["chat", "ttft"]
+
+    assert (found.now, found.ever.misses) == (Tally(), 1)
+
+
+def test_lanes_that_can_never_page_are_named() -> None:
+    house = House()
+    ring = AnatomyRing(house.metrics, at=house.now)
+
+    text = shown(ring, 1.0, "chat", "night", "other")
+
+    assert "This lane has no objective and never pages: night." in text
+    assert "Lane other holds requests whose lane is not in the config; it never pages." in text
+
+
+def test_a_reload_takes_a_promise_off_the_page() -> None:
+    house = House()
+    ring = AnatomyRing(house.metrics, at=house.now)
+    assert {of for _, of in budgets(ring, 0.0)} >= {Objective.TTFT.value}
+
+    house.slo.replace(Objectives())
+
+    assert budgets(ring, 0.0) == {}

@@ -1,0 +1,92 @@
+"""The status page as it is served: drawn in turns, once a second at most, whoever asks and however many."""
+
+import asyncio
+from collections.abc import Sequence
+
+import aiohttp
+
+from sidecar.admin.listener import AdminListener
+from sidecar.admin.status import FRESH_SECONDS, StatusPage
+from sidecar.admin.turns import Turns
+from sidecar.diagnosis.findings import Diagnosis
+from tests.admin.test_listener import Double, metrics
+
+
+class Counted:
+    """Counts how often somebody wanted a diagnosis: once for each time that the page is drawn."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def diagnoses(self) -> Turns[Sequence[Diagnosis]]:
+        self.drawn += 1
+        for _ in range(5):
+            yield
+        return ()
+
+
+def test_ten_who_watch_cost_as_much_as_one() -> None:
+    """Those who ask while it is drawn wait for the same page; those who come within a second get it as it is."""
+
+    async def story() -> list[int]:
+        now, counted, registry = 100.0, Counted(), metrics()
+        page = StatusPage(Double(registry), registry, lambda: now, counted.diagnoses)
+        drawn = []
+
+        first = await asyncio.gather(*(page._page(refresh=True) for _ in range(10)))
+        assert len(set(first)) == 1
+        drawn.append(counted.drawn)
+        now += FRESH_SECONDS / 2
+        await page._page(refresh=True)
+        drawn.append(counted.drawn)
+        now += FRESH_SECONDS
+        await page._page(refresh=True)
+        drawn.append(counted.drawn)
+        return drawn
+
+    assert asyncio.run(story()) == [1, 1, 2]
+
+
+def test_whoever_leaves_takes_the_page_from_nobody() -> None:
+    async def story() -> bytes:
+        counted, registry = Counted(), metrics()
+        page = StatusPage(Double(registry), registry, lambda: 100.0, counted.diagnoses)
+        first, second = (asyncio.create_task(page._page(refresh=True)) for _ in range(2))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        first.cancel()
+        body = await second
+        assert (first.cancelled(), counted.drawn) == (True, 1)
+        return body
+
+    assert asyncio.run(story()).startswith(b"<!doctype html>")
+
+
+def test_a_page_that_holds_still_is_another_page() -> None:
+    async def story() -> tuple[bytes, bytes]:
+        counted, registry = Counted(), metrics()
+        page = StatusPage(Double(registry), registry, lambda: 100.0, counted.diagnoses)
+        return await page._page(refresh=True), await page._page(refresh=False)
+
+    moving, still = asyncio.run(story())
+    assert (b"<script>" in moving, b"<script>" in still) == (True, False)
+
+
+def test_head_says_what_get_would() -> None:
+    async def story() -> None:
+        registry = metrics()
+        admin = AdminListener(Double(registry), registry, asyncio.get_running_loop().time)
+        ((_, port),) = await admin.start("127.0.0.1", 0)
+        try:
+            async with (
+                aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+                session.get("/") as got,
+                session.head("/") as head,
+            ):
+                policy = "Content-Security-Policy"
+                assert (head.status, await head.read()) == (200, b"")
+                assert head.headers[policy] == got.headers[policy]
+        finally:
+            await admin.stop()
+
+    asyncio.run(story())

@@ -1,0 +1,123 @@
+"""The headline and the verdicts: the diagnosis' own phase, the worst lane first, and whatever is measured can be drawn."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.admin.anatomy import Anatomy
+from sidecar.admin.verdicts import headline, in_short, verdicts, worst_first
+from sidecar.diagnosis.findings import Diagnosis, Outcome
+from sidecar.diagnosis.measured import Latency, Measured
+from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Objective
+from tests.admin.test_pages import Reader
+from tests.diagnosis.test_tree import anything
+
+
+BUSY = Anatomy(300.0, ever=True, bars=(), ends=())
+
+
+def lane(
+    name: str,
+    phase: Blame = Blame.QUEUE,
+    *,
+    misses: float = 20.0,
+    burn: float = 4.0,
+    waited_in: Mapping[Blame, float] | None = None,
+    moved: bool = False,
+    model: str = "llama",
+) -> Diagnosis:
+    verdict = Verdict(
+        phase=phase,
+        cause=Cause.PREFILL if moved else Cause.NONE,
+        waited_in=waited_in or {phase: 1.0},
+        votes=misses,
+        moved=moved,
+    )
+    return diagnose(
+        Measured(
+            source="sidecar",
+            lane=name,
+            model=model,
+            window_seconds=300.0,
+            ttft=Latency(p99_seconds=9.0, samples=200, threshold_seconds=1.0, misses=misses, burn=burn),
+            inter_token=Latency(p99_seconds=0.02, samples=900, threshold_seconds=0.1, misses=0.0, burn=0.0),
+            verdicts={Objective.TTFT: verdict},
+            ratios={Evidence.PREFILL: 2.2} if moved else {},
+        )
+    )
+
+
+def well(name: str) -> Diagnosis:
+    number = Latency(p99_seconds=0.5, samples=200, threshold_seconds=1.0, misses=0.0, burn=0.0)
+    return diagnose(Measured(source="sidecar", lane=name, model="llama", ttft=number, inter_token=number))
+
+
+def said(*diagnoses: Diagnosis, ready: tuple[bool, str] = (True, "")) -> Reader:
+    ordered = worst_first(diagnoses)
+    return Reader(headline(ordered, BUSY, ready) + verdicts(ordered))
+
+
+def test_the_headline_names_the_phase_and_the_lane_that_is_worst() -> None:
+    page = said(lane("batch", Blame.DECODE, burn=2.0), lane("chat", Blame.QUEUE, burn=9.0), well("code"))
+
+    assert page.text.startswith("queue chat misses its time to first token and 1 more lane is broken")
+    assert next(one for one in page.attributes if one[0] == "data-phase") == ("data-phase", "queue")
+    assert "Nothing is broken in code." in page.text
+    assert in_short(worst_first([lane("chat")])) == "queue, chat · "
+
+
+def test_a_lane_of_five_requests_does_not_outshout_the_one_that_is_known() -> None:
+    """It burns fastest of all, and knows least."""
+    few = lane("rag", Blame.PREFILL, misses=3.0, burn=9.0)
+    unknown = lane("batch", Blame.UNATTRIBUTED, misses=50.0, burn=9.0)
+
+    assert said(few, unknown, lane("chat", Blame.QUEUE, burn=3.0)).text.startswith("queue chat misses")
+
+
+def test_an_engine_that_fails_stands_before_whatever_it_does_to_others() -> None:
+    assert said(lane("chat", burn=9.0), lane("batch", Blame.ENGINE, burn=2.0)).text.startswith("engine batch misses")
+
+
+def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
+    """Missed requests waited in queue, because prefill is dearer: the page names prefill, and says so."""
+    page = said(lane("chat", Blame.PREFILL, waited_in={Blame.QUEUE: 0.78, Blame.PREFILL: 0.22}, moved=True))
+
+    head = page.text.partition("Verdict")[0]
+    assert head.startswith("prefill chat misses")
+    assert "waited in queue 78 %, prefill 22 %" in head
+    assert "Prefill costs 2.2 x" in head
+    assert "queue 78 %" in page.text
+    assert ("href", "/runbooks/LLMPrefillBurn") in page.attributes
+
+
+def test_a_model_is_named_where_there_are_several() -> None:
+    assert "chat (mixtral)" in said(lane("chat", burn=9.0, model="mixtral"), lane("chat", model="llama")).text
+    assert "mixtral" not in said(lane("chat", model="mixtral")).text
+
+
+def test_where_nothing_is_broken_the_headline_says_what_that_stands_on() -> None:
+    unpromised = diagnose(Measured(source="sidecar", lane="night", ttft=Latency(p99_seconds=0.5, samples=200)))
+
+    assert said(well("chat")).text.startswith("Every promise is kept")
+    assert said(unpromised).text.startswith(
+        "Nothing is promised" if unpromised.outcome is Outcome.WELL else "No verdict on night"
+    )
+    assert said().text.startswith("Quiet")
+    assert said(well("chat"), ready=(False, "draining")).text.startswith("Not ready draining")
+
+
+@given(st.lists(anything, max_size=4))
+def test_whatever_was_measured_can_be_drawn(measured: list[Measured]) -> None:
+    """Every tag closed, one headline, and its phase that of the diagnosis that stands first."""
+    ordered = worst_first([diagnose(one) for one in measured])
+    page = Reader(headline(ordered, BUSY, (True, "")) + verdicts(ordered))
+
+    assert page.open == []
+    assert page.tags.count("h1") == 1
+    phases = [value for name, value in page.attributes if name == "data-phase"]
+    first = ordered[0].phase if ordered else None
+    assert (phases[0] if phases else None) == (None if first is None else first.value)
