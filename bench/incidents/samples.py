@@ -5,8 +5,9 @@ refuses to know what any of them means.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from sidecar.metrics.children import Child, HistogramChild
+from sidecar.metrics.children import HistogramChild
 from sidecar.metrics.registry import Metrics
 
 
@@ -36,16 +37,16 @@ class Samples:
     def take(self) -> None:
         """A scrape, after `metrics.refresh`."""
         for family in self._plain:
-            names = [label.name for label in family.metric.labels]
+            names = tuple(label.name for label in family.metric.labels)
             for child in family.children.values():
                 value = getattr(child, "value", None)
                 if value is not None:
-                    self._add(family.metric.name, _labels(names, child), value)
+                    self._add(family.metric.name, _labels(names, child.labels), value)
         for family, suffixes in self._histograms:
-            names = [label.name for label in family.metric.labels]
+            names = tuple(label.name for label in family.metric.labels)
             for child in family.children.values():
                 assert isinstance(child, HistogramChild)
-                self._add_histogram(family.metric.name, suffixes, _labels(names, child), child)
+                self._add_histogram(family.metric.name, suffixes, _labels(names, child.labels), child)
         self._taken += 1
 
     def add_constant(self, name: str, labels: Mapping[str, str], value: float) -> None:
@@ -94,8 +95,9 @@ class Samples:
             kept.add(rest)
 
 
-def _labels(names: Sequence[str], child: Child) -> Labels:
-    return tuple(zip(names, (str(value) for value in child.labels), strict=True))
+@cache
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
+    return tuple(zip(names, (str(value) for value in values), strict=True))
 
 
 def _but(labels: Labels, name: str) -> Labels:
