@@ -136,6 +136,9 @@ class SimulatedEngine:
                 report = self._report(reception)
                 response = web.Response(body=answer.whole(reception.request, report), content_type="application/json")
             self._metrics.on_finish_reason(finish_reason)
+        except ConnectionResetError:
+            # The client has left between two writes, before this handler could be cancelled: nobody is there to be answered.
+            return web.Response()
         finally:
             self.player.abort(reception)
         return response

@@ -4,12 +4,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.demo.engine import SimulatedEngine
@@ -269,3 +271,28 @@ def test_its_page_is_a_well_formed_exposition_with_cumulative_buckets() -> None:
         assert {"vllm:num_preemptions", "vllm:prefix_cache_hits", "vllm:kv_cache_usage_perc"} <= families.keys()
 
     play(story)
+
+
+def test_who_leaves_between_two_writes_is_no_error_of_the_engines(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or the demo would end with somebody else's traceback."""
+
+    async def gone(response: web.StreamResponse, _data: bytes) -> None:
+        assert response._req is not None
+        assert response._req.transport is not None
+        response._req.transport.close()
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr(web.StreamResponse, "write", gone)
+
+    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+        with suppress(aiohttp.ClientError):
+            async with client.post(
+                "/v1/completions", json={"prompt": "x", "max_tokens": 50, "stream": True}
+            ) as response:
+                await response.read()
+        await until(lambda: engine.simulation.totals.aborted == 1)
+
+    play(story)
+    assert [record.getMessage() for record in caplog.records] == []
