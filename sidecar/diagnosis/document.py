@@ -111,6 +111,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "waited_in": _by_name(verdict.waited_in),
         "votes": verdict.votes,
         "provisional": verdict.provisional,
+        "collected": verdict.collected,
         "moved": verdict.moved,
     }
 

@@ -144,6 +144,7 @@ def recorded(fleet: Fleet) -> dict[str, str]:
         "split": f"lane:llm_slo_votes:split{{{mine}}}",
         "provisional": f"lane:llm_slo_verdict:provisional{{{mine}}}",
         "decided": f"lane:llm_slo_verdict:decided{{{mine}}}",
+        "bursts": f"lane:llm_slo_verdict:bursts{{{mine}}}",
         "moved": f"lane:llm_slo_verdict:moved{{{mine}}}",
         "ratio": f"model:llm_evidence:ratio{{{mine}}}",
     }
@@ -162,6 +163,7 @@ def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[tuple[str, str, Ob
             waited_in={Blame(labels["phase"]): value for labels, value in answers["waited_in"] if _is(labels, who)},
             votes=next((value for labels, value in answers["split"] if _is(labels, who)), 0.0),
             provisional=bool(_mine(answers["provisional"], who)),
+            collected=phase is Blame.STREAM and bool(_mine(answers["bursts"], who)),
             moved=phase is Blame.PREFILL and bool(_mine(answers["moved"], who)),
         )
     return found
@@ -193,7 +195,7 @@ def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
         Cause.DOWN.value: (
             f"max by (pod) (llm_engine_up{{{mine}}} == 0 or increase(llm_engine_restarts_total{{{mine}}}[{window}]) > 0)"
         ),
-        Cause.SILENCE.value: f"max by (pod) (increase(llm_engine_stalled_seconds_total{{{mine}}}[2m]) > 0)",
+        Cause.SILENCE.value: f"max by (pod) (increase(llm_engine_stalled_seconds_total{{{mine}}}[{window}]) > 0)",
         Cause.PREEMPTION.value: f"{preempted} >= {PREEMPTED} * {arrived} > 0",
         Cause.KV.value: (
             f"{usage} and on (pod) min by (pod) (avg_over_time(llm_engine_requests_waiting{{{mine}}}[1m])) >= 1"

@@ -6,7 +6,7 @@ Knows which division says what. A division by nothing is None; a quantile out of
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sidecar.diagnosis.kept import LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
+from sidecar.diagnosis.kept import LONG_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
 from sidecar.ledger.account import Phase
@@ -160,7 +160,7 @@ def faults(seen: Seen) -> dict[Cause, float]:
     preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
     has = {
         Cause.DOWN: seen.gauge(c.ENGINE_UP) == 0 or (shown.counted(c.ENGINE_RESTARTS_TOTAL) or 0.0) > 0,
-        Cause.SILENCE: (seen.windows[NOW_SECONDS].counted(p.ENGINE_STALLED_SECONDS_TOTAL) or 0.0) > 0,
+        Cause.SILENCE: (shown.counted(p.ENGINE_STALLED_SECONDS_TOTAL) or 0.0) > 0,
         Cause.PREEMPTION: preemptions > 0 and preemptions >= PREEMPTED * total(shown, p.REQUESTS_RECEIVED_TOTAL),
     }
     return {cause: 1.0 for cause, true in has.items() if true}

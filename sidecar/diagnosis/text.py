@@ -121,4 +121,6 @@ def _section(title: str, items: Iterable[str], *, numbered: bool = False) -> Ite
     yield f"  {title}"
     for number, item in enumerate(said, 1):
         mark = f"{number}." if numbered else "-"
-        yield from wrap(item, WIDTH, initial_indent=f"    {mark} ", subsequent_indent=" " * (5 + len(mark)))
+        yield from wrap(
+            item, WIDTH, break_on_hyphens=False, initial_indent=f"    {mark} ", subsequent_indent=" " * (5 + len(mark))
+        )

@@ -22,6 +22,8 @@ SPLIT_ENOUGH = 0.2
 """Below this share of split votes nobody knows where the misses waited."""
 LEAD = 0.1
 """A new leader must be ahead by ten points."""
+COLLAPSED = 0.25
+"""Of its usual self: no engine decodes four times faster from one minute to the next."""
 FAULTY_SHARE = 0.5
 """Of a lane's misses, on pods with a fault: from here on the verdict is the engine's."""
 WAITING_THERE = 0.5
@@ -63,6 +65,9 @@ FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 """Of an engine, in the order in which one explains the other."""
 
 
+_BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """All that the verdict on one lane and objective is made of. What nobody knows is absent, never 0."""
@@ -97,6 +102,11 @@ class Case:
         return max(worth, key=worth.__getitem__) if worth else None
 
     @property
+    def bursts(self) -> bool:
+        """The quiet gap has all but vanished: tokens are collected somewhere and come together, so the first comes late."""
+        return self.objective is Objective.TTFT and self.ratios.get(Evidence.DECODE, 1.0) < COLLAPSED
+
+    @property
     def dearer(self) -> bool:
         """Whether this lane's queue is its prefill's: prompts cost more, or are its own and longer, with room for them."""
         own = self.longer and self.top in (None, Evidence.PROMPTS) and self.kv_full_pods < FAULTY_SHARE
@@ -115,6 +125,8 @@ class Verdict:
     """How many votes were split."""
     provisional: bool = False
     """Too few ledgers have closed: the engine's state decided."""
+    collected: bool = False
+    """What came before the first token went to stream, because tokens suddenly come together."""
     moved: bool = False
     """The queue's share went to prefill, because prefill made the queue."""
 
@@ -142,13 +154,18 @@ def decide(case: Case, before: Blame | None = None) -> Verdict | None:
         waited_in=waited_in,
         votes=votes,
         provisional=provisional,
+        collected=case.bursts and phase is Blame.STREAM,
         moved=moved and phase is Blame.PREFILL,
     )
 
 
 def _shares(case: Case, waited_in: Mapping[Blame, float], *, decided: bool) -> tuple[dict[Blame, float], bool]:
     if decided:
-        return dict(waited_in), False
+        shares: dict[Blame, float] = {}
+        for of, share in waited_in.items():
+            phase = Blame.STREAM if case.bursts and of in _BEFORE_THE_FIRST_TOKEN else of
+            shares[phase] = shares.get(phase, 0.0) + share
+        return shares, False
     there = {
         phase: ratio
         for phase, ratio in case.waiting.items()

@@ -60,6 +60,10 @@ def _votes(objective: Objective, verdict: Verdict) -> list[str]:
 
 def _causes(m: Measured, verdict: Verdict) -> list[str]:
     said = [_CAUSES[verdict.cause]] if verdict.cause in _CAUSES else []
+    if verdict.collected:
+        said.append(
+            "Tokens suddenly come together, so they are collected somewhere: what looks like waiting was held back."
+        )
     if verdict.moved:
         said.append(
             "They waited in queue because prefill is dearer: the verdict is where it broke, not where it shows."

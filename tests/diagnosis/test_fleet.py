@@ -124,6 +124,7 @@ def test_where_rules_are_recorded_the_pages_verdict_is_taken_as_it_is() -> None:
         "waited_in": {"queue": 0.8, "prefill": 0.2},
         "votes": 250.0,
         "provisional": False,
+        "collected": False,
         "moved": True,
     }
     assert [query for query in stub.asked if "offset" in query] == []

@@ -14,6 +14,7 @@ from alert_rules import burn, evidence, verdict
 from sidecar.diagnosis import evidence as own_evidence
 from sidecar.diagnosis import reading
 from sidecar.diagnosis.verdict import (
+    COLLAPSED,
     FAULTS,
     FAULTY_SHARE,
     FEWEST_MISSES,
@@ -53,6 +54,7 @@ def test_the_numbers_are_the_same() -> None:
         "WORTH_NAMING": evidence.WORTH_NAMING,
         "FEWEST_VOTES": verdict.FEWEST_VOTES,
         "LEAD": verdict.LEAD,
+        "COLLAPSED": verdict.COLLAPSED,
         "SPLIT_ENOUGH": verdict.SPLIT_ENOUGH,
         "FAULTY_SHARE": verdict.FAULTY_SHARE,
         "PREEMPTED": verdict.PREEMPTED,
@@ -64,6 +66,7 @@ def test_the_numbers_are_the_same() -> None:
         "WORTH_NAMING": WORTH_NAMING,
         "FEWEST_VOTES": FEWEST_VOTES,
         "LEAD": LEAD,
+        "COLLAPSED": COLLAPSED,
         "SPLIT_ENOUGH": SPLIT_ENOUGH,
         "FAULTY_SHARE": FAULTY_SHARE,
         "PREEMPTED": reading.PREEMPTED,
@@ -88,6 +91,11 @@ def drawn(dice: random.Random) -> Case:
     votes = {phase: dice.choice([0.0, dice.uniform(0.1, 3.0) * scale]) for phase in phases}
     older = {phase: count + dice.uniform(0.0, 2.0) * scale for phase, count in votes.items()}
     grown = dice.sample(list(Evidence), dice.choice([0, 0, 1, 3]))
+    ratios = {
+        which: dice.choice([WORTH_NAMING, 1.6]) if which in grown else dice.choice([1.0, 1.2]) for which in Evidence
+    }
+    if dice.random() < 0.15:
+        ratios[Evidence.DECODE] = dice.choice([0.2, 0.3])
     state = dice.choice([{}, {Blame.QUEUE: dice.uniform(0.2, 0.9)}, {Blame.PREFILL: dice.uniform(0.55, 0.9)}])
     return Case(
         objective=objective,
@@ -95,9 +103,7 @@ def drawn(dice: random.Random) -> Case:
         misses_30m=misses + 5.0,
         votes_5m=votes,
         votes_30m=older,
-        ratios={
-            which: dice.choice([WORTH_NAMING, 1.6]) if which in grown else dice.choice([1.0, 1.2]) for which in Evidence
-        },
+        ratios=ratios,
         faulty={dice.choice(FAULTS): dice.uniform(0.1, 0.9)} if dice.random() < 0.2 else {},
         kv_full=dice.choice([0.0, 0.0, 1.0]) if objective is not Objective.TPOT else 0.0,
         waiting={phase: ratio for phase, ratio in state.items() if phase is Blame.PREFILL or ratio >= 0.5},
@@ -119,6 +125,8 @@ def series(number: int, case: Case) -> dict[str, float]:
         **{f'lane:llm_slo_misses:faulty_ratio{{{who},cause="{of.value}"}}': n for of, n in case.faulty.items()},
         **{f'model:llm_waiting:phase{{{own},phase="{of.value}"}}': n for of, n in case.waiting.items()},
     }
+    for which, ratio in case.ratios.items():
+        told[f'model:llm_evidence:ratio{{{own},evidence="{which.value}"}}'] = ratio
     if case.top is not None:
         told[f'model:llm_evidence:top{{{own},evidence="{case.top.value}"}}'] = case.ratios[case.top]
     if case.longer:
@@ -184,6 +192,7 @@ def test_the_rules_say_what_the_diagnosis_says(tmp_path: Path) -> None:
     assert complaint == "", differing(complaint, cases, verdicts)
     assert {one.phase for one in verdicts.values()} == set(Blame)
     assert {one.cause for one in verdicts.values()} == set(Cause)
+    assert {one.collected for one in verdicts.values()} == {True, False}
     assert {(one.moved, one.provisional) for one in verdicts.values()} == {
         *((False, False), (False, True), (True, False), (True, True))
     }

@@ -62,6 +62,16 @@ def test_longer_prompts_of_a_lane_are_its_prefill_unless_it_waits_for_memory() -
     assert found == [Blame.PREFILL, Blame.PREFILL, Blame.QUEUE, Blame.QUEUE]
 
 
+def test_where_gaps_vanish_the_first_token_was_held_back() -> None:
+    """Of time to first token alone: of the others' misses it says nothing."""
+    found = [decided(case(ratios={Evidence.DECODE: ratio})) for ratio in (0.24, 0.25)]
+    late = decided(case(Objective.E2E, ratios={Evidence.DECODE: 0.1}))
+
+    assert [(one.phase, one.collected) for one in found] == [(Blame.STREAM, True), (Blame.QUEUE, False)]
+    assert late.phase is Blame.QUEUE
+    assert decided(case(ratios={Evidence.DECODE: 0.1, Evidence.PREFILL: 2.0})).phase is Blame.STREAM
+
+
 def test_a_faulty_engine_outranks_votes_unless_output_was_held_behind_it() -> None:
     silent = {Cause.SILENCE: 0.6}
 
