@@ -247,6 +247,15 @@ def an_outage_that_ends(story: Story) -> None:
     story.pages(12.25)
 
 
+@BOOK.story(6, 4, 8)
+def an_outage_whose_traffic_stops(story: Story) -> None:
+    """Nobody comes any more: the page outlives the last miss by two minutes and a half at most."""
+    lane(story, WELL, broken("queue"), NOTHING)
+
+    story.pages(11.5, "LLMQueueBurn")
+    story.pages(12.75)
+
+
 # --- what happens to counters ----------------------------------------------------------------------------------------------
 
 

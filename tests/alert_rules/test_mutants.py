@@ -1,0 +1,43 @@
+"""Flipping any comparison, number or guard in the rules makes a story end differently (mutants.py).
+
+By hand every fifth mutant is tried; with `MUTANTS=all`, and under CI, all of them. Witnesses that are known (witnesses.yml) make that a
+matter of minutes; after a change of rules or stories `python -m tests.alert_rules.mutants` seeks new ones, and takes longer.
+"""
+
+import os
+import re
+
+import pytest
+
+from tests.alert_rules.mutants import Mutant, each, known_witnesses, mutants
+from tests.support.tools import need_tool
+
+
+EQUIVALENT = {}
+"""(rule, what its mistake says) to the reason why nobody can notice it."""
+
+EVERYTHING = "CI" in os.environ or os.environ.get("MUTANTS") == "all"
+
+
+def excuse(mutant: Mutant) -> tuple[str, str] | None:
+    return next((key for key in EQUIVALENT if key[0] == mutant.rule.name and re.search(key[1], mutant.mistake)), None)
+
+
+def test_there_are_mutants_of_every_kind() -> None:
+    """Or the promise below would be empty."""
+    mistakes = [mutant.mistake for mutant in mutants()]
+    kinds = {kind: sum(mistake.startswith(kind) for mistake in mistakes) for kind in ("x2", "x0.5", "<", ">", "!=", "without", "and for")}
+
+    assert [kind for kind, count in kinds.items() if count < 5] == []
+    assert len(mistakes) > 300
+
+
+@pytest.mark.timeout(3600)
+def test_every_mistake_is_noticed() -> None:
+    need_tool("promtool")
+    some = mutants() if EVERYTHING else mutants()[::5]
+    unnoticed = [mutant for mutant, seen_by in each(some, known_witnesses()) if not seen_by]
+
+    assert [str(mutant) for mutant in unnoticed if excuse(mutant) is None] == []
+    if EVERYTHING:
+        assert {excuse(mutant) for mutant in unnoticed} == set(EQUIVALENT)
