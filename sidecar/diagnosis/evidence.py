@@ -20,8 +20,10 @@ from sidecar.metrics.quantile import quantile
 QUIET_GAP = 0.1
 """The quantile of gaps between tokens that no prefill in between stretches."""
 BASELINE_SECONDS = 3600.0
-CALM_LOOKS = 12
+CALM_LOOKS = 8
 """Fewer calm looks are no baseline."""
+YOUNG_SECONDS = 180.0
+"""From here on a baseline is trusted."""
 DISTURBED_BURN = 2.0
 DISTURBED_MISSES = 3.0
 LEAST_TOKENS = 0.01
@@ -97,12 +99,16 @@ class _Usual:
 
     calm: deque[tuple[float, Values]] = field(default_factory=deque)
     values: dict[str, float] = field(default_factory=dict)
+    longest_seconds: float = 0.0
+    """Of calm, that it was ever made of."""
 
     def learn(self, at: float, values: Values | None) -> None:
         if values is not None:
             self.calm.append((at, values))
         while self.calm and self.calm[0][0] < at - BASELINE_SECONDS:
             self.calm.popleft()
+        if self.calm:
+            self.longest_seconds = max(self.longest_seconds, self.calm[-1][0] - self.calm[0][0])
         for name in {name for _, one in self.calm for name in one}:
             known = [one[name] for _, one in self.calm if name in one]
             if len(known) >= CALM_LOOKS:
@@ -121,6 +127,11 @@ class Baseline:
         self._model.learn(at, None if disturbed else is_now.model)
         for lane, values in is_now.lanes.items():
             self._lanes.setdefault(lane, _Usual()).learn(at, None if disturbed else values)
+
+    @property
+    def is_young(self) -> bool:
+        """It is made of so little calm that it may not be what is usual."""
+        return bool(self._model.values) and self._model.longest_seconds < YOUNG_SECONDS
 
     @property
     def usual(self) -> Now:

@@ -101,6 +101,8 @@ class Measured:
     ratios: Mapping[Evidence, float] = field(default_factory=dict)
     baseline: bool = False
     """The ratios have something to be over."""
+    baseline_is_young: bool = False
+    """It is made of less than three minutes of calm."""
     load: Load = field(default_factory=Load)
     machine: Machine = field(default_factory=Machine)
     engine: str | None = None

@@ -46,6 +46,7 @@ class Told:
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
     ratios: Mapping[Evidence, float] = field(default_factory=dict)
     baseline: bool = False
+    baseline_is_young: bool = False
     namespace: str | None = None
     engine: str | None = None
     hints: tuple[str, ...] = ()
@@ -73,6 +74,7 @@ def measured(seen: Seen, model: str, lane: str, told: Told) -> Measured:
         verdicts=told.verdicts,
         ratios=told.ratios,
         baseline=told.baseline,
+        baseline_is_young=told.baseline_is_young,
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
             prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, model, lane)),

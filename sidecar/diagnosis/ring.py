@@ -23,8 +23,10 @@ from sidecar.metrics.registry import Family, Metrics
 from sidecar.objectives.objective import Objective
 
 
-PERIOD_SECONDS = 15.0
-"""Between two looks: what Prometheus' rules are usually evaluated at."""
+PERIOD_SECONDS = 5.0
+"""Between two looks. Recorded rules look every 15 s, and wait three minutes for a baseline; a process begins in a state of calm
+that may not last so long.
+"""
 MINUTE_SECONDS = 60.0
 _REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
 
@@ -71,6 +73,7 @@ class DiagnosisRing:
                 verdicts={of: verdict for (m, la, of), verdict in verdicts.items() if (m, la) == (model, lane)},
                 ratios=compared[model].ratios if model in compared else {},
                 baseline=model in self._baselines and bool(self._baselines[model].usual.model),
+                baseline_is_young=model in self._baselines and self._baselines[model].is_young,
                 engine=engine,
                 hints=hints,
             )

@@ -42,24 +42,40 @@ def confidence(
 
 
 def _doubts(m: Measured, verdict: Verdict | None) -> list[str]:
+    return [*([] if verdict is None else _of_verdict(m, verdict)), *_of_splits(m), *_of_sources(m)]
+
+
+def _of_verdict(m: Measured, verdict: Verdict) -> list[str]:
     found = []
-    if verdict is not None:
-        if verdict.provisional:
-            found.append("It is provisional: the engine's state decided, and no votes.")
-        elif verdict.phase is not Blame.UNATTRIBUTED:
-            found += _of_votes(verdict)
-        if not m.baseline and verdict.phase is Blame.QUEUE:
-            found.append("There is no baseline yet, so nobody can say whether dearer prefill made the queue.")
+    if verdict.provisional:
+        found.append("It is provisional: the engine's state decided, and no votes.")
+    elif verdict.phase is not Blame.UNATTRIBUTED:
+        found += _of_votes(verdict)
+    if not m.baseline and verdict.phase is Blame.QUEUE:
+        found.append("There is no baseline yet, so nobody can say whether dearer prefill made the queue.")
+    if m.baseline_is_young:
+        found.append("The baseline is made of less than three minutes of calm.")
+    return found
+
+
+def _of_splits(m: Measured) -> list[str]:
+    found = []
     estimated = m.phases[Blame.QUEUE].sources.get("estimated", 0.0) if Blame.QUEUE in m.phases else 0.0
     if estimated >= MOSTLY:
         found.append(f"{percent(estimated)} of the splits are estimates.")
     unsplit = sum(m.unsplit.values())
     if unsplit >= MOSTLY:
         found.append(f"{percent(unsplit)} of the requests have no split.")
+    return found
+
+
+def _of_sources(m: Measured) -> list[str]:
     low, high = AGREES
-    for phase, ratio in m.agreement.items():
-        if not low <= ratio <= high:
-            found.append(f"Requests report {percent(ratio)} of the {phase} that the engine counts.")
+    found = [
+        f"Requests report {percent(ratio)} of the {phase} that the engine counts."
+        for phase, ratio in m.agreement.items()
+        if not low <= ratio <= high
+    ]
     if m.traffic_seen is not None and m.traffic_seen < low:
         found.append(f"Only {percent(m.traffic_seen)} of the engine's requests came through the sidecar.")
     return found

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sidecar.diagnosis.findings import Confidence
 from sidecar.diagnosis.measured import Measured, Regime
-from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
+from sidecar.diagnosis.ring import DiagnosisRing
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence
 from sidecar.metrics import catalogue as c
@@ -13,6 +14,7 @@ from sidecar.objectives.blame import Blame
 from sidecar.objectives.objective import Objective
 
 
+STEP_SECONDS = 15.0
 MODEL, LANE, BUCKET = "llama", "chat", "0-512"
 
 
@@ -27,9 +29,9 @@ class Life:
             self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
 
     def minutes(self, minutes: float, **told: float) -> None:
-        for _ in range(round(minutes * 60 / PERIOD_SECONDS)):
-            self.at += PERIOD_SECONDS
-            self._pass(PERIOD_SECONDS, **told)
+        for _ in range(round(minutes * 60 / STEP_SECONDS)):
+            self.at += STEP_SECONDS
+            self._pass(STEP_SECONDS, **told)
             self.ring.look(self.at)
 
     def _pass(
@@ -155,6 +157,18 @@ def test_a_lanes_own_longer_prompts_are_its_prefill() -> None:
     assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PROMPTS)
 
 
+def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
+    """A process that has just begun is not blind; who reads it is told how little it has seen."""
+    life = Life()
+    life.minutes(2)
+    life.minutes(3, missing=0.5, queue=2.0, cost=2.0)
+
+    found = diagnose(life.now())
+
+    assert (found.phase, found.cause, found.confidence) == (Blame.PREFILL, Cause.PREFILL, Confidence.FAIR)
+    assert "The baseline is made of less than three minutes of calm." in found.because
+
+
 def test_the_baseline_stands_still_while_objectives_are_missed() -> None:
     """Or an hour of trouble would be the new usual."""
     life = Life()
@@ -162,6 +176,7 @@ def test_the_baseline_stands_still_while_objectives_are_missed() -> None:
     life.minutes(90, missing=0.5, cost=2.0)
 
     assert life.now().ratios[Evidence.PREFILL] == pytest.approx(2.0)
+    assert life.now().baseline_is_young is False
 
 
 def test_a_new_leader_of_six_points_does_not_take_over() -> None:
