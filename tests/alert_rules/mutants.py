@@ -121,13 +121,22 @@ def _books(rule: Shipped) -> Sequence[str]:
     if rule.group not in CHAIN:
         return [name for name, text in _texts().items() if rule.name in text]
     first = {"slo_burn": "tiers", "slo_misses": "tiers", "slo_miss": "tiers", "prompt_tokens": "evidence"}
+    first |= {
+        "bursts": "lengths",
+        "waited_in": "lengths",
+        "longer": "lengths",
+        "full_ratio": "lengths",
+        "moved": "lengths",
+    }
     first |= {"evidence": "evidence", "disturbed": "baseline", "votes": "votes", "waiting": "provisional"}
     first |= {"provisional": "provisional", "by_state": "provisional", "requests": "provisional", "engine": "faults"}
     likely = [book for word, book in first.items() if word in rule.name] + (
         ["hours"] if "slow" in rule.labels.values() else []
     )
     return list(
-        dict.fromkeys([*likely, "votes", "faults", "evidence", "provisional", "baseline", "tiers", "plain", "hours"])
+        dict.fromkeys(
+            [*likely, "votes", "faults", "evidence", "lengths", "provisional", "baseline", "tiers", "plain", "hours"]
+        )
     )
 
 

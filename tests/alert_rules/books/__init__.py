@@ -6,6 +6,7 @@ from tests.alert_rules.books import (
     evidence,
     faults,
     hours,
+    lengths,
     own_state,
     plain,
     provisional,
@@ -22,7 +23,17 @@ HEADER = (
 )
 
 BOOKS = (
-    *(tiers.BOOK, votes.BOOK, evidence.BOOK, faults.BOOK, provisional.BOOK, baseline.BOOK, hours.BOOK, plain.BOOK),
+    *(
+        tiers.BOOK,
+        votes.BOOK,
+        evidence.BOOK,
+        lengths.BOOK,
+        faults.BOOK,
+        provisional.BOOK,
+        baseline.BOOK,
+        hours.BOOK,
+        plain.BOOK,
+    ),
     *(engine_state.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
     *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
 )

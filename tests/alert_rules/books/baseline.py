@@ -3,11 +3,17 @@
 from tests.alert_rules.books.evidence import cause, now, ratio
 from tests.alert_rules.books.votes import verdict
 from tests.alert_rules.promtool import LANE, MODEL, Book, Story
-from tests.alert_rules.world import NOTHING, WELL, Traffic, broken, lane, prefill_costs
+from tests.alert_rules.world import NOTHING, WELL, Traffic, broken, lane, prefill_costs, prompt_lengths
 
 
 BOOK = Book("baseline")
-WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
+
+
+def lane_baseline(story: Story, minute: float, *tokens: float) -> None:
+    """Of the lane's own prompts."""
+    expected = [({"model": MODEL, "lane": LANE}, one) for one in tokens]
+    labels = [({**who, "of": "received"}, value) for who, value in expected]
+    story.records("lane:llm_prompt_tokens:baseline", minute, *labels, of="received")
 
 
 @BOOK.story(8, 8)
@@ -24,8 +30,10 @@ def a_sidecar_that_is_two_minutes_old(story: Story) -> None:
     """Two minutes are no baseline: nothing is said to have grown."""
     lane(story, WELL, broken("queue", 1))
     prefill_costs(story, 1, 2)
+    prompt_lengths(story, 800, 1600)
 
     ratio(story, 7, "prefill")
+    lane_baseline(story, 7)
     verdict(story, 7, "queue")
 
 
@@ -34,8 +42,10 @@ def a_sidecar_that_is_four_minutes_old(story: Story) -> None:
     """Three minutes of calm are one."""
     lane(story, WELL, broken("queue", 1))
     prefill_costs(story, 1, 2)
+    prompt_lengths(story, 800, 1600)
 
     ratio(story, 9, "prefill", 2)
+    lane_baseline(story, 9, 800)
     verdict(story, 9, "prefill")
 
 
@@ -43,9 +53,11 @@ def a_sidecar_that_is_four_minutes_old(story: Story) -> None:
 def a_baseline_is_a_median(story: Story) -> None:
     """What stands in the middle of the calm, and neither its best nor its worst."""
     prefill_costs(story, 1, 2, 4)
+    prompt_lengths(story, 100, 200, 400)
     lane(story, WELL, WELL, WELL)
 
     story.records("model:llm_evidence:baseline", 15, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill")
+    lane_baseline(story, 15, 200)
 
 
 @BOOK.story(8, 16)
@@ -53,12 +65,14 @@ def what_is_seen_while_it_burns(story: Story) -> None:
     """It is no baseline: after a quarter of an hour of trouble it is still measured against the calm before."""
     lane(story, WELL, broken("queue"))
     prefill_costs(story, 1, 2)
+    prompt_lengths(story, 800, 1600)
 
     disturbed = ({"model": MODEL}, 1)
     story.records("model:llm_slo:disturbed", 7)
     story.records("model:llm_slo:disturbed", 20, disturbed)
     story.records("model:llm_evidence:calm", 20)
     ratio(story, 24, "prefill", 2)
+    lane_baseline(story, 24, 800)
     verdict(story, 24, "prefill")
 
 

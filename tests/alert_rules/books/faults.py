@@ -31,6 +31,12 @@ def burn_pages(story: Story, minute: float, *names: str) -> None:
     story.yields(pages, minute, *(("", {"alertname": name}, 1) for name in names))
 
 
+def fault(story: Story, minute: float, name: str) -> None:
+    """A pod has exactly this fault, and all of the lane's misses stand on it."""
+    story.records("pod:llm_engine_fault:cause", minute, ({"pod": "engine-0", "cause": name}, 1))
+    story.records("lane:llm_slo_misses:faulty_ratio", minute, ({**WHO, "cause": name}, 1))
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------------
 
 
@@ -52,6 +58,7 @@ def an_engine_that_is_down(story: Story) -> None:
 
     verdict(story, 12, "engine")
     cause(story, 12, "down")
+    fault(story, 12, "down")
     burn_pages(story, 12, "LLMEngineBurn")
 
 
@@ -74,6 +81,7 @@ def an_engine_that_is_silent(story: Story) -> None:
 
     verdict(story, 12, "engine")
     cause(story, 12, "silence")
+    fault(story, 12, "silence")
 
 
 @BOOK.story(6, 1, 3)
@@ -94,6 +102,7 @@ def an_engine_that_preempts(story: Story) -> None:
 
     verdict(story, 11.5, "engine")
     cause(story, 11.5, "preemption")
+    fault(story, 11.5, "preemption")
 
 
 @BOOK.story(6, 6)

@@ -94,6 +94,14 @@ def nearly_all_that_the_target_allows_for_six_hours(story: Story) -> None:
     story.alerts(480)
 
 
+@BOOK.story(20, 430, 50)
+def most_of_what_the_target_allows_that_ends_in_a_little_more(story: Story) -> None:
+    """Neither six hours of all of it, nor half an hour of twice that."""
+    lane(story, WELL, broken("queue", ALLOWED * LONG_BURN * 0.7), broken("queue", ALLOWED * LONG_BURN * 1.3))
+
+    slow(story, 496)
+
+
 @BOOK.story(20, 480)
 def ten_misses_in_six_hours(story: Story) -> None:
     """They are enough, on a lane that hardly anybody uses."""

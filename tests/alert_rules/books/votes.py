@@ -230,6 +230,7 @@ def nobody_votes(story: Story) -> None:
     lane(story, WELL, voiceless())
 
     verdict(story, 7, "unattributed")
+    story.records("lane:llm_slo_verdict:share", 7, ({**WHO, "phase": "unattributed"}, 1))
     story.pages(10, "LLMUnattributedBurn")
 
 
