@@ -79,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write("sidecar: say what to do: serve, check, demo, diagnose or capacity; `sidecar --help` explains\n")
+        sys.stderr.write(
+            "sidecar: say what to do: serve, check, demo, diagnose or capacity; `sidecar --help` explains\n"
+        )
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {name.replace("-", "_"): value for name, _, _ in _FLAGS if (value := vars(known)[name]) is not None}
