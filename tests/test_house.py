@@ -208,7 +208,8 @@ def test_nothing_is_named_after_nothing() -> None:
 def test_every_test_file_stands_where_its_module_stands() -> None:
     """tests/timeline/test_sse.py is about sidecar/timeline/sse.py, or tells a story of that room."""
     rooms = {path.parent.relative_to(CHECKOUT / "sidecar") for path in MODULES}
-    own = {Path("real"), Path("support"), Path("bench"), Path("incidents"), Path("alert_rules"), Path("grafana")}
+    tools = ("real", "support", "bench", "incidents", "alert_rules", "grafana", "browser")
+    own = {Path(name) for name in tools}
     folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
 
     assert folders - rooms - own == set()

@@ -45,13 +45,16 @@ def _nothing(anatomy: Anatomy, window: str) -> str:
 
 def _lane(bar: LaneAnatomy, scale: float) -> str:
     title = bar_title(bar)
-    drawn = f'<div class="bars">{mean_bar(bar, scale)}{"".join(mean_bar(one, scale) for one in bar.buckets)}</div>'
+    drawn = f'<div class="bars">{mean_bar(bar, scale)}'
     folded = ""
+    if len(bar.buckets) == 1:
+        drawn += f'<p class="thin quiet">all of {escape(bar_title(bar.buckets[0]))}</p>'
     if len(bar.buckets) > 1:
+        drawn += "".join(mean_bar(one, scale) for one in bar.buckets)
         tables = "".join(f"<h4>{escape(bar_title(one))}</h4>{_components(one)}" for one in bar.buckets)
         name = escape(f"by-length-{title}".replace(" ", "-").replace(",", ""))
         folded = f'<details id="{name}"><summary>the same per prompt length</summary>{tables}</details>'
-    return f'<div class="of-lane"><h3>{escape(title)}</h3>{drawn}<div class="beside">{_components(bar)}{folded}</div></div>'
+    return f'<div class="of-lane"><h3>{escape(title)}</h3>{drawn}</div><div class="beside">{_components(bar)}{folded}</div></div>'
 
 
 def _components(bar: LaneAnatomy) -> str:

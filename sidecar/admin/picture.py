@@ -80,7 +80,8 @@ def stacked(
         label = phase_name(phase)
         share = f"{part / whole if whole else 0:.0%}"
         words.append(f"{label} {share}" if shares else f"{label} {seconds(part)} ({share})")
-        fits = kind != "thin" and width > 1.1 * len(label) + 1.2
+        # On the narrowest screen that shows labels at all a bar is 440 px wide, and a letter 8.
+        fits = kind != "thin" and width > 1.85 * len(label) + 3.2
         text = f'<text x="{x:.3f}%" dx="7" y="22">{label}</text>' if fits else ""
         drawn.append(
             f"<g><title>{escape(words[-1])}</title>"

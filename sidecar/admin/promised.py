@@ -19,12 +19,12 @@ OTHER = "other"
 
 def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) -> str:
     """The section. `lanes`: all that can stand on the page, `other` among them."""
-    rows = [_row(budget) for budget in anatomy.budgets]
+    rows = [_row(budget) for budget in anatomy.budgets if budget.ever.requests]
     lived = span(uptime_seconds)
     heads = ["promise", f"missed, last {span(anatomy.window_seconds)}", "burn now", f"left of {lived}"]
-    drawn = table("Error budget by lane and objective", heads, rows, "wordy") if rows else plain("Nothing is promised.")
+    drawn = table("Error budget by lane and objective", heads, rows, "wordy") if rows else ""
     body = (
-        f'{drawn}<p class="quiet">A burn of 1 x spends the budget just as fast as it comes. This process knows only the'
+        f'{drawn}{_undecided(anatomy)}<p class="quiet">A burn of 1 x spends the budget just as fast as it comes. This process knows only the'
         f" {lived} that it has lived through; a month's budget is Prometheus' to say.</p>{_never(anatomy, lanes)}"
     )
     return section("budget", "Error budget", "", body)
@@ -42,10 +42,18 @@ def _row(budget: Budget) -> list[str]:
     ]
 
 
+def _undecided(anatomy: Anatomy) -> str:
+    """Not a budget that is left whole: nobody has spent or kept any of it."""
+    if not anatomy.budgets:
+        return plain("Nothing is promised.")
+    waiting = [f"{one.lane}, {NAMES[one.objective]}" for one in anatomy.budgets if not one.ever.requests]
+    return f'<p class="quiet">Nothing decided yet: {escape("; ".join(waiting))}.</p>' if waiting else ""
+
+
 def _left(ever: Tally) -> str:
     burn = ever.burn
     if burn is None:
-        return quiet("none decided")
+        return quiet("unknown")
     if burn <= 1:
         return f"{percent(1 - burn)} <small>{ever.misses:,.0f} missed, {ever.allowed:,.1f} allowed</small>"
     spent = times(burn).replace(" ", "\u00a0")

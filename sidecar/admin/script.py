@@ -14,7 +14,7 @@ SCRIPT = """
   let heard = Date.now();
   let timer = 0;
 
-  const named = (element) => element && (element.id || element.getAttribute("href"));
+  const named = (element) => element.id || element.getAttribute("href") || element.parentElement.id;
 
   const busy = (part) => {
     const selection = getSelection();

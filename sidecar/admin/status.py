@@ -69,8 +69,8 @@ class StatusPage:
         self._drawing: dict[bool, asyncio.Task[bytes]] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """The path, for GET and HEAD."""
-        return [web.get("/", self._answer)]
+        """The paths, for GET and HEAD. Browsers ask for an icon whether there is one or not."""
+        return [web.get("/", self._answer), web.get("/favicon.ico", self._no_icon)]
 
     def look(self) -> None:
         """Remember how things stand; call it every `anatomy.PERIOD_SECONDS`."""
@@ -79,6 +79,9 @@ class StatusPage:
     async def _answer(self, request: web.Request) -> web.Response:
         body = await self._page(refresh=request.query.get("refresh") != "off")
         return web.Response(body=body, content_type="text/html", charset="utf-8", headers=STATUS_HEADERS)
+
+    async def _no_icon(self, _request: web.Request) -> web.Response:
+        return web.Response(status=204, headers={"Cache-Control": "max-age=86400"})
 
     async def _page(self, *, refresh: bool) -> bytes:
         drawn = self._drawn.get(refresh)

@@ -39,14 +39,15 @@ table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 th,td{padding:5px 10px;border-bottom:1px solid var(--line);text-align:right;font-weight:400;vertical-align:baseline}
 th:first-child,td:first-child{text-align:left;padding-left:0}th:last-child,td:last-child{padding-right:0}
-td,thead th{overflow-wrap:normal}tbody th{min-width:5.5em}
+td,thead th{overflow-wrap:normal}tbody th{min-width:6.5em}
 thead th{font-weight:500;color:var(--quiet)}th small,td small{display:block}
 .beside small{display:inline}
 .ledgers td,.ledgers th{text-align:left;vertical-align:top}.ledgers td:last-child,.ledgers th:last-child{width:50%}.ledgers svg{margin-top:4px}
 summary{cursor:pointer;color:var(--quiet);padding:4px 0}
 footer{margin-top:36px;color:var(--quiet)}#stale:empty{display:none}#stale{color:var(--bad)}
-@media (max-width:760px){.of-lane{grid-template-columns:minmax(0,1fr)}}
+@media (max-width:960px){.of-lane{grid-template-columns:minmax(0,1fr)}}
 @media (max-width:600px){svg text{display:none}th,td{padding:5px 4px;font-size:13px}.card,.plain{padding:10px 12px}.ledgers td:last-child{width:44%}}
+@media (max-width:380px){body{padding:16px 10px 40px}.card,.plain{padding:8px}th,td{padding:4px 2px;font-size:12px}tbody th{min-width:5em}i[class^=p-]{margin-right:3px}}
 """.strip()
     + "".join(
         f".p-{phase}{{fill:var(--{phase});background:var(--{phase})}}"

@@ -113,7 +113,10 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
 def _in_brief(d: Diagnosis) -> str:
     """Where they waited; and where that is not what broke, what did."""
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
-    return " ".join(d.evidence[: 3 if verdict is not None and verdict.moved else 1])
+    if verdict is None or not verdict.waited_in:
+        return d.evidence[0]
+    elsewhere = max(verdict.waited_in, key=verdict.waited_in.__getitem__) is not d.phase
+    return " ".join(d.evidence[: 3 if verdict.moved else 2 if elsewhere else 1])
 
 
 def _phase(d: Diagnosis) -> str:

@@ -72,7 +72,7 @@ def test_a_page_that_holds_still_is_another_page() -> None:
     assert (b"<script>" in moving, b"<script>" in still) == (True, False)
 
 
-def test_head_says_what_get_would() -> None:
+def test_head_says_what_get_would_and_there_is_no_icon() -> None:
     async def story() -> None:
         registry = metrics()
         admin = AdminListener(Double(registry), registry, asyncio.get_running_loop().time)
@@ -82,10 +82,12 @@ def test_head_says_what_get_would() -> None:
                 aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
                 session.get("/") as got,
                 session.head("/") as head,
+                session.get("/favicon.ico") as icon,
             ):
                 policy = "Content-Security-Policy"
                 assert (head.status, await head.read()) == (200, b"")
                 assert head.headers[policy] == got.headers[policy]
+                assert (icon.status, await icon.read()) == (204, b"")
         finally:
             await admin.stop()
 

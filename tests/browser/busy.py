@@ -1,0 +1,104 @@
+"""A house whose status page is as full as it gets: many lanes, one with a name of 60 letters, all prompt lengths, all phases, troubles.
+
+It knows how to make accounts of every kind. It refuses to know how they are drawn.
+"""
+
+from itertools import cycle
+
+from sidecar.admin.pages import Facts
+from sidecar.admin.troubles import Troubles
+from sidecar.ledger.account import Account
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.in_flight import InFlight
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.reading import Usage
+
+
+LONG = "a-lane-whose-name-is-as-long-as-a-config-lets-it-be-and-has-no-blank"
+LANES = ("interactive", "batch", "code", LONG)
+BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+")
+MODEL = "small-chat-1b"
+AIMS = Aims(ttft=Aim(1.0, 0.95), tpot=Aim(0.05, 0.9), e2e=Aim(30.0, 0.99))
+
+
+class BusyHouse:
+    """Everything that the admin listener asks for. `clock` is the test's."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.metrics = Metrics(lanes=LANES, prompt_buckets=BUCKETS, models=[MODEL])
+        self.recorder = Recorder(self.metrics)
+        self.inside = InFlight(self.metrics)
+        self.troubles = Troubles(lambda: self.now)
+        promised = {lane: dict.fromkeys((*BUCKETS, "unknown"), AIMS) for lane in LANES if lane != "code"}
+        self.slo = Slo(self.metrics, Objectives(promised))
+        self.slo.on_blamed = self.troubles.missed
+        self.text = "127.0.0.1:8000 (vLLM 0.33.0)"
+
+    def ready(self) -> tuple[bool, str]:
+        return True, ""
+
+    def healthy(self) -> tuple[bool, str]:
+        return True, ""
+
+    async def reload(self) -> list[str]:
+        return []
+
+    def facts(self) -> Facts:
+        hint = "none of <20> answers said how many tokens were cached: --enable-prompt-tokens-details"
+        return Facts("0.1", self.text, 90.0, "as loaded", source="in the answer, 100 % of requests", hints=(hint,))
+
+    def request(
+        self, lane: str = "interactive", bucket: str = "0-512", *, queue: float = 0.1, outcome: Outcome = Outcome.OK
+    ) -> None:
+        """One request from beginning to end, `queue` seconds in the queue; the clock stands at its end."""
+        key = object()
+        at = self.now
+        first = at + queue + 0.25
+        self.slo.received(key, at, model=MODEL, lane=lane, prompt_bucket=bucket, streaming=True, prompt_tokens=900.0)
+        marks = Marks(at, at, at, at, first, first + 1.0, first + 1.0, first + 1.5, choices=1, usage=Usage(900, 40))
+        self.slo.output(key, 1, first)
+        self.now = first + 1.5
+        account = Account(lane, MODEL, bucket, True, outcome, marks, None, key=key, notes={"error": "engine_refused"})
+        self.recorder.ended(account)
+        self.slo.ended(key, account, self.now)
+        if outcome is not Outcome.OK:
+            self.troubles.closed(account)
+            return
+        ledger = close_ledger(marks, streaming=True, report=EngineReport(queue, 0.2, 1.0))
+        settled = Account(lane, MODEL, bucket, True, outcome, marks, ledger, key=key)
+        self.recorder.settled(settled)
+        self.slo.settled(key, settled, self.now)
+
+    def fill(self) -> None:
+        """As full as it gets."""
+        gap = self.recorder.gap_observer(MODEL, "interactive", "0-512")
+        for _ in range(200):
+            gap(0.0123)
+        for lane in LANES:
+            for bucket, queue in zip(BUCKETS, cycle((0.002, 8.0, 123.4)), strict=False):
+                for _ in range(6):
+                    self.request(lane, bucket, queue=queue)
+            self.request(lane, outcome=Outcome.ENGINE_UNREACHABLE)
+            for number in range(8):
+                key = (lane, number)
+                self.inside.enter(key, MODEL, lane, self.now - 10.0 * number)
+                if number % 3:
+                    self.inside.streaming(key)
+                if number % 3 == 2:
+                    self.inside.held(key)
+        for gauge, value in (
+            (c.ENGINE_UP, 1.0),
+            (c.ENGINE_REQUESTS_WAITING, 1234.0),
+            (c.ENGINE_REQUESTS_RUNNING, 256.0),
+            (c.ENGINE_KV_CACHE_USAGE_RATIO, 0.987),
+            (c.ENGINE_TRAFFIC_SEEN_RATIO, 0.42),
+        ):
+            self.metrics.gauge(gauge).child().set(value)

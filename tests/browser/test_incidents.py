@@ -1,0 +1,40 @@
+"""Under an incident of each phase the status page's first phase is the truth, and the page is well laid out on a phone and a desk."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from tests.browser.visits import LOOKS, Visit, visits
+from tests.browser.worlds import INCIDENTS
+from tests.support.tools import need_tool
+
+
+pytestmark = pytest.mark.timeout(300)  # the first one waits for all six incidents, which happen at once
+
+
+@pytest.fixture(scope="module")
+def seen() -> Mapping[str, Visit]:
+    return asyncio.run(visits(need_tool("chromium")))
+
+
+@pytest.mark.parametrize("truth", INCIDENTS)
+def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> None:
+    """In the headline, in the verdict, in the browser's tab; and by the diagnosis of the same lane."""
+    told = seen[truth].told
+
+    assert (told["phase"], told["verdict"], told["chip"]) == (truth, truth, truth.replace("_", " "))
+    assert told["title"].startswith(f"{truth.replace('_', ' ')}, interactive")
+    (interactive,) = (one for one in seen[truth].diagnosis if one["lane"] == "interactive")
+    assert interactive["phase"] == truth
+
+
+@pytest.mark.parametrize("truth", INCIDENTS)
+def test_the_page_is_well_laid_out_under_every_incident(seen: Mapping[str, Visit], truth: str) -> None:
+    """And says something in each of its parts, or the layout would be one of nothing."""
+    visit = seen[truth]
+
+    assert visit.complaints == {width: [] for width, _, _ in LOOKS}
+    assert visit.console == []
+    assert visit.told["rows"] >= 10
+    assert visit.told["bars"] >= 2

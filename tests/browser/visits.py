@@ -1,0 +1,76 @@
+"""A visit to the status page of each broken world with a real browser: what it says first, and whether it is well laid out.
+
+It knows which widths and colours are looked at. It refuses to judge; pictures are taken where a folder for them is given.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.browser.chromium import Tab, chromium
+from tests.browser.layout import COMPLAINTS
+from tests.browser.worlds import broken_worlds
+
+
+LOOKS = ((390, 844, "dark"), (1440, 1000, "light"))
+"""A phone at night and a desk by day: width, height, colours."""
+TOLD = """
+({
+  phase: document.getElementById("headline").dataset.phase ?? null,
+  verdict: document.getElementById("verdict").dataset.phase ?? null,
+  title: document.title,
+  chip: document.querySelector("#headline .chip")?.textContent ?? null,
+  rows: document.querySelectorAll("#table tbody tr").length,
+  bars: document.querySelectorAll("#anatomy svg.lane").length,
+})
+"""
+
+
+@dataclass
+class Visit:
+    """What was seen of one world."""
+
+    told: dict[str, Any] = field(default_factory=dict)
+    """The page's own words, by the names in `TOLD`."""
+    diagnosis: list[dict[str, Any]] = field(default_factory=list)
+    """What `/diagnosis` says a moment later."""
+    complaints: dict[int, list[str]] = field(default_factory=dict)
+    """Width to what is wrong with the layout."""
+    console: list[str] = field(default_factory=list)
+    """What the browser complained of."""
+
+
+async def visits(program: Path, pictures: Path | None = None) -> Mapping[str, Visit]:
+    """Phase that is broken to what was seen there. Takes a minute and a half."""
+    seen: dict[str, Visit] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with broken_worlds(Path(folder)) as pages, chromium(program) as browser:
+            tab = await browser.tab()
+            for name, url in pages.items():
+                seen[name] = await _visit(tab, name, url, pictures)
+                seen[name].console, browser.complaints = browser.complaints, []
+    return seen
+
+
+async def _visit(tab: Tab, name: str, url: str, pictures: Path | None) -> Visit:
+    visit = Visit()
+    for width, height, scheme in LOOKS:
+        await tab.looks(width, height, scheme=scheme)
+        await tab.open(f"{url}/?refresh=off")
+        visit.told = await tab.ask(TOLD)
+        visit.complaints[width] = await tab.ask(COMPLAINTS)
+        if pictures is not None:
+            await tab.picture(pictures / f"{name}-{width}.png", whole=False)
+            await tab.picture(pictures / f"{name}-{width}-whole.png")
+    await tab.open(f"{url}/diagnosis")
+    visit.diagnosis = (await tab.ask("JSON.parse(document.body.textContent)"))["diagnoses"]
+    return visit
+
+
+async def take_pictures(program: Path, folder: Path) -> None:
+    """A picture for each incident and width: of the window, and of the whole page."""
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    await visits(program, folder)
