@@ -88,4 +88,10 @@ _SLOW = Record(
     {"tier": "slow"},
 )
 
-BURN = (*_RATIOS, *_MISS_RATIOS, *_MISSES, _OUTAGE, _FAST, _SLOW)
+_PAGING = Record(
+    "lane:llm_slo_burn:paging",
+    f'max by ({WHO}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}})',
+    "It burns fast enough to page.",
+)
+
+BURN = (*_RATIOS, *_MISS_RATIOS, *_MISSES, _OUTAGE, _FAST, _SLOW, _PAGING)

@@ -48,7 +48,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"""
               sum by ({_POD}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
             or
-              min by ({_POD}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
+              max by ({_POD}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
               and on ({_POD}) sum by ({_POD}) (min_over_time(llm_requests_overdue[2m])) > 0
               unless on ({_POD}) sum by ({_POD}) (increase(llm_inter_token_seconds_count[2m])) > 0
               unless on ({_POD}) sum by ({_POD}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0

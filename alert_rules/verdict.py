@@ -13,6 +13,8 @@ from alert_rules.rule import Record
 FEWEST_VOTES = 5
 LEAD = 0.1
 """A new leader must be ahead by ten points."""
+LOOKS = 8
+"""At 15 s each: two minutes."""
 SPLIT_ENOUGH = 0.2
 """Below this share of split votes nobody knows where the misses waited."""
 COLLAPSED = 0.25
@@ -76,7 +78,13 @@ FAULTY = Record(
     "lane:llm_slo_misses:faulty_ratio",
     f"""
     sum by ({WHO}, cause) (
-      (pod:llm_engine_fault:cause * on ({_POD}) group_left () group by ({_POD}) (llm_slo_misses_total))
+      (
+          pod:llm_engine_fault:cause{{cause="down"}}
+        or on ({_POD})
+          pod:llm_engine_fault:cause{{cause="silence"}}
+        or on ({_POD})
+          pod:llm_engine_fault:cause
+      )
         * on ({_POD}) group_right (cause) sum by ({WHO}, pod) (increase(llm_slo_misses_total[5m]))
     ) / on ({WHO}) group_left () (sum by ({WHO}) (increase(llm_slo_misses_total[5m])) > 0)
     """,
@@ -293,16 +301,45 @@ SHARES = Record(
     "lane:llm_slo_verdict:by_votes or lane:llm_slo_verdict:by_state or lane:llm_slo_verdict:by_nobody",
     "What speaks for each phase, 0 to 1.",
 )
+LEADER = Record(
+    "lane:llm_slo_verdict:leader",
+    f"""
+    topk by ({WHO}) (
+      1,
+        (lane:llm_slo_verdict:share + {LEAD} * lane:llm_slo_verdict:phase)
+      or on ({WHO}, phase)
+        lane:llm_slo_verdict:share
+    )
+    """,
+    "What most speaks for, with ten points for the phase that was the verdict a moment ago.",
+)
+SETTLED = Record(
+    "lane:llm_slo_verdict:settled",
+    f"""
+    (
+      count_over_time(lane:llm_slo_verdict:phase[2m]) >= {LOOKS}
+      and on ({WHO}) count_over_time(lane:llm_slo_burn:paging[2m]) >= {LOOKS}
+      and on ({WHO}) count_over_time(lane:llm_slo_verdict:decided[2m]) >= {LOOKS}
+      unless on ({WHO}) (
+        count_over_time(lane:llm_slo_verdict:leader[2m]) >= {LOOKS} unless on ({WHO}, phase) lane:llm_slo_verdict:phase
+      )
+    ) * 0 + 1
+    """,
+    """
+    A verdict that has been paged for two minutes stays until another has led for two: a queue that drains makes prefill look dear
+    for a moment, and a page that changes its name wakes a second person.
+    """,
+)
 SCORE = Record(
     "lane:llm_slo_verdict:score",
     f"""
       label_replace(lane:llm_slo_verdict:engine * 0 + 2, "phase", "engine", "", "")
     or on ({WHO}, phase)
-      (lane:llm_slo_verdict:share + {LEAD} * lane:llm_slo_verdict:phase)
+      lane:llm_slo_verdict:settled * 1.5
     or on ({WHO}, phase)
-      lane:llm_slo_verdict:share
+      lane:llm_slo_verdict:leader
     """,
-    "The shares, with ten points for the phase that was the verdict a moment ago; a faulty engine outranks them all.",
+    "The leader, or the verdict that has settled; a faulty engine outranks both.",
 )
 VERDICT = Record(
     "lane:llm_slo_verdict:phase",
@@ -341,6 +378,8 @@ VERDICTS = (
     *PROVISIONAL,
     ENGINE,
     SHARES,
+    LEADER,
+    SETTLED,
     SCORE,
     VERDICT,
     CAUSE,

@@ -33,7 +33,7 @@ def _asked(query: str, then: str, otherwise: str = "") -> str:
 
 
 _WORST_POD = _asked(
-    "topk(1, sum by (pod) (increase(llm_slo_misses_total%[5m]))) / scalar(sum(increase(llm_slo_misses_total%[5m])))",
+    "topk(1, sum by (pod) (increase(llm_slo_misses_total%[5m])) > 0) / scalar(sum(increase(llm_slo_misses_total%[5m])))",
     ', worst pod {{ . | first | label "pod" }} ({{ . | first | value | humanizePercentage }} of the misses)',
 )
 _WAITED = _asked(
@@ -42,7 +42,7 @@ _WAITED = _asked(
     "nobody knows yet where the misses waited",
 )
 _SHARE_SPLIT = _asked(
-    "lane:llm_slo_votes:split% / scalar(sum(lane:llm_slo_votes:window%))",
+    "lane:llm_slo_votes:split% / scalar(sum(lane:llm_slo_votes:window%)) >= 0",
     "{{ . | first | value | humanizePercentage }} of the closed misses carry a split",
     "no miss has been closed yet",
 )

@@ -64,7 +64,6 @@ def requests_wait_and_nothing_comes_back(story: Story) -> None:
 @BOOK.story(
     4,
     5,
-    bug="LLMNothingComesBack takes the smallest of the lanes' oldest requests, and an idle lane stands at 0: max by",
 )
 def requests_of_one_lane_wait_and_nothing_comes_back(story: Story) -> None:
     """Lanes that nobody uses just then stand at 0 and hide nothing."""

@@ -123,7 +123,7 @@ def an_engine_that_preempts_nothing_while_nothing_comes(story: Story) -> None:
     story.records("pod:llm_engine_fault:cause", 12)
 
 
-@BOOK.story(6, 6, bug="two faults on one pod: the rule of lane:llm_slo_misses:faulty_ratio fails, many-to-many")
+@BOOK.story(6, 6)
 def several_faults_at_once(story: Story) -> None:
     """A hang, a restart and preemptions on one pod: one verdict, the engine's, and one cause."""
     lane(story, WELL, broken("queue"))

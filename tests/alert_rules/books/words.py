@@ -72,7 +72,7 @@ def a_queue_that_prefill_made(story: Story) -> None:
     )
 
 
-@BOOK.story(8, 8, bug="LLMQueueBurn says `NaN% of the closed misses carry a split` where none has been closed")
+@BOOK.story(8, 8)
 def a_state_that_decides_for_a_while(story: Story) -> None:
     """No ledger has closed: the page says that it is provisional, and by what."""
     lane(story, WELL, voiceless())
