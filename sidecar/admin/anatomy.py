@@ -13,10 +13,10 @@ from operator import add
 
 from sidecar.admin.budget import Budget, budgets
 from sidecar.admin.looks import Labels, Look, Total, counted, look, observed
-from sidecar.admin.turns import Turns, at_once
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.quantile import quantile
 from sidecar.metrics.registry import Metrics
+from sidecar.turns import Turns, at_once
 
 
 WINDOW_SECONDS = 300.0

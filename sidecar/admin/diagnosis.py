@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from sidecar.admin.turns import Turns
+from sidecar.admin.turns import in_turns
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -21,6 +21,7 @@ from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.children import GaugeChild
 from sidecar.metrics.registry import Metrics
+from sidecar.turns import Turns
 
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -43,28 +44,26 @@ class Diagnoses:
         """The path, for GET and HEAD."""
         return [web.get("/diagnosis", self._answer)]
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Remember how things stand, if it is time. Call it often."""
         now = self._clock()
         if now - self._looked_at >= PERIOD_SECONDS:
             self._looked_at = now
-            self._ring.look(now)
+            await in_turns(self._ring.look_in_turns(now))
 
     def in_turns(self) -> Turns[list[Diagnosis]]:
         """Every lane's, as of now, with a turn for others after each."""
         found = []
-        for one in self._ring.lanes(self._clock(), engine=self._engine(), hints=self._hints()):
+        measured = yield from self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints())
+        for one in measured:
             yield
             found.append(diagnose(one))
         return found
 
     async def _answer(self, request: web.Request) -> web.Response:
         wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}
-        lanes = [
-            one
-            for one in self._ring.lanes(self._clock(), engine=self._engine(), hints=self._hints())
-            if all(getattr(one, name) == value for name, value in wanted.items())
-        ]
+        measured = await in_turns(self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints()))
+        lanes = [one for one in measured if all(getattr(one, name) == value for name, value in wanted.items())]
         # In a thread: texts are read from files, and a long answer must not hold up the traffic's bytes.
         body = await asyncio.to_thread(_written, lanes)
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)

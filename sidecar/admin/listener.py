@@ -128,7 +128,7 @@ class AdminListener:
             await asyncio.sleep(PERIOD_SECONDS)
             self._status.look()
             await asyncio.sleep(0)
-            self._diagnoses.look()
+            await self._diagnoses.look()
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 

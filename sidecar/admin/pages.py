@@ -23,10 +23,10 @@ from sidecar.admin.script import SCRIPT
 from sidecar.admin.style import STYLE
 from sidecar.admin.trouble_table import last_troubles
 from sidecar.admin.troubles import Trouble
-from sidecar.admin.turns import Turns
 from sidecar.admin.verdicts import headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.metrics.in_flight import Inside, LaneInFlight
+from sidecar.turns import Turns
 
 
 REFRESH_SECONDS = 5

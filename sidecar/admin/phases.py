@@ -10,7 +10,7 @@ from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEnds
 from sidecar.admin.html import percent, plain, quiet, section, span, table
 from sidecar.admin.numbers import quantile_cells
 from sidecar.admin.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, phase_name, seconds
-from sidecar.admin.turns import Turns
+from sidecar.turns import Turns
 
 
 _LETTERS = {"engine": "e", "wire": "w", "derived": "d", "estimated": "~"}

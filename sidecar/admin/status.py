@@ -15,10 +15,11 @@ from sidecar.admin.engine_now import engine_now
 from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.people import OLDEST
 from sidecar.admin.troubles import Troubles
-from sidecar.admin.turns import Turns, in_turns
+from sidecar.admin.turns import in_turns
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.registry import Metrics
+from sidecar.turns import Turns
 
 
 FRESH_SECONDS = 1.0

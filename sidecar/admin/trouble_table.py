@@ -10,9 +10,9 @@ from sidecar.admin.anatomy import LaneAnatomy
 from sidecar.admin.html import plain, section, table
 from sidecar.admin.picture import bar_title, phase_name, seconds, stacked
 from sidecar.admin.troubles import KEPT, Trouble
-from sidecar.admin.turns import Turns
 from sidecar.diagnosis.why import NAMES
 from sidecar.timeline.outcome import Outcome
+from sidecar.turns import Turns
 
 
 HEADS = ("request", "what", "where its time went")

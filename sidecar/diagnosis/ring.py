@@ -21,6 +21,7 @@ from sidecar.metrics.children import CounterChild, HistogramChild
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.registry import Family, Metrics
 from sidecar.objectives.objective import Objective
+from sidecar.turns import Turns, at_once
 
 
 PERIOD_SECONDS = 5.0
@@ -28,6 +29,8 @@ PERIOD_SECONDS = 5.0
 that may not last so long.
 """
 MINUTE_SECONDS = 60.0
+A_TURN = 10
+"""Verdicts that are decided before others have the loop."""
 _REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
 
 
@@ -46,28 +49,41 @@ class DiagnosisRing:
 
     def __init__(self, metrics: Metrics, *, at: float) -> None:
         self._metrics = metrics
-        self._looks: deque[_Look] = deque([_look(metrics, at)])
+        self._looks: deque[_Look] = deque([at_once(_look(metrics, at))])
         self._baselines: dict[str, Baseline] = {}
         self._verdicts: dict[tuple[str, str, Objective], Verdict] = {}
 
     def look(self, at: float) -> None:
         """Remember how things stand; decide, so that the next verdict knows what stood before."""
-        self._looks.append(_look(self._metrics, at))
+        at_once(self.look_in_turns(at))
+
+    def look_in_turns(self, at: float) -> Turns[None]:
+        """The same, for a loop that has traffic."""
+        look = yield from _look(self._metrics, at)
+        self._looks.append(look)
         self._thin(at)
-        seen = self._seen()
+        seen = yield from self._seen(look)
         for model in self._metrics.models.shown():
+            yield
             baseline = self._baselines.setdefault(model, Baseline())
             baseline.learn(at, evidence.now(seen, model), disturbed=evidence.disturbed(seen, model))
-        self._verdicts = self._decided(seen)
+        self._verdicts = yield from self._decided(seen, (yield from self._compared(seen)))
 
     def lanes(self, at: float, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> list[Measured]:
         """What is known now of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
-        now = _look(self._metrics, at)
-        seen = self._seen(now)
-        verdicts = self._decided(seen)
-        compared = self._compared(seen)
+        return at_once(self.lanes_in_turns(at, engine=engine, hints=hints))
+
+    def lanes_in_turns(
+        self, at: float, *, engine: str | None = None, hints: tuple[str, ...] = ()
+    ) -> Turns[list[Measured]]:
+        """The same, for a loop that has traffic."""
+        now = yield from _look(self._metrics, at)
+        seen = yield from self._seen(now)
+        compared = yield from self._compared(seen)
+        verdicts = yield from self._decided(seen, compared)
         found = []
         for model, lane in reading.lanes(seen):
+            yield
             told = reading.Told(
                 source="sidecar",
                 verdicts={of: verdict for (m, la, of), verdict in verdicts.items() if (m, la) == (model, lane)},
@@ -80,12 +96,15 @@ class DiagnosisRing:
             found.append(reading.measured(seen, model, lane, told))
         return found
 
-    def _decided(self, seen: Seen) -> dict[tuple[str, str, Objective], Verdict]:
+    def _decided(
+        self, seen: Seen, compared: Mapping[str, reading.Comparison]
+    ) -> Turns[dict[tuple[str, str, Objective], Verdict]]:
         # On this pod stand all of its misses.
         faulty, kv_full = reading.faults(seen), float(reading.kv_full(seen))
         found: dict[tuple[str, str, Objective], Verdict] = {}
-        compared = self._compared(seen)
-        for who in _promised(seen):
+        for number, who in enumerate(_promised(seen), 1):
+            if number % A_TURN == 0:
+                yield
             case = reading.case(
                 seen,
                 who,
@@ -100,16 +119,17 @@ class DiagnosisRing:
                 found[who] = verdict
         return found
 
-    def _compared(self, seen: Seen) -> dict[str, reading.Comparison]:
-        return {
-            model: evidence.compared(seen, model, evidence.now(seen, model), baseline.usual)
-            for model, baseline in self._baselines.items()
-        }
+    def _compared(self, seen: Seen) -> Turns[dict[str, reading.Comparison]]:
+        found = {}
+        for model, baseline in list(self._baselines.items()):
+            yield
+            found[model] = evidence.compared(seen, model, evidence.now(seen, model), baseline.usual)
+        return found
 
-    def _seen(self, now: _Look | None = None) -> Seen:
-        now = now or self._looks[-1]
+    def _seen(self, now: _Look) -> Turns[Seen]:
         windows = {}
         for seconds in WINDOWS:
+            yield
             then = next((look for look in self._looks if look.at >= now.at - seconds), self._looks[-1])
             windows[seconds] = _between(then, now, seconds)
         minute = [*(look for look in self._looks if now.at - MINUTE_SECONDS <= look.at < now.at), now]
@@ -138,10 +158,11 @@ def _promised(seen: Seen) -> Iterable[tuple[str, str, Objective]]:
 # --- looks ---------------------------------------------------------------------------------------------------------------
 
 
-def _look(metrics: Metrics, at: float) -> _Look:
+def _look(metrics: Metrics, at: float) -> Turns[_Look]:
     metrics.look(at)
     look = _Look(at)
     for kept in KEPT:
+        yield
         if isinstance(kept.metric, Histogram):
             look.histograms[kept.metric.name] = _histograms(metrics.histogram(kept.metric), kept)
         else:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.admin.anatomy import AnatomyRing
-from sidecar.admin.turns import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -16,6 +15,7 @@ from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
+from sidecar.turns import at_once
 
 
 def request(

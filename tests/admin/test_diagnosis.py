@@ -1,5 +1,6 @@
 """`/diagnosis` over a real socket: the last minutes of this process as JSON, and the same as text by the command."""
 
+import asyncio
 import json
 
 from sidecar.admin.diagnosis import Diagnoses
@@ -103,7 +104,7 @@ def test_looks_are_taken_again_and_again() -> None:
     taken = []
     for second in (2, 4, 5, 7, 9, 10):
         now[0] = float(second)
-        diagnoses.look()
+        asyncio.run(diagnoses.look())
         taken.append(len(diagnoses._ring._looks))
 
     assert taken == [1, 1, 2, 2, 2, 3]

@@ -8,8 +8,8 @@ from sidecar.admin.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
 from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.script import SCRIPT
 from sidecar.admin.style import STYLE
-from sidecar.admin.turns import at_once
 from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
+from sidecar.turns import at_once
 
 
 FACTS = Facts(version="0.1", engine="127.0.0.1:8000 (vllm)", uptime_seconds=90.0, config="/etc/sidecar.yaml")

@@ -7,8 +7,8 @@ import aiohttp
 
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.status import FRESH_SECONDS, StatusPage
-from sidecar.admin.turns import Turns
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.turns import Turns
 from tests.admin.test_listener import Double, metrics
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from sidecar.admin.trouble_table import SHOWN, last_troubles
 from sidecar.admin.troubles import KEPT, Trouble, Troubles, trouble
-from sidecar.admin.turns import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -12,6 +11,7 @@ from sidecar.objectives.blame import Blame
 from sidecar.objectives.objective import Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
+from sidecar.turns import at_once
 from tests.admin.test_pages import Reader
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from sidecar.admin.turns import Turns, at_once, in_turns
+from sidecar.admin.turns import in_turns
+from sidecar.turns import Turns, at_once
 
 
 def counting(to: int) -> Turns[int]:
