@@ -22,6 +22,7 @@ from bench.promises.loop_stalls import look_in_stalls, scrape_stalls
 from bench.promises.memory import stuck_readers
 from bench.promises.promise import Promise, table
 from bench.promises.span_stalls import span_stalls
+from bench.promises.status_page import status_page_stalls
 from tests.support.sidecar_process import running_sidecar
 
 
@@ -40,6 +41,7 @@ async def measured() -> list[Promise]:
             finally:
                 await asyncio.to_thread(running.__exit__, None, None, None)
     promises += await scrape_stalls()
+    promises += await status_page_stalls()
     promises += look_in_stalls()
     promises += await span_stalls()
     return promises

@@ -1,0 +1,89 @@
+"""What the status page may stop the event loop for: a page with everything on it, drawn while traffic passes, and the looks for it.
+
+As in `loop_stalls.py` by the thread's own CPU clock: the longest turn of one always ready callback. The registry is full, all
+of it has grown since the last look, and a hundred requests were slow.
+"""
+
+import asyncio
+import time
+from statistics import median
+
+from bench.exposition import QuietHouse, filled, longest_turn
+from bench.promises.promise import Promise, spread
+from sidecar.admin.diagnosis import Diagnoses
+from sidecar.admin.status import StatusPage
+from sidecar.ledger.account import Account
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import promises as p
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo import Slo
+from sidecar.objectives.blame import Blame
+from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+
+
+SERIES = 10_000
+PAGES = 9
+BOUND_MS = 2.0
+AIMS = Aims(ttft=Aim(1.0, 0.95), tpot=Aim(0.05, 0.9))
+MARKS = Marks(0.0, 0.0, 0.0, 0.1, 5.0, 6.0, 6.0, 6.5, choices=1)
+
+
+def _grown(metrics: Metrics) -> None:
+    """Everything has happened once more."""
+    for histogram in (c.REQUEST_PHASE_SECONDS, c.REQUEST_SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS, c.INTER_TOKEN_SECONDS):
+        for child in metrics.histogram(histogram).children.values():
+            child.observe(0.2)
+    for counter in (p.REQUESTS_RECEIVED_TOTAL, p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_BLAMED_MISSES_TOTAL):
+        for counted in metrics.counter(counter).children.values():
+            counted.inc(20)
+
+
+async def status_page_stalls() -> list[Promise]:
+    """The longest turn of the loop while the page is drawn, and while the registry is looked at for it."""
+    metrics = filled(SERIES)
+    house = QuietHouse(metrics)
+    buckets = metrics.prompt_buckets.shown()
+    Slo(metrics, Objectives({lane: dict.fromkeys(buckets, AIMS) for lane in ("interactive", "batch")}))
+    for labels in list(metrics.histogram(c.REQUEST_PHASE_SECONDS).children):
+        metrics.histogram(c.REQUEST_SECONDS).child(*labels[:4]).observe(1.0)
+        metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(*labels[:3]).observe(1.0)
+    ledger = close_ledger(MARKS, streaming=True, report=EngineReport(3.0, 1.0, 1.0))
+    for number in range(100):
+        account = Account("batch", "other", "0-512", True, Outcome.OK, MARKS, ledger, key=number)
+        house.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
+    diagnoses = Diagnoses(metrics, time.monotonic, lambda: ())
+    page = StatusPage(house, metrics, time.monotonic, diagnoses.in_turns)
+
+    async def drawn() -> None:
+        page._drawn.clear()  # noqa: SLF001  each time anew
+        await page._page(refresh=True)  # noqa: SLF001  without the socket
+
+    async def looked() -> None:
+        page.look()
+        await asyncio.sleep(0)
+        diagnoses._looked_at = float("-inf")  # noqa: SLF001  it is time
+        await diagnoses.look()
+
+    async def nothing() -> None:
+        await asyncio.sleep(0.02)
+
+    turns: dict[str, list[float]] = {}
+    for name, work in (("nothing", nothing), ("drawn", drawn), ("looked", looked)):
+        turns[name] = []
+        for _ in range(PAGES):
+            _grown(metrics)
+            stop = asyncio.Event()
+            turning = asyncio.create_task(longest_turn(stop))
+            await work()
+            stop.set()
+            turns[name].append((await turning)[1] * 1e3)
+    floor = f"{median(turns['nothing']):.3f} ms when nobody looks"
+    words = {
+        "drawn": f"longest turn while the status page of {SERIES:,} series is drawn",
+        "looked": f"longest turn while {SERIES:,} series are looked at for it",
+    }
+    return [Promise(words[name], BOUND_MS, median(turns[name]), "ms", spread(turns[name]), floor) for name in words]
