@@ -76,6 +76,17 @@ def what_is_seen_while_it_burns(story: Story) -> None:
     verdict(story, 24, "prefill")
 
 
+@BOOK.story(8, 6, 1, 3)
+def prefill_that_is_dear_for_a_minute(story: Story) -> None:
+    """A queue that drains makes it look so. Whoever was paged for two minutes stays paged."""
+    lane(story, WELL, broken("queue"), broken("queue"), broken("queue"))
+    prefill_costs(story, 1, 1, 1.8, 1)
+
+    ratio(story, 15, "prefill", 1.4)
+    verdict(story, 15, "queue")
+    verdict(story, 16.25, "queue")
+
+
 @BOOK.story(8, 8)
 def a_burn_of_twice_the_budget(story: Story) -> None:
     """It disturbs."""

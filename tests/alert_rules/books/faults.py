@@ -84,6 +84,16 @@ def an_engine_that_is_silent(story: Story) -> None:
     fault(story, 12, "silence")
 
 
+@BOOK.story(6, 4, 3)
+def an_engine_that_falls_silent_in_an_outage(story: Story) -> None:
+    """A fault waits for no verdict to be replaced."""
+    lane(story, WELL, broken("queue"), broken("queue"))
+    engine(story, stalled=(0, 0, 20))
+
+    burn_pages(story, 10, "LLMQueueBurn")
+    burn_pages(story, 10.75, "LLMEngineBurn")
+
+
 @BOOK.story(6, 1, 3)
 def an_engine_that_was_silent(story: Story) -> None:
     """What piled up meanwhile is its doing, for as long as that is among what missed."""
@@ -130,6 +140,7 @@ def several_faults_at_once(story: Story) -> None:
     engine(story, up=(1, 0), stalled=(0, 20), restarts=(0, 1), preemptions=(0, 30))
 
     verdict(story, 11, "engine")
+    cause(story, 11, "down")
     story.yields(f'count(lane:llm_slo_verdict:cause{{namespace="{story.namespace}"}})', 11, ("", {}, 1))
     burn_pages(story, 11, "LLMEngineBurn")
 

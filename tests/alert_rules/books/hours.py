@@ -5,7 +5,7 @@ Both files are played, because a slow burn's ticket carries the verdict of the s
 
 from alert_rules.burn import FEWEST_MISSES, LONG_BURN, SLOW_BURN
 from tests.alert_rules.promtool import LANE, MODEL, Book, Story
-from tests.alert_rules.world import HEALTHY_PER_MINUTE, WELL, Traffic, broken, lane
+from tests.alert_rules.world import HEALTHY_PER_MINUTE, WELL, Traffic, broken, lane, prefill_costs, prompt_lengths
 
 
 BOOK = Book("hours", step_seconds=60, evaluation_seconds=240)
@@ -141,6 +141,19 @@ def a_day_as_it_should_be(story: Story) -> None:
 
     for minute in (60, 240, 480):
         story.alerts(minute)
+
+
+@BOOK.story(200, 80)
+def an_outage_of_more_than_an_hour(story: Story) -> None:
+    """What was usual before it is still known: an hour of calm is remembered for as long as it burns."""
+    lane(story, WELL, broken("queue"))
+    prefill_costs(story, 1, 2)
+    prompt_lengths(story, 800, 800)
+
+    own = {"model": MODEL, "lane": LANE, "of": "received"}
+    story.records("model:llm_evidence:ratio", 280, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill")
+    story.records("lane:llm_prompt_tokens:baseline", 280, (own, 800))
+    story.pages(280, "LLMPrefillBurn")
 
 
 # --- the prefix cache ------------------------------------------------------------------------------------------------------

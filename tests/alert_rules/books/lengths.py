@@ -21,6 +21,8 @@ def prompts_of_a_lane_have_become_longer(story: Story) -> None:
     prompt_lengths(story, 800, 800 * GROWN * 1.5, lane="batch")
 
     now(story, 7, "prompts", 800)
+    moved = ({"model": MODEL, "lane": "batch", "objective": "ttft", "evidence": "prompts"}, 1)
+    story.records("lane:llm_slo_verdict:moved", 15, moved)
     verdict(story, 15, "queue", lane=LANE)
     verdict(story, 15, "prefill", lane="batch")
     cause(story, 15, "prompts", lane=LANE)

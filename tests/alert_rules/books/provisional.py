@@ -115,6 +115,7 @@ def ledgers_close_late(story: Story) -> None:
     provisional(story, 9, "queue")
     verdict(story, 9, "queue")
     provisional(story, 15)
+    verdict(story, 10.75, "first_token")
     verdict(story, 15, "first_token")
 
 

@@ -31,6 +31,8 @@ def votes_for_queue(story: Story) -> None:
     verdict(story, 6)
     verdict(story, 8, "queue")
     story.alerts(12, "LLMQueueBurn page", "LLMQueueBurn ticket")
+    story.records("lane:llm_slo_verdict:decided", 12, (WHO, 1))
+    story.records("lane:llm_slo_verdict:settled", 12, ({**WHO, "phase": "queue"}, 1))
     story.records("lane:llm_slo_verdict:cause", 12, ({**WHO, "cause": "slots"}, 1))
 
 
@@ -184,6 +186,36 @@ def a_phase_that_led_and_comes_back(story: Story) -> None:
 
     verdict(story, 12, "first_token")
     verdict(story, 20, "queue")
+
+
+# --- a verdict that has settled --------------------------------------------------------------------------------------------
+
+
+@BOOK.story(6, 6, 8)
+def a_new_leader_while_it_is_paged(story: Story) -> None:
+    """A verdict that has been paged for two minutes stays until another has led for two: nobody else is woken for a moment."""
+    lane(story, WELL, broken("queue"), broken("first_token"))
+
+    story.pages(15.75, "LLMQueueBurn")
+    story.pages(17.75, "LLMFirstTokenBurn")
+
+
+@BOOK.story(6, 6, 8)
+def a_new_leader_while_nothing_is_paged(story: Story) -> None:
+    """It is the verdict at once: nobody has been woken yet."""
+    lane(story, WELL, broken("queue", 0.4), broken("first_token", 0.4), target=0.75)
+
+    verdict(story, 12, "queue")
+    verdict(story, 15.75, "first_token")
+
+
+@BOOK.story(6, 6, 1.5, 6)
+def a_lane_that_has_just_begun_to_page(story: Story) -> None:
+    """Its verdict has not settled: what leads now is what is paged."""
+    some, more = Traffic(0.4, {"queue": 1}), Traffic(0.9, {"first_token": 1}, 600)
+    lane(story, WELL, some, more, more, target=0.75)
+
+    story.pages(13.5, "LLMFirstTokenBurn")
 
 
 # --- who knows -------------------------------------------------------------------------------------------------------------
