@@ -15,7 +15,7 @@ from tests.browser.layout import COMPLAINTS
 from tests.browser.worlds import broken_worlds
 
 
-LOOKS = ((390, 844, "dark"), (1440, 1000, "light"))
+LOOKS = ((390, 844, "dark"), (1440, 1600, "light"))
 """A phone at night and a desk by day: width, height, colours."""
 TOLD = """
 ({
