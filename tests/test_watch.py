@@ -117,6 +117,22 @@ def test_in_flight_says_who_waits_and_who_streams() -> None:
     ) == (0, 1)
 
 
+def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() -> None:
+    """For as long as it does not, and no longer."""
+    walk = Walk()
+    client = walk.client()
+    client.send(post({"stream": True}))
+    client.room = 0
+    walk.engine.send(STREAM + chunk(TOKEN))
+    while walk.engine.reading:
+        walk.engine.send(chunk(TOKEN))
+    (held,) = walk.watchers.in_flight.oldest(walk.clock.now, 9)
+    client.take(None)
+    (flowing,) = walk.watchers.in_flight.oldest(walk.clock.now, 9)
+
+    assert (held.stage.value, flowing.stage.value) == ("held", "streaming")
+
+
 def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
     """Nothing is spliced and nothing is cut; the report is read all the same."""
     walk = Walk()
