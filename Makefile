@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-engines promises bench-incidents screenshots lint
+.PHONY: help demo test test-live test-engines promises bench-incidents screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -30,8 +30,11 @@ help: ## what can be done here
 demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
-test: .venv/.dev ## the test suite without real engines: a few minutes
-	$(BIN)/pytest -m 'not engine' $(ARGS)
+test: .venv/.dev ## the test suite: a few minutes
+	$(BIN)/pytest -m 'not engine and not live' $(ARGS)
+
+test-live: .venv/.dev ## incidents lived through with a real Prometheus, Alertmanager and Chromium: five minutes or so
+	$(BIN)/pytest -m live $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)

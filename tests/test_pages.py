@@ -21,7 +21,7 @@ from tests.support.sidecar_process import running_sidecar
 from tests.support.tower import POD, Tower, watched
 
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 CONFIG = """
 lanes: {default: interactive}

@@ -26,7 +26,10 @@ def excuse(mutant: Mutant) -> tuple[str, str] | None:
 def test_there_are_mutants_of_every_kind() -> None:
     """Or the promise below would be empty."""
     mistakes = [mutant.mistake for mutant in mutants()]
-    kinds = {kind: sum(mistake.startswith(kind) for mistake in mistakes) for kind in ("x2", "x0.5", "<", ">", "!=", "without", "and for")}
+    kinds = {
+        kind: sum(mistake.startswith(kind) for mistake in mistakes)
+        for kind in ("x2", "x0.5", "<", ">", "!=", "without", "and for")
+    }
 
     assert [kind for kind, count in kinds.items() if count < 5] == []
     assert len(mistakes) > 300
