@@ -146,6 +146,16 @@ def several_faults_at_once(story: Story) -> None:
 
 
 @BOOK.story(6, 6)
+def a_silence_while_it_preempts(story: Story) -> None:
+    """The cause is the silence: whatever makes room is an aftermath."""
+    lane(story, WELL, broken("queue"))
+    engine(story, stalled=(0, 20), preemptions=(0, 30))
+
+    verdict(story, 12, "engine")
+    cause(story, 12, "silence")
+
+
+@BOOK.story(6, 6)
 def half_of_the_misses_are_on_a_faulty_pod(story: Story) -> None:
     """They make it the engine's page."""
     lane(story, WELL, broken("queue"))
