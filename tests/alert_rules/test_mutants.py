@@ -16,7 +16,12 @@ from tests.support.tools import need_tool
 _HIDDEN = "where five minutes hold enough, `or` takes them before the thirty anyway"
 _OF_TWO = "of one or two pods none can miss three times as often as their median: it is their mean"
 _ALWAYS = "its value is nobody's business: it always fires"
+_LABELS_ONLY = "a vector that is only asked for its labels"
+_HIGHEST = "an engine's fault outranks a settled verdict (1.5) already"
 EQUIVALENT = {
+    ("lane:llm_slo_verdict:score", r"x2 in .*lane:llm_slo_verdict:engine\{\} \* 0 \+ \[2\]"): _HIGHEST,
+    ("lane:llm_slo_verdict:provisional", r"x2 in .*vector\(\[1\]\)"): _LABELS_ONLY,
+    ("lane:llm_slo_verdict:provisional", r"x0\.5 in .*vector\(\[1\]\)"): _LABELS_ONLY,
     ("lane:llm_slo_votes:window", r"x2 in .*\[10\]\.\.\.$"): _HIDDEN,
     ("lane:llm_slo_votes:window", "^without unless"): _HIDDEN,
     ("LLMOutlierReplica", r"x0\.5 in .*>= \[3\]\.\.\."): _OF_TWO,

@@ -1,4 +1,4 @@
-"""The engine's own faults outrank what requests say, pod by pod, and so does a full KV cache; missing series outrank nothing.
+"""The engine's own faults outrank what requests say, pod by pod, and so does a full KV cache.
 
 Every lane here misses and votes; what differs is what the engine shows (alert_rules/verdict.py).
 """
@@ -6,7 +6,7 @@ Every lane here misses and votes; what differs is what the engine shows (alert_r
 from alert_rules.verdict import FAULTY_SHARE, KV_FULL_RATIO, PREEMPTED
 from tests.alert_rules.books.evidence import cause
 from tests.alert_rules.books.votes import verdict
-from tests.alert_rules.promtool import LANE, MODEL, Anew, Book, Story
+from tests.alert_rules.promtool import LANE, MODEL, Book, Story
 from tests.alert_rules.world import (
     HEALTHY_PER_MINUTE,
     NOTHING,
@@ -175,6 +175,18 @@ def less_than_half_of_the_misses_are_on_a_faulty_pod(story: Story) -> None:
     engine(story, pod="engine-1")
 
     verdict(story, 12, "queue")
+
+
+@BOOK.story(6, 6)
+def two_pods_with_two_faults(story: Story) -> None:
+    """Half of the misses on each: one verdict, and one cause."""
+    for pod in ("engine-0", "engine-1"):
+        lane(story, WELL, broken("queue"), pod=pod)
+    engine(story, stalled=(0, 20))
+    engine(story, up=(1, 0), pod="engine-1")
+
+    verdict(story, 12, "engine")
+    story.yields(f'count(lane:llm_slo_verdict:cause{{namespace="{story.namespace}"}})', 12, ("", {}, 1))
 
 
 @BOOK.story(6, 6)
@@ -360,33 +372,3 @@ def a_restart_with_a_full_cache(story: Story) -> None:
 
     verdict(story, 12, "engine")
     cause(story, 12, "down")
-
-
-# --- missing series --------------------------------------------------------------------------------------------------------
-
-
-@BOOK.story(6, 6)
-def nothing_is_known_of_the_engine(story: Story) -> None:
-    """No state, no counters: votes alone decide, and the page comes."""
-    lane(story, WELL, broken("queue"))
-
-    burn_pages(story, 12, "LLMQueueBurn")
-
-
-@BOOK.story(6, 6, 6)
-def the_engines_metrics_are_lost_in_an_outage(story: Story) -> None:
-    """The page stays, and its phase with it."""
-    lane(story, WELL, broken("queue"), broken("queue"))
-    engine(story, kv=(0.5, 0.5, None), waiting=(0, 5, None), running=(8, 8, None), preemptions=(0, 0, None))
-
-    burn_pages(story, 11, "LLMQueueBurn")
-    burn_pages(story, 17, "LLMQueueBurn")
-
-
-@BOOK.story(6, 6)
-def a_sidecar_restarts_while_its_engine_preempts_nothing(story: Story) -> None:
-    """Its counters of the engine begin anew: that is neither a restart of the engine nor a preemption."""
-    lane(story, WELL, broken("queue"))
-    engine(story, restarts=(0.2, Anew(0)), preemptions=(1, Anew(0)), stalled=(0, Anew(0)))
-
-    verdict(story, 12, "queue")

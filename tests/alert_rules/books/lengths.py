@@ -7,6 +7,7 @@ from tests.alert_rules.world import HEALTHY_PER_MINUTE, WELL, broken, engine, ga
 
 
 BOOK = Book("lengths")
+WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
 
 
 # --- longer prompts --------------------------------------------------------------------------------------------------------
@@ -93,6 +94,9 @@ def quiet_gaps_that_have_all_but_vanished(story: Story) -> None:
     gaps(story, {0.02: 1}, {0.005: 0.14, 0.15: 0.86})
 
     ratio(story, 15, "decode", 0.23)
+    story.records("lane:llm_slo_verdict:bursts", 15, (WHO, 1))
+    held = [({**WHO, "phase": "stream"}, 1), ({**WHO, "phase": "engine"}, 0)]
+    story.records("lane:llm_slo_verdict:waited_in", 15, *held)
     verdict(story, 15, "stream")
     story.pages(15, "LLMStreamBurn")
 

@@ -1,11 +1,12 @@
 """While too few ledgers have closed, the engine's own state says where those who wait now are, and the page says so.
 
-Every lane here misses, and no request has voted yet (alert_rules/verdict.py, the part on state).
+Every lane here misses, and no request has voted yet (alert_rules/verdict.py, the part on state). What the engine does not tell, or
+tells no longer, names no phase.
 """
 
 from tests.alert_rules.books.faults import burn_pages
 from tests.alert_rules.books.votes import verdict
-from tests.alert_rules.promtool import LANE, MODEL, Book, Story
+from tests.alert_rules.promtool import LANE, MODEL, Anew, Book, Story
 from tests.alert_rules.world import WELL, broken, engine, in_flight, lane, prefill_costs, voiceless
 
 
@@ -26,6 +27,7 @@ def nobody_has_voted_and_most_wait_in_the_engines_queue(story: Story) -> None:
     engine(story, waiting=(0, 10.2), running=(8, 8))
 
     provisional(story, 12, "queue")
+    story.records("lane:llm_slo_verdict:by_state", 12, ({**WHO, "phase": "queue"}, 1))
     verdict(story, 12, "queue")
     burn_pages(story, 12, "LLMQueueBurn")
 
@@ -119,6 +121,17 @@ def ledgers_close_late(story: Story) -> None:
     verdict(story, 15, "first_token")
 
 
+@BOOK.story(6, 4, 0.5, 6)
+def ledgers_close_late_and_speak_of_something_else(story: Story) -> None:
+    """The first of them agree with the state, the next do not: a verdict that votes have borne for a minute has not settled."""
+    lane(story, WELL, voiceless(), broken("queue"), broken("first_token"))
+    in_flight(story, waiting=(1, 20, 20, 20), streaming=(8,))
+    engine(story, waiting=(0, 15, 15, 15), running=(8,))
+
+    verdict(story, 10.5, "queue")
+    verdict(story, 11.75, "first_token")
+
+
 @BOOK.story(6, 6)
 def slow_tokens_that_nobody_has_voted_for(story: Story) -> None:
     """Where requests wait for their first token says nothing of slow tokens: no phase is guessed for them."""
@@ -154,3 +167,33 @@ def the_other_lane_of_the_engine_waits(story: Story) -> None:
 
     verdict(story, 12, "queue", lane=LANE)
     verdict(story, 12, "queue", lane="batch")
+
+
+# --- missing series --------------------------------------------------------------------------------------------------------
+
+
+@BOOK.story(6, 6)
+def nothing_is_known_of_the_engine(story: Story) -> None:
+    """No state, no counters: votes alone decide, and the page comes."""
+    lane(story, WELL, broken("queue"))
+
+    burn_pages(story, 12, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6, 6)
+def the_engines_metrics_are_lost_in_an_outage(story: Story) -> None:
+    """The page stays, and its phase with it."""
+    lane(story, WELL, broken("queue"), broken("queue"))
+    engine(story, kv=(0.5, 0.5, None), waiting=(0, 5, None), running=(8, 8, None), preemptions=(0, 0, None))
+
+    burn_pages(story, 11, "LLMQueueBurn")
+    burn_pages(story, 17, "LLMQueueBurn")
+
+
+@BOOK.story(6, 6)
+def a_sidecar_restarts_while_its_engine_preempts_nothing(story: Story) -> None:
+    """Its counters of the engine begin anew: that is neither a restart of the engine nor a preemption."""
+    lane(story, WELL, broken("queue"))
+    engine(story, restarts=(0.2, Anew(0)), preemptions=(1, Anew(0)), stalled=(0, Anew(0)))
+
+    verdict(story, 12, "queue")

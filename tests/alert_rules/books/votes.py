@@ -212,10 +212,11 @@ def a_new_leader_while_nothing_is_paged(story: Story) -> None:
 @BOOK.story(6, 6, 1.5, 6)
 def a_lane_that_has_just_begun_to_page(story: Story) -> None:
     """Its verdict has not settled: what leads now is what is paged."""
-    some, more = Traffic(0.4, {"queue": 1}), Traffic(0.9, {"first_token": 1}, 600)
+    some, more = Traffic(0.4, {"queue": 1}), Traffic(0.9, {"first_token": 0.7, "queue": 0.3}, 600)
     lane(story, WELL, some, more, more, target=0.75)
 
-    story.pages(13.5, "LLMFirstTokenBurn")
+    story.pages(12.75, "LLMQueueBurn")
+    story.pages(13.75, "LLMFirstTokenBurn")
 
 
 # --- who knows -------------------------------------------------------------------------------------------------------------
