@@ -128,14 +128,33 @@ def _books(rule: Shipped) -> Sequence[str]:
         "full_ratio": "lengths",
         "moved": "lengths",
     }
-    first |= {"evidence": "evidence", "disturbed": "baseline", "votes": "votes", "waiting": "provisional"}
+    first |= {
+        "evidence": "evidence",
+        "disturbed": "baseline",
+        "chronic": "chronic",
+        "acute": "baseline",
+        "votes": "votes",
+        "waiting": "provisional",
+    }
     first |= {"provisional": "provisional", "by_state": "provisional", "requests": "provisional", "engine": "faults"}
     likely = [book for word, book in first.items() if word in rule.name] + (
         ["hours"] if "slow" in rule.labels.values() else []
     )
     return list(
         dict.fromkeys(
-            [*likely, "votes", "faults", "evidence", "lengths", "provisional", "baseline", "tiers", "plain", "hours"]
+            [
+                *likely,
+                "votes",
+                "faults",
+                "evidence",
+                "lengths",
+                "provisional",
+                "baseline",
+                "tiers",
+                "plain",
+                "hours",
+                "chronic",
+            ]
         )
     )
 

@@ -24,7 +24,7 @@ from tests.support.tools import need_tool
 RULES = Path(__file__).parents[2] / "alert_rules"
 TESTS = RULES / "tests"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
-TARGETS = {"up", "llm_sidecar_build_info"}
+TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
 """What rules read target by target."""
 POD, MODEL, LANE = "engine-0", "small", "interactive"
 """Who a story is about, unless it says otherwise."""

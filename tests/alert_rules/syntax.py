@@ -97,8 +97,8 @@ def _children(node: promql.Expr) -> list[promql.Expr]:
 
 
 def exposed() -> dict[str, frozenset[str]]:
-    """Every series that the sidecar can expose, and `up`: name to labels."""
-    known = {"up": TARGET}
+    """Every series that the sidecar can expose, as far as rules may ask, and `up`: name to labels."""
+    known = {"up": TARGET, "process_start_time_seconds": TARGET}
     for metric in CATALOGUE:
         own = {label.name for label in metric.labels} | ({"quantization", "gpu_type"} if metric.constant else set())
         if isinstance(metric, Histogram):
@@ -205,7 +205,9 @@ def operator(node: promql.BinaryExpr) -> str:
 
 
 def is_number(node: promql.Expr) -> bool:
-    """A literal, or arithmetic of literals."""
+    """A literal, arithmetic of literals, or the time."""
+    if str(node) == "time()":
+        return True
     return all(isinstance(one, promql.NumberLiteral | promql.StringLiteral | promql.ParenExpr) for one in inside(node))
 
 

@@ -2,6 +2,8 @@
 
 from tests.alert_rules.books import (
     baseline,
+    chronic,
+    engine_down,
     engine_state,
     evidence,
     faults,
@@ -31,10 +33,11 @@ BOOKS = (
         faults.BOOK,
         provisional.BOOK,
         baseline.BOOK,
+        chronic.BOOK,
         hours.BOOK,
         plain.BOOK,
     ),
-    *(engine_state.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
+    *(engine_state.BOOK, engine_down.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
     *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
 )
 

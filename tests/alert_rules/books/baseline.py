@@ -9,6 +9,13 @@ from tests.alert_rules.world import NOTHING, WELL, Traffic, broken, lane, prefil
 BOOK = Book("baseline")
 
 
+def disturbed(story: Story, minute: float, model: str, *, is_it: bool = True) -> None:
+    """Of all models this one burns, or none; and it did not always do so."""
+    expected = [({"model": model}, 1.0)] if is_it else []
+    for name in ("model:llm_slo:disturbed", "model:llm_slo:acute"):
+        story.records(name, minute, *expected)
+
+
 def lane_baseline(story: Story, minute: float, *tokens: float) -> None:
     """Of the lane's own prompts."""
     expected = [({"model": MODEL, "lane": LANE}, one) for one in tokens]
@@ -67,9 +74,8 @@ def what_is_seen_while_it_burns(story: Story) -> None:
     prefill_costs(story, 1, 2)
     prompt_lengths(story, 800, 1600)
 
-    disturbed = ({"model": MODEL}, 1)
-    story.records("model:llm_slo:disturbed", 7)
-    story.records("model:llm_slo:disturbed", 20, disturbed)
+    disturbed(story, 7, MODEL, is_it=False)
+    disturbed(story, 20, MODEL)
     story.records("model:llm_evidence:calm", 20)
     ratio(story, 24, "prefill", 2)
     lane_baseline(story, 24, 800)
@@ -92,7 +98,7 @@ def a_burn_of_twice_the_budget(story: Story) -> None:
     """It disturbs."""
     lane(story, WELL, broken("queue", 0.05 * 2 * 1.02))
 
-    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
+    disturbed(story, 15, MODEL)
 
 
 @BOOK.story(8, 8)
@@ -100,7 +106,7 @@ def a_burn_of_less_than_twice_the_budget(story: Story) -> None:
     """It does not."""
     lane(story, WELL, broken("queue", 0.05 * 2 * 0.98))
 
-    story.records("model:llm_slo:disturbed", 15)
+    disturbed(story, 15, MODEL, is_it=False)
     story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
 
 
@@ -109,7 +115,7 @@ def three_misses_in_two_minutes(story: Story) -> None:
     """They disturb."""
     lane(story, WELL, Traffic(1, {"queue": 1}, 1.55))
 
-    story.records("model:llm_slo:disturbed", 15, ({"model": MODEL}, 1))
+    disturbed(story, 15, MODEL)
 
 
 @BOOK.story(8, 8)
@@ -117,7 +123,7 @@ def two_misses_in_two_minutes(story: Story) -> None:
     """They do not."""
     lane(story, WELL, Traffic(1, {"queue": 1}, 1.45))
 
-    story.records("model:llm_slo:disturbed", 15)
+    disturbed(story, 15, MODEL, is_it=False)
 
 
 @BOOK.story(8, 8)
@@ -126,7 +132,7 @@ def another_model_burns(story: Story) -> None:
     lane(story, WELL, WELL)
     lane(story, WELL, broken("queue"), model="large")
 
-    story.records("model:llm_slo:disturbed", 15, ({"model": "large"}, 1))
+    disturbed(story, 15, "large")
     story.records("model:llm_evidence:calm", 15, ({"model": MODEL, "evidence": "load"}, 2), evidence="load")
 
 

@@ -5,7 +5,7 @@ Only the alert file is played: these need no recorded series.
 
 from collections.abc import Sequence
 
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Anew, Book, Story
+from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Book, Story
 from tests.alert_rules.world import HEALTHY_PER_MINUTE
 
 
@@ -120,55 +120,6 @@ def one_of_two_pods_gives_nothing_back(story: Story) -> None:
     story.counts("llm_requests_total", 60, pod="engine-1", **WHO, prompt_bucket="512-4k", outcome="ok")
 
     story.alerts(8.5, "LLMNothingComesBack page")
-
-
-# --- down, restarted -------------------------------------------------------------------------------------------------------
-
-
-@BOOK.story(4, 3)
-def an_engine_that_does_not_answer(story: Story) -> None:
-    """For a minute: a page."""
-    story.shows("llm_engine_up", 1, 0)
-
-    story.alerts(4.75)
-    story.alerts(5.5, "LLMEngineDown page")
-
-
-@BOOK.story(4, 0.75, 3)
-def an_engine_that_misses_three_checks(story: Story) -> None:
-    """And answers the fourth: nobody is woken."""
-    story.shows("llm_engine_up", 1, 0, 1)
-
-    for minute in (4.5, 4.75, 5, 6):
-        story.alerts(minute)
-
-
-@BOOK.story(4, 3)
-def a_sidecar_that_is_not_scraped(story: Story) -> None:
-    """It says nothing of its engine."""
-    story.shows("llm_engine_up", 1, None)
-
-    story.alerts(7)
-
-
-@BOOK.story(4, 0.25, 12)
-def an_engine_that_has_restarted(story: Story) -> None:
-    """A ticket, for ten minutes."""
-    story.counts("llm_engine_restarts_total", 0, 4, 0)
-
-    story.alerts(4)
-    story.alerts(5, "LLMEngineRestarted ticket")
-    story.alerts(13, "LLMEngineRestarted ticket")
-    story.alerts(15)
-
-
-@BOOK.story(4, 4)
-def a_sidecar_that_has_restarted(story: Story) -> None:
-    """Its count of the engine's restarts begins at 0, and that is none."""
-    story.counts("llm_engine_restarts_total", 0, Anew(0))
-    story.counts("llm_engine_stalled_seconds_total", 0, Anew(0))
-
-    story.alerts(6)
 
 
 # --- preemption, KV cache --------------------------------------------------------------------------------------------------

@@ -253,6 +253,7 @@ def an_outage_whose_traffic_stops(story: Story) -> None:
     lane(story, WELL, broken("queue"), NOTHING)
 
     story.pages(11.5, "LLMQueueBurn")
+    story.pages(12.25, "LLMQueueBurn")
     story.pages(12.75)
 
 
