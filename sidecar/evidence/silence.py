@@ -1,10 +1,11 @@
 """When the engine says nothing although it has work, and whether that is longer than its work explains. Pure.
 
 A silence is not a hang: a long prompt in prefill says nothing for seconds, a client that does not read is not spoken to, and
-an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that we do read,
-and no request whose output we would not see; it begins anew when the last of those has its answer. It is a stall when it is
-longer than 8 s and than three times the prefill work that was pending when it began (work that came later does not excuse it:
-design section 7).
+an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that we do read. While
+there is also a request whose output we would not see, it counts only if one of those streams has begun: such a one is owed a
+token at every step, whoever else the engine works for, and streams that still wait may be waiting for the unseen ones. It is a
+stall when it is longer than 8 s and than three times the prefill work that was pending when it began, what the unseen ones may
+need included (work that came later does not excuse it: design section 7).
 """
 
 from collections.abc import Hashable
@@ -98,7 +99,7 @@ class Silence:
         if at - since >= STALL_SECONDS:
             self.look(at)
         self._since = at
-        self._expected_seconds = self._pending_seconds
+        self._expected_seconds = self._work_seconds
 
     def paused(self, key: Hashable, at: float) -> None:
         """We do not read from the engine for this request: its client is slow."""
@@ -119,7 +120,7 @@ class Silence:
     def look(self, at: float) -> Silent:
         """As of this instant; the part of the silence that is a stall is added to the total."""
         looked_at, self._looked_at = self._looked_at, at
-        if self._since is None or self._opaque:
+        if self._since is None or (self._opaque and not self._flowing):
             return Silent(0.0, 0.0)
         excused_until = self._since + max(STALL_SECONDS, EXCUSE * self._expected_seconds)
         if at > excused_until:
@@ -150,7 +151,17 @@ class Silence:
     def _begin(self, at: float) -> None:
         if self._heard:
             self._since = at
-            self._expected_seconds = self._pending_seconds
+            self._expected_seconds = self._work_seconds
+
+    @property
+    def _flowing(self) -> bool:
+        """Whether a stream that we read has begun. (Only such a one can be paused.)"""
+        return len(self._heard) > len(self._pending)
+
+    @property
+    def _work_seconds(self) -> float:
+        """Prefill work that may be pending now: of the unseen ones nobody knows whether theirs is done."""
+        return self._pending_seconds + (sum(self._opaque.values()) if self._opaque else 0.0)
 
     def _settle(self) -> None:
         """Nobody is left whom the engine could speak to."""

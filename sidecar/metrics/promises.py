@@ -132,8 +132,9 @@ PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
 )
 ENGINE_SILENCE_SECONDS = Gauge(
     "llm_engine_silence_seconds",
-    "Seconds since the engine last sent output, while a streamed request is in flight that is being read, and none whose output"
-    " cannot be seen as it comes (not streamed, or compressed); else 0. When the last of those is answered it begins anew.",
+    "Seconds since the engine last sent output, while a streamed request is in flight that is being read; else 0. While there is"
+    " also one whose output cannot be seen as it comes (not streamed, or compressed), only if one of the streams has begun; when the"
+    " last of those is answered it begins anew.",
 )
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",

@@ -185,14 +185,36 @@ def test_who_left_while_paused_is_forgotten() -> None:
 # --- what is not seen as it comes ----------------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_in_flight_explains_every_silence() -> None:
+def test_a_whole_answer_in_flight_explains_why_those_who_wait_get_nothing() -> None:
     """It may be what the engine works on. Until it came, the silence was one."""
     engine = Engine()
-    engine.streams(100.0, "stream")
+    engine.asked(100.0, "waits")
     engine.asked(110.0, "whole", streaming=False)
 
     assert engine.looked(400.0) == (0.0, 0.0)
     assert engine.stalled(400.0) == 2.0
+
+
+def test_it_does_not_explain_why_a_stream_that_has_begun_gets_nothing() -> None:
+    """Such a one has its token at every step, whoever else is in it; only prompts in prefill hold it up, the whole answer's too."""
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(100.0, "whole", streaming=False, cost=4.0)
+    engine.silence.spoke(100.5)
+
+    assert engine.looked(110.5) == (10.0, 4.0)
+    assert engine.stalled(112.5) == 0.0
+    assert engine.stalled(120.5) == 8.0
+
+
+def test_a_begun_stream_whose_client_is_slow_is_owed_nothing() -> None:
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(100.0, "waits")
+    engine.asked(100.0, "whole", streaming=False)
+    engine.silence.paused("stream", 101.0)
+
+    assert engine.looked(200.0) == (0.0, 0.0)
 
 
 def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
@@ -209,7 +231,7 @@ def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
 
 def test_one_of_two_whole_answers_is_not_both() -> None:
     engine = Engine()
-    engine.streams(100.0, "stream")
+    engine.asked(100.0, "waits")
     engine.asked(100.0, "first", streaming=False)
     engine.asked(100.0, "second", streaming=False)
     engine.silence.left("first", 101.0)
@@ -235,12 +257,12 @@ def test_who_cannot_be_read_after_all_explains_every_silence() -> None:
     """A compressed answer, or an observer that failed."""
     engine = Engine()
     engine.asked(100.0, "a")
-    engine.streams(100.0, "b")
+    engine.asked(100.0, "b")
     engine.silence.answering("a", 101.0, streaming=False)
 
     assert engine.looked(200.0) == (0.0, 0.0)
     engine.silence.left("a", 200.0)
-    assert engine.looked(203.0) == (3.0, 0.0)
+    assert engine.looked(203.0) == (3.0, 0.1)
 
 
 def test_a_stall_that_such_a_head_ends_has_been_one() -> None:
