@@ -4,6 +4,7 @@ A vote says where the missed requests waited. On a shared engine a slower prefil
 is read from five numbers per model (reference: blame.md), each over its own median of the last hour without misses.
 """
 
+from alert_rules.burn import WHO
 from alert_rules.rule import Record
 
 
@@ -30,8 +31,8 @@ NOW = (
     _now(
         "uncached_by_engine",
         f"""
-        1 - sum by ({MODEL}) (rate(llm_engine_prefix_cache_hits_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL})
-          / (sum by ({MODEL}) (rate(llm_engine_prefix_cache_queries_total[2m]) * on (namespace, pod) group_right () {_POD_MODEL}) > 0)
+        1 - sum by ({MODEL}) (sum by (namespace, pod) (rate(llm_engine_prefix_cache_hits_total[2m])) * on (namespace, pod) group_right () {_POD_MODEL})
+          / (sum by ({MODEL}) (sum by (namespace, pod) (rate(llm_engine_prefix_cache_queries_total[2m])) * on (namespace, pod) group_right () {_POD_MODEL}) > 0)
         """,
         "Share of the prompts that is not cached, by the engine's own counters.",
     ),
@@ -53,8 +54,27 @@ NOW = (
 
 DISTURBED = Record(
     "model:llm_slo:disturbed",
-    f"max by ({MODEL}) (lane:llm_slo_burn:ratio_rate2m >= 2 and on (namespace, model, lane, objective) lane:llm_slo_misses:increase2m >= 3) * 0 + 1",
-    "Some lane of the model burns: what is seen now is no baseline.",
+    f"max by ({MODEL}) (lane:llm_slo_burn:ratio_rate2m >= 2 and on ({WHO}) lane:llm_slo_misses:increase2m >= 3) * 0 + 1",
+    "Some lane of the model burns.",
+)
+CHRONIC = Record(
+    "lane:llm_slo_burn:chronic",
+    """
+    (
+      min_over_time(lane:llm_slo_burn:ratio_rate30m[6h]) >= 2 and count_over_time(lane:llm_slo_burn:ratio_rate30m[6h]) >= 1200
+    ) * 0 + 1
+    """,
+    "Lanes that have burned for six hours without a break: a threshold that does not fit must not keep the others without a baseline.",
+)
+ACUTE = Record(
+    "model:llm_slo:acute",
+    f"""
+    max by ({MODEL}) (
+      lane:llm_slo_burn:ratio_rate2m >= 2 and on ({WHO}) lane:llm_slo_misses:increase2m >= 3
+      unless on ({WHO}) lane:llm_slo_burn:chronic
+    ) * 0 + 1
+    """,
+    "Some lane of the model burns that did not always do so: what is seen now is no baseline.",
 )
 LANE = "namespace, model, lane"
 LANE_NOW = (
@@ -82,7 +102,7 @@ LANE_NOW = (
 def _calm(level: str, on: str) -> tuple[Record, Record]:
     return (
         Record(
-            f"{level}:calm", f"{level}:now unless on ({MODEL}) model:llm_slo:disturbed", "The same while nothing burns."
+            f"{level}:calm", f"{level}:now unless on ({MODEL}) model:llm_slo:acute", "The same while nothing burns."
         ),
         Record(
             f"{level}:baseline",
@@ -140,6 +160,8 @@ EVIDENCE = (
     *NOW,
     *LANE_NOW,
     DISTURBED,
+    CHRONIC,
+    ACUTE,
     *_calm("model:llm_evidence", "model"),
     *_calm("lane:llm_prompt_tokens", "lane"),
     RATIO,

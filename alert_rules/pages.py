@@ -31,7 +31,7 @@ def _page(blame: Blame, name: str, bases: tuple[str, str]) -> Alert:
     return Alert(
         name,
         f"""
-        max by ({WHO}) (lane:llm_slo_burn:ratio_rate2m or lane:llm_slo_burn:ratio_rate5m)
+        max by ({WHO}) (lane:llm_slo_burn:ratio_rate2m >= 0 or lane:llm_slo_burn:ratio_rate5m)
         and on ({WHO}) lane:llm_slo_burn:tier{{tier=~"outage|fast"}} == 1
         and on ({MODEL}) model:llm_slo:disturbed offset 30s
         and on ({WHO}) lane:llm_slo_verdict:phase{{phase="{blame}"}} == 1

@@ -62,9 +62,18 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         _alert(
             "LLMEngineDown",
             "engine",
-            f"max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0",
+            f"""
+            max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0
+            unless on ({_POD}) (
+              max by ({_POD}) (max_over_time(llm_engine_up[30m])) == 0
+              and on ({_POD}) max by ({_POD}) (
+                time() - process_start_time_seconds and on (namespace, pod, instance) llm_sidecar_build_info
+              ) < 1800
+            )
+            """,
             "{{ $labels.pod }}: the engine does not answer",
-            "The sidecar is up and its engine refuses connections, or says itself that it cannot work.",
+            "The sidecar is up and its engine refuses connections, or says itself that it cannot work. One that has not come up"
+            " yet since its pod began has half an hour to load its model.",
             bases=bases,
             severity="page",
         ),
@@ -221,7 +230,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
 
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
-    sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1h]))"
+    sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
 
     def own(
         name: str,
@@ -256,7 +265,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             )
             """,
             "{{ $labels.pod }}: the sidecar cannot be scraped",
-            "A sidecar that was scraped within the hour no longer answers, and nothing says that its whole pod is gone: where the"
+            "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
             " engine is a target of its own, it must be up. Its traffic fails, or nobody measures it.",
             hold="1m",
             severity="page",

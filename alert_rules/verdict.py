@@ -209,13 +209,13 @@ STATE = (
     ),
     Record(
         "model:llm_engine_requests:avg1m",
-        f"sum by ({MODEL}) (avg_over_time(llm_engine_requests_waiting[1m]) * {_ENGINE_TO_MODEL})",
+        f"sum by ({MODEL}) (sum by ({_POD}) (avg_over_time(llm_engine_requests_waiting[1m])) * {_ENGINE_TO_MODEL})",
         "Requests in the engine's queue, by the engine.",
         {"state": "waiting"},
     ),
     Record(
         "model:llm_engine_requests:avg1m",
-        f"sum by ({MODEL}) (avg_over_time(llm_engine_requests_running[1m]) * {_ENGINE_TO_MODEL})",
+        f"sum by ({MODEL}) (sum by ({_POD}) (avg_over_time(llm_engine_requests_running[1m])) * {_ENGINE_TO_MODEL})",
         "Requests that it works on: those in prefill, and those that stream here.",
         {"state": "running"},
     ),
@@ -317,7 +317,7 @@ SETTLED = Record(
     "lane:llm_slo_verdict:settled",
     f"""
     (
-      count_over_time(lane:llm_slo_verdict:phase[2m]) >= {LOOKS}
+      count_over_time(lane:llm_slo_verdict:phase[130s]) >= {LOOKS}
       and on ({WHO}) count_over_time(lane:llm_slo_burn:paging[2m]) >= {LOOKS}
       and on ({WHO}) count_over_time(lane:llm_slo_verdict:decided[2m]) >= {LOOKS}
       unless on ({WHO}) (
@@ -327,7 +327,8 @@ SETTLED = Record(
     """,
     """
     A verdict that has been paged for two minutes stays until another has led for two: a queue that drains makes prefill look dear
-    for a moment, and a page that changes its name wakes a second person.
+    for a moment, and a page that changes its name wakes a second person. (130 s: the verdict of this very moment is recorded below,
+    and Prometheus 3 leaves out what is exactly two minutes old.)
     """,
 )
 SCORE = Record(
