@@ -5,12 +5,13 @@ Pod alerts carry `namespace` and `pod`, so that Alertmanager can mute by them; l
 """
 
 from alert_rules.rule import Alert
-from alert_rules.wording import links
+from alert_rules.wording import links, most_on
 from sidecar.objectives.blame import SIDECAR
 
 
 Bases = tuple[str, str]
 _POD = "namespace, pod"
+_WHO = ("namespace", "model", "lane")
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
@@ -167,7 +168,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
 
 def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
     """What clients do, lane by lane."""
-    who = "namespace, model, lane"
+    who = ", ".join(_WHO)
     return (
         _alert(
             "LLMPromptsGrowing",
@@ -179,7 +180,8 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
               sum by ({who}) (increase(llm_prompt_tokens_sum[6h] offset 1w)) / (sum by ({who}) (increase(llm_prompt_tokens_count[6h] offset 1w)) >= 100)
             )
             """,
-            '{{ $labels.lane }}: prompts are {{ $value | printf "%.0f" }} tokens long, 30 % or more above a week ago',
+            '{{ $labels.lane }}: prompts are {{ $value | printf "%.0f" }} tokens long, 30 % or more above a week ago'
+            + most_on("llm_prompt_tokens_sum", "", "6h", _WHO),
             "The mean prompt has grown by 30 % or more against the same hours a week ago. It is the silent cause of most queues:"
             " the limits of the engine were set for shorter prompts.",
             bases=bases,
@@ -200,7 +202,8 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
                 < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[6h] offset 30m))
             )
             """,
-            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token",
+            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
+            + most_on("llm_client_cancels_total", 'stage=\\"waiting\\"', "15m", _WHO),
             "Clients give up while they wait, three times as often as before. They are no misses where they leave before the"
             " threshold, so the objective may look better than the users' day.",
             bases=bases,
@@ -217,7 +220,8 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             )
             and on ({who}) sum by ({who}) (increase(llm_requests_total{{outcome="rejected"}}[5m])) >= 10
             """,
-            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503)",
+            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503)"
+            + most_on("llm_requests_total", 'outcome=\\"rejected\\"', "5m", _WHO),
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
             bases=bases,
@@ -319,7 +323,8 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               / (sum by (namespace, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
             and on (namespace, lane) sum by (namespace, lane) (increase(llm_phase_attribution_total[30m])) >= 50
             """,
-            "{{ $labels.lane }}: nobody can split the TTFT of {{ $value | humanizePercentage }} of the requests",
+            "{{ $labels.lane }}: nobody can split the TTFT of {{ $value | humanizePercentage }} of the requests"
+            + most_on("llm_phase_attribution_total", 'source=\\"none\\"', "30m", ("namespace", "lane")),
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
             hold="30m",

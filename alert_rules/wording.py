@@ -72,6 +72,17 @@ MEANING: Mapping[Blame, str] = {
 }
 
 
+def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...]) -> str:
+    """The pod that has most of a counter's growth, and its share, for an alert that sums over pods. `matchers`: further ones, or empty."""
+    chosen = ",".join([*(f'{label}=\\"%s\\"' for label in labels), *([matchers] if matchers else [])])
+    growth = f"increase({metric}{{{chosen}}}[{window}])"
+    names = " ".join(f"$labels.{label}" for label in labels)
+    return (
+        f'{{{{ with printf "topk(1, sum by (pod) ({growth}) > 0) / scalar(sum({growth}))" {names} {names} | query }}}}'
+        ', worst pod {{ . | first | label "pod" }} ({{ . | first | value | humanizePercentage }} of it){{ end }}'
+    )
+
+
 def burn_annotations(name: str, blame: Blame, windows: str, bases: tuple[str, str]) -> dict[str, str]:
     """The four annotations of a burn alert; its value is the burn rate. `bases`: of runbooks and dashboards."""
     return {

@@ -228,10 +228,18 @@ def a_sidecar_in_all_its_troubles(story: Story) -> None:
     story.reads(70, "LLMSidecarDisagrees ticket", f"engine-0: {away}")
     story.reads(70, "LLMSidecarSlow ticket", "engine-0: the sidecar delays tokens, p99 7.5ms")
     story.reads(70, "LLMSidecarDropsObservations ticket", "engine-0: 5% of the requests are not measured whole")
-    story.reads(70, "LLMAttributionLow ticket", "interactive: nobody can split the TTFT of 75% of the requests")
+    story.reads(
+        70,
+        "LLMAttributionLow ticket",
+        "interactive: nobody can split the TTFT of 75% of the requests, worst pod engine-0 (100% of it)",
+    )
     story.reads(70, "LLMLabelOverflow ticket", "engine-0: 60 observations were counted under `other`")
     story.reads(70, "LLMConfigReloadFailed ticket", "engine-0: the last config reload was refused")
-    story.reads(70, "LLMRequestsRejected ticket", "interactive: 25% of the requests are turned away (429, 503)")
+    story.reads(
+        70,
+        "LLMRequestsRejected ticket",
+        "interactive: 25% of the requests are turned away (429, 503), worst pod engine-0 (100% of it)",
+    )
     story.reads(70, "Watchdog none", "Alerting works")
 
 
@@ -262,7 +270,11 @@ def a_cache_that_is_lost_and_clients_that_leave(story: Story) -> None:
 
     half = "less than half of before"
     story.reads(480, "LLMPrefixCacheCollapsed ticket", f"engine-0: only 12.5% of the prompt tokens are cached, {half}")
-    story.reads(480, "LLMClientsGiveUp ticket", "interactive: 12.5% of the clients leave before their first token")
+    story.reads(
+        480,
+        "LLMClientsGiveUp ticket",
+        "interactive: 12.5% of the clients leave before their first token, worst pod engine-0 (100% of it)",
+    )
 
 
 @WEEKS.story(7 * 24 * 60, 24 * 60)
@@ -271,5 +283,7 @@ def longer_prompts(story: Story) -> None:
     story.counts("llm_prompt_tokens_sum", 8_000, 24_004, **WHO)
     story.counts("llm_prompt_tokens_count", 10, **WHO)
 
-    summary = "interactive: prompts are 2400 tokens long, 30 % or more above a week ago"
+    summary = (
+        "interactive: prompts are 2400 tokens long, 30 % or more above a week ago, worst pod engine-0 (100% of it)"
+    )
     story.reads(8 * 24 * 60, "LLMPromptsGrowing ticket", summary)
