@@ -35,9 +35,14 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
         _kept(broken),
     ]
     for reports, title in ((True, "With the engine's reports"), (False, "Estimator only")):
-        cases = [case for done in finished for case in done.cases if case.reports is reports]
-        false = [each for done in finished for each in done.false if each.reports is reports]
-        parts.append(f"### {title}\n\n{table(cases, false, len(finished))}")
+        runs = [done for done in finished if reports in done.job.modes]
+        if not runs:
+            parts.append(f"### {title}\n\nNot played.\n")
+            continue
+        cases = [case for done in runs for case in done.cases if case.reports is reports]
+        false = [each for done in runs for each in done.false if each.reports is reports]
+        own = sorted({done.job.seed for done in runs})
+        parts.append(f"### {title}\n\nSeeds {own[0]} to {own[-1]}: {table(cases, false, len(runs))}")
     if not days:
         parts.append("### Healthy days\n\nNone were played.\n")
     else:
