@@ -208,25 +208,20 @@ def each(some: Sequence[Mutant], known: Mapping[str, str]) -> Iterator[tuple[Mut
 
 def known_witnesses() -> dict[str, str]:
     """Who noticed which mutant when they were last sought."""
-    return dict(yaml.safe_load(WITNESSES.read_text()) or {}) if WITNESSES.exists() else {}
+    written = yaml.safe_load(WITNESSES.read_text()) if WITNESSES.exists() else {}
+    return {f"{rule}: {mistake}": seen_by for rule, found in written.items() for mistake, seen_by in found.items()}
 
 
 def main() -> None:
     """Seek a witness for every mutant, and write down who it is: `python -m tests.alert_rules.mutants`."""
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     for mutant, seen_by in each(mutants(), known_witnesses()):
         if seen_by:
-            found[str(mutant)] = seen_by
+            found.setdefault(str(mutant.rule), {})[mutant.mistake] = seen_by
         else:
             print(f"nobody notices {mutant}", flush=True)  # noqa: T201  a command's output
-        if len(found) % 20 == 0:
-            _write(found)
-    _write(found)
-
-
-def _write(found: Mapping[str, str]) -> None:
     head = "# Which story notices which mistake in a rule; written by `python -m tests.alert_rules.mutants`. Only a hint: see there.\n"
-    WITNESSES.write_text(head + yaml.safe_dump(dict(found), sort_keys=False, width=10_000))
+    WITNESSES.write_text(head + yaml.safe_dump(found, sort_keys=False, width=10_000))
 
 
 if __name__ == "__main__":

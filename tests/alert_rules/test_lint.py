@@ -245,6 +245,7 @@ def test_a_template_names_labels_that_survive(rule: Shipped) -> None:
 
 @each_alert
 def test_a_query_in_a_template_reads_what_exists(rule: Shipped) -> None:
+    """And whoever speaks of a lane, over all its pods, asks which of them is the worst."""
     lost = []
     for query in asked_in(rule):
         for node in selectors(promql.parse(query)):
@@ -255,7 +256,8 @@ def test_a_query_in_a_template_reads_what_exists(rule: Shipped) -> None:
         lost += labels.lost
 
     assert lost == []
-    assert bool(asked_in(rule)) == (rule.name in NAMES.values())
+    carried = Labels(KNOWN).of(promql.parse(rule.expr))
+    assert bool(asked_in(rule)) == ("lane" in carried and "pod" not in carried)
 
 
 @each_alert

@@ -10,7 +10,10 @@ from tests.browser.worlds import INCIDENTS
 from tests.support.tools import need_tool
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]  # the first one waits for all six incidents, which happen at once
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.timeout(300),
+]  # the first one waits for all six incidents, which happen at once
 
 
 @pytest.fixture(scope="module")
