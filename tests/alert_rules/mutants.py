@@ -116,47 +116,40 @@ def _notices(mutant: Mutant, book: Book, story: Story) -> bool:
     return before != after
 
 
-def _books(rule: Shipped) -> Sequence[str]:
+LIKELY = {
+    "tiers": ("slo_burn", "slo_miss"),
+    "lengths": ("prompt_tokens", "bursts", "waited_in", "full_ratio", "moved"),
+    "evidence": ("evidence", "prompt_tokens"),
+    "baseline": ("disturbed", "acute", "calm"),
+    "chronic": ("chronic",),
+    "provisional": ("waiting", "provisional", "by_state", "requests"),
+    "votes": ("votes",),
+    "faults": ("engine",),
+    "hours": ("slow",),
+}
+"""Book to what is in the names or labels of the recorded series that it is about: whom to ask first."""
+
+CHAIN_BOOKS = (
+    "votes",
+    "faults",
+    "evidence",
+    "lengths",
+    "provisional",
+    "baseline",
+    "tiers",
+    "plain",
+    "hours",
+    "words",
+    "chronic",
+)
+
+
+def _books(rule: Shipped) -> list[str]:
     """Those that may notice, the likeliest first."""
     if rule.group not in CHAIN:
         return [name for name, text in _texts().items() if rule.name in text]
-    first = {"slo_burn": "tiers", "slo_misses": "tiers", "slo_miss": "tiers", "prompt_tokens": "evidence"}
-    first |= {
-        "bursts": "lengths",
-        "waited_in": "lengths",
-        "longer": "lengths",
-        "full_ratio": "lengths",
-        "moved": "lengths",
-    }
-    first |= {
-        "evidence": "evidence",
-        "disturbed": "baseline",
-        "chronic": "chronic",
-        "acute": "baseline",
-        "votes": "votes",
-        "waiting": "provisional",
-    }
-    first |= {"provisional": "provisional", "by_state": "provisional", "requests": "provisional", "engine": "faults"}
-    likely = [book for word, book in first.items() if word in rule.name] + (
-        ["hours"] if "slow" in rule.labels.values() else []
-    )
-    return list(
-        dict.fromkeys(
-            [
-                *likely,
-                "votes",
-                "faults",
-                "evidence",
-                "lengths",
-                "provisional",
-                "baseline",
-                "tiers",
-                "plain",
-                "hours",
-                "chronic",
-            ]
-        )
-    )
+    said = f"{rule.name} {' '.join(rule.labels.values())}"
+    return sorted(CHAIN_BOOKS, key=lambda book: not any(word in said for word in LIKELY.get(book, ())))
 
 
 @cache

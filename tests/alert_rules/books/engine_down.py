@@ -51,6 +51,17 @@ def an_engine_that_has_been_down_in_an_old_pod(story: Story) -> None:
     story.alerts(35, "LLMEngineDown page")
 
 
+@BOOK.story(25)
+def an_engine_that_loads_its_model_beside_something_older(story: Story) -> None:
+    """Whoever else of the pod is scraped says nothing of how long the sidecar has known it."""
+    pod_since(story, 0)
+    other = f'instance="engine-0:9090",job="other",namespace="{story.namespace}",pod="engine-0"'
+    story.series[f"process_start_time_seconds{{{other}}}"] = "-7200x100"
+    story.shows("llm_engine_up", 0)
+
+    story.alerts(20)
+
+
 @BOOK.story(4, 0.75, 3)
 def an_engine_that_misses_three_checks(story: Story) -> None:
     """And answers the fourth: nobody is woken."""

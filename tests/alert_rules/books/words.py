@@ -38,16 +38,17 @@ def told(story: Story, name: str, burning: tuple[float, float], *said: str, **wh
 # --- pages of a phase ------------------------------------------------------------------------------------------------------
 
 
-@BOOK.story(8, 8)
+@BOOK.story(8, 4, 4)
 def a_queue_by_load(story: Story) -> None:
-    """How fast it burns, where the misses waited, which pod has most of them; what has grown, and who says so."""
-    lane(story, WELL, broken("queue", prefill=0.17, per_minute=HEALTHY_PER_MINUTE * 1.8))
-    lane(story, WELL, broken("queue", prefill=0.17), pod="engine-1")
+    """How fast it burns now, where the misses waited, which pod has most of them; what has grown, and who says so."""
+    for pod, times in (("engine-0", 1.8), ("engine-1", 1.0)):
+        more = HEALTHY_PER_MINUTE * times
+        lane(story, WELL, *(broken("queue", share, more, prefill=0.17) for share in (0.8, 0.6)), pod=pod)
 
     told(
         story,
         "LLMQueueBurn",
-        (16.0, 8.2),
+        (12.0, 7.5),
         "83% of the split misses waited in queue, worst pod engine-0 (64.29% of the misses)",
         "Requests wait for the engine's scheduler; what runs is not the reason that they are late.",
         "Verdict: queue. Cause hint: load. Against its own last quiet hour: load 1.40x."
