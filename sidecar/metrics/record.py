@@ -13,7 +13,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import own
 from sidecar.metrics.promises import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, SPAN_RESULTS, USAGE_RESULTS
+from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, OVERFLOWING, SPAN_RESULTS, USAGE_RESULTS
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -198,6 +198,7 @@ class Recorder:
             (self._injection, USAGE_RESULTS),
             (self._spans, SPAN_RESULTS),
             (self._metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL), ("confirmed", "corrected")),
+            (self._metrics.counter(own.LABEL_OVERFLOW_TOTAL), OVERFLOWING),
         ):
             for word in words:
                 family.child(word)

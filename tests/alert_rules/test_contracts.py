@@ -115,7 +115,6 @@ LATER = {
     "llm_engine_prefix_cache_hits_total": "the engine's own count",
     "llm_engine_prefix_cache_queries_total": "the engine's own count",
     "llm_engine_restarts_total": "begins at 0 with the first reading of the engine's metrics",
-    "llm_sidecar_label_overflow_total": "begins with the first stranger of a label: the first of ten is lost",
     "llm_sidecar_config_last_reload_successful": "app.py sets it before it listens",
     "llm_sidecar_build_info": "app.py sets it before it listens",
     "llm_inter_token_seconds": "a histogram: a quantile of nothing is nothing, and its growth is only asked whether it is above 0",
