@@ -63,7 +63,8 @@ class Failure(Enum):
         431,
         "request_head_too_large",
         Outcome.CLIENT_ERROR,
-        "The request head is larger than proxy.max_head_bytes, or has more fields than proxy.max_headers.",
+        "The request head is larger than proxy.max_head_bytes or has more fields than proxy.max_headers, "
+        "or the body is outweighed by its framing.",
     )
     UNSUPPORTED_METHOD = Answer(501, "method_not_supported", Outcome.CLIENT_ERROR, "CONNECT is not supported.")
     UNSUPPORTED_CODING = Answer(

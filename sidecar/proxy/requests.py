@@ -1,7 +1,8 @@
-"""Bytes of a client connection in, requests out: the head, the pieces of the body, the end. No socket is known here.
+"""Bytes of a client connection in, requests out: the head, the body, the end. No socket is known here.
 
-llhttp reads HTTP; this reader adds what it lacks (limits on heads, on header counts and on framing without end; trailers
-kept out of the head) and asks `headers.py` whether a head may pass. The first thing that is refused ends the reading:
+llhttp reads HTTP and calls back for every chunk of a body; this reader delivers the chunks of one read as one piece, so that
+a chunk costs no Python. It adds what llhttp lacks (limits on heads, on header counts and on framing; trailers kept out of
+the head) and asks `headers.py` whether a head may pass. The first thing that is refused ends the reading:
 nothing behind it on the same connection can be trusted to be a request.
 """
 
@@ -15,6 +16,9 @@ from sidecar.proxy.headers import Framing, RequestHead, check_request
 
 Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
+FRAMING_ABOVE_BODY_BYTES = 65536
+"""Bytes by which a request's framing (chunk sizes, chunk extensions, trailers) may get ahead of its body. Chunks of five bytes
+and more pay for their own framing."""
 
 
 class RequestReader:
@@ -32,23 +36,38 @@ class RequestReader:
         self._max_head_bytes = max_head_bytes
         self._max_headers = max_headers
         self._max_body_bytes = max_body_bytes
-        self._parser = httptools.HttpRequestParser(self)
         self._at = 0.0
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._in_head = True
+        self._pieces: list[bytes] = []
+        self.on_body: Callable[[bytes], None] = self._pieces.append
         self._unproductive_bytes = 0
+        self._unproductive_limit = max_head_bytes
         self._body_unread: RequestHead | None = None
         self._resuming = False
+        self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes, at: float) -> bytes | None:
         """Read what came at `at`. Returns the bytes behind a request that asks for an upgrade, else None."""
         self._at = at
         self._unproductive_bytes += len(data)
         behind = self._parse(data)
-        if self.refusal is None and self._unproductive_bytes > self._max_head_bytes:
-            self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end
+        if self._pieces:
+            self._deliver_body()
+        if self.refusal is None and self._unproductive_bytes > self._unproductive_limit:
+            self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end, or tiny chunks
         return behind
+
+    def _deliver_body(self) -> None:
+        """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        # The body's own bytes were counted when they came, and each pays for one byte of framing.
+        self._unproductive_bytes = max(0, self._unproductive_bytes - 2 * len(body))
+        self._unproductive_limit = min(self._unproductive_bytes + self._max_head_bytes, FRAMING_ABOVE_BODY_BYTES)
+        if self.refusal is None:
+            self._deliver(body)
 
     def _parse(self, data: bytes) -> bytes | None:
         try:
@@ -60,6 +79,8 @@ class RequestReader:
             self._resume_body(self._body_unread)
             return self._parse(behind)
         except httptools.HttpParserError:
+            if self._pieces:
+                self._deliver_body()  # it came before what is wrong
             self.refusal = self.refusal or Failure.BAD_REQUEST
         return None
 
@@ -126,16 +147,14 @@ class RequestReader:
             self._body_unread = head
         self._deliver(head)
 
-    def on_body(self, data: bytes) -> None:
-        self._unproductive_bytes = 0
-        if self.refusal is None:
-            self._deliver(data)
-
     def on_message_complete(self) -> None:
         if self._body_unread is not None:
             return
+        if self._pieces:
+            self._deliver_body()
         self._in_head = True
         self._unproductive_bytes = 0
+        self._unproductive_limit = self._max_head_bytes
         self.began_at = None
         if self.refusal is None:
             self._deliver(None)

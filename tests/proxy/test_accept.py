@@ -128,6 +128,21 @@ def test_an_upload_without_end_of_its_framing_is_refused() -> None:
     assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
 
 
+def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
+    """Two bytes a chunk, without end: the engine is left, and the client told before it is done."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    for _ in range(3):
+        client.send(b"2\r\naa\r\n" * 9000)
+
+    assert client.taken.startswith(b"HTTP/1.1 431 ")
+    assert road.engine.reset
+    assert not road.engine.taken.endswith(b"0\r\n\r\n")
+    assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
+
+
 def test_a_chunked_body_over_the_limit_is_refused_in_mid_upload() -> None:
     """The engine's connection is dropped, the client has its answer before it is done, and the rest is read for a moment."""
     road = Road(dataclasses.replace(LIMITS, max_body_bytes=10))

@@ -56,6 +56,19 @@ def test_one_read_is_one_write() -> None:
     assert client.writes == 1
 
 
+def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> None:
+    """A chunk that costs its sender seven bytes must not cost us a write each."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
+    head, writes = len(road.engine.taken), road.engine.writes
+
+    client.send(b"2\r\nab\r\n" * 1000)
+
+    assert road.engine.writes == writes + 1
+    assert road.engine.taken[head:] == b"7d0\r\n" + b"ab" * 1000 + b"\r\n"
+
+
 def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
     """Both sides are kept: one client connection, one engine connection, two requests."""
     road = Road()

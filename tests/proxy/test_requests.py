@@ -54,6 +54,105 @@ def test_the_body_of_a_request_that_asks_for_an_upgrade_is_a_body(
     assert behind == b"" or size == 10_000, "only a whole second request may follow"
 
 
+CHUNKED = b"POST /%d HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n"
+TWO = [
+    CHUNKED % 1 + b"2\r\nab\r\n1;x=y\r\nc\r\n0\r\nTrailer: z\r\n\r\n",
+    CHUNKED % 2 + b"1\r\nd\r\n1\r\ne\r\n0\r\n\r\n",
+]
+
+
+def deliveries(*reads: bytes) -> list[str | bytes | None]:
+    """Everything that was delivered, each delivery by itself; of a head its target."""
+    parts: list[str | bytes | None] = []
+
+    def deliver(part: Part) -> None:
+        parts.append(part.target.decode() if isinstance(part, RequestHead) else part)
+
+    reader = RequestReader(deliver, max_head_bytes=4096, max_headers=16, max_body_bytes=1 << 20)
+    for data in reads:
+        reader.feed(data, 1.0)
+    assert reader.refusal is None
+    return parts
+
+
+def test_the_chunks_of_one_read_are_delivered_as_one_in_their_place() -> None:
+    """Behind their head, before their end, and before the next request's head; however many they are."""
+    many = CHUNKED % 3 + b"2\r\nhi\r\n" * 10_000
+
+    assert deliveries(b"".join(TWO) + many) == ["/1", b"abc", None, "/2", b"de", None, "/3", b"hi" * 10_000]
+
+
+def test_wherever_a_read_ends_each_read_delivers_at_most_one_piece_of_a_body() -> None:
+    """At every split, and byte by byte: the same order, the same bytes."""
+    data = b"".join(TWO)
+    expected = ["/1", b"abc", None, "/2", b"de", None]
+
+    def joined(parts: list[str | bytes | None]) -> list[str | bytes | None]:
+        whole: list[str | bytes | None] = []
+        for part in parts:
+            if isinstance(part, bytes) and isinstance(whole[-1], bytes):
+                whole[-1] += part
+            else:
+                whole.append(part)
+        return whole
+
+    for at in range(1, len(data)):
+        parts = deliveries(data[:at], data[at:])
+        assert joined(parts) == expected
+        assert len(parts) <= len(expected) + 1
+    assert joined(deliveries(*(data[at : at + 1] for at in range(len(data))))) == expected
+
+
+@pytest.mark.parametrize("size", [1000, 65536])
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        pytest.param(b"1\r\na\r\n", id="one byte, five of framing"),
+        pytest.param(b"2\r\naa\r\n", id="two bytes, five of framing"),
+        pytest.param(b"0000000005\r\naaaaa\r\n", id="five bytes, leading zeros"),
+        pytest.param(b"5;x=y\r\naaaaa\r\n", id="five bytes and an extension"),
+    ],
+)
+def test_framing_that_outweighs_its_body_by_64_kib_is_refused(chunk: bytes, size: int) -> None:
+    """No sooner, and at most two reads later: the head's own read is not counted, and the last one is read whole."""
+    body = 0
+
+    def deliver(part: Part) -> None:
+        nonlocal body
+        body += len(part) if isinstance(part, bytes) else 0
+
+    reader = RequestReader(deliver, max_head_bytes=4096, max_headers=16, max_body_bytes=1 << 20)
+    reader.feed(CHUNKED % 1, 1.0)
+    upload, came = chunk * 60_000, 0
+    while reader.refusal is None and came < len(upload):
+        reader.feed(upload[came : came + size], 1.0)
+        came += size
+
+    assert Failure.HEAD_TOO_LARGE is reader.refusal
+    assert 65536 < came - 2 * body <= 65536 + 2 * size
+
+
+@pytest.mark.parametrize("size", [1000, 65536])
+@pytest.mark.parametrize("length", [5, 6, 100, 5000])
+def test_chunks_of_five_bytes_and_more_are_never_too_many(length: int, size: int) -> None:
+    """A chunk pays for its own framing."""
+    chunks = 3_000_000 // (length + 5)
+    _, reader, _ = read(CHUNKED % 1 + b"%x\r\n%b\r\n" % (length, b"a" * length) * chunks + b"0\r\n\r\n", size)
+
+    assert reader.refusal is None
+    assert reader.began_at is None
+
+
+def test_each_request_has_its_own_framing() -> None:
+    """What one request had too little of is not held against the next one on the connection."""
+    one = CHUNKED % 1 + b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
+
+    parts, reader, _ = read(one * 10, 65536)
+
+    assert reader.refusal is None
+    assert len(heads(parts)) == 10
+
+
 def test_a_chunk_that_goes_bad_behind_an_upgrade_is_refused() -> None:
     """The body is held to the same rules wherever it stands."""
     parts, reader, _ = read(
