@@ -7,6 +7,7 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 import httptools
@@ -24,16 +25,19 @@ LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
 chunked answers all end so). The next request would race with that, and a POST is never sent twice."""
 FRAMING_BYTES = 65536
 """Bytes without any body between them (chunk extensions, trailers, a head) past which a response is no longer believed."""
+MOST_PIECES = 64
+"""Chunks of one read that are passed on as they are. More of them are joined: each costs some Python, and where chunks end means
+nothing (RFC 9112 7.1)."""
 
 
 class Consumer(Protocol):
     """Whoever owns an engine connection for the time of one exchange."""
 
     def engine_head(self, head: ResponseHead) -> None: ...
-    def engine_body(self, data: bytes) -> None: ...
-    def engine_end(self) -> None: ...
-    def engine_tunnel(self, rest: bytes) -> None: ...
-    def engine_read_done(self, at: float) -> None: ...
+    def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
+        """All of one read has been parsed: the pieces of body that it brought, and whether the response ended with them."""
+        ...
+
     def engine_failed(self, failure: Failure, at: float) -> None: ...
     def engine_blocked(self) -> None: ...
     def engine_unblocked(self) -> None: ...
@@ -57,6 +61,9 @@ class EngineConnection(asyncio.Protocol):
         self._fields: list[tuple[bytes, bytes]] = []
         self._max_headers = 0
         self._head: ResponseHead | None = None
+        self._pieces: list[bytes] = []
+        self.on_body: Callable[[bytes], None] = self._pieces.append
+        self._pieces_of_message = 0
         self._complete = False
         self._excess = False
         self._bytes_without_body = 0
@@ -163,8 +170,7 @@ class EngineConnection(asyncio.Protocol):
         elif self._head.framing is Framing.UNTIL_CLOSE and exc is None:
             # The end of the connection is the end of the message; a reset is not.
             self._complete = True
-            consumer.engine_end()
-            consumer.engine_read_done(at)
+            consumer.engine_read(at, [], complete=True)
         else:
             consumer.engine_failed(Failure.ENGINE_TRUNCATED, at)
         if self.blocked:
@@ -179,25 +185,37 @@ class EngineConnection(asyncio.Protocol):
             self.abort()
             return
         if self._tunnel:
-            consumer.engine_tunnel(data)
-            consumer.engine_read_done(at)
+            consumer.engine_read(at, [data], complete=False)
             return
         self._bytes_without_body += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._upgraded(consumer, data[upgrade.args[0] :])
+            self._upgraded(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._unparseable()
+        pieces = self._body()
         if self._bytes_without_body > FRAMING_BYTES and not self._complete:
             self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
-        if self._failure is not None:
-            self.consumer = None
-            consumer.engine_read_done(at)
-            consumer.engine_failed(self._failure, at)
-            self.abort()
+        if self._failure is None:
+            consumer.engine_read(at, pieces, complete=self._complete)
             return
-        consumer.engine_read_done(at)
+        self.consumer = None
+        answered = self._head is not None and self._head.status >= 200
+        consumer.engine_read(at, pieces if answered else [], complete=False)
+        consumer.engine_failed(self._failure, at)
+        self.abort()
+
+    def _body(self) -> list[bytes]:
+        """The pieces of the message's body that the last read brought."""
+        pieces = self._pieces[:]
+        self._pieces.clear()  # the list itself stays: `on_body` is its `append`
+        if self._complete and len(pieces) > self._pieces_of_message:
+            self._excess = True
+            del pieces[self._pieces_of_message :]
+        if pieces:
+            self._bytes_without_body = 0
+        return pieces if len(pieces) <= MOST_PIECES else [b"".join(pieces)]
 
     def _unparseable(self) -> None:
         if self._complete:
@@ -207,11 +225,12 @@ class EngineConnection(asyncio.Protocol):
         else:
             self._failure = self._failure or Failure.ENGINE_TRUNCATED
 
-    def _upgraded(self, consumer: Consumer, rest: bytes) -> None:
+    def _upgraded(self, rest: bytes) -> None:
         if self._head is not None and self._head.status == 101 and not self._failure:
             self._tunnel = True
             self._bytes_without_body = 0
-            consumer.engine_tunnel(rest)
+            if rest:
+                self._pieces.append(rest)
         else:
             self._unparseable()
 
@@ -266,19 +285,10 @@ class EngineConnection(asyncio.Protocol):
             # llhttp cannot know that this answers a HEAD and would wait for a body that never comes.
             self._message_complete()
 
-    def on_body(self, data: bytes) -> None:
-        if self._complete:
-            self._excess = True
-            return
-        self._bytes_without_body = 0
-        if self.consumer is not None and self._failure is None:
-            self.consumer.engine_body(data)
-
     def on_message_complete(self) -> None:
         if not self._complete and self._head is not None and self._head.status >= 200:
             self._message_complete()
 
     def _message_complete(self) -> None:
         self._complete = True
-        if self.consumer is not None and self._failure is None:
-            self.consumer.engine_end()
+        self._pieces_of_message = len(self._pieces)

@@ -47,7 +47,6 @@ class Exchange:
         self._framing = Framing.NONE
         self._keep_alive = False
         self._out: list[bytes] = []
-        self._pieces: list[bytes] = []
         self._response_complete = False
         self._send_times: SendTimes | None = None
         self._client_blocked = False
@@ -163,26 +162,13 @@ class Exchange:
             )
         )
 
-    def engine_body(self, data: bytes) -> None:
-        """A piece of the response body, unframed."""
-        self._pieces.append(data)
-
-    def engine_end(self) -> None:
-        """The response is complete."""
-        self._response_complete = True
-
-    def engine_tunnel(self, rest: bytes) -> None:
-        """Bytes behind a 101."""
-        if rest:
-            self._pieces.append(rest)
-
-    def engine_read_done(self, at: float) -> None:
+    def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
         """All of one read has been parsed: write it in one piece, then let the watch see it."""
         if self._ended:
             return
         self._engine_read_at = at
+        self._response_complete = complete
         out, self._out = self._out, []
-        pieces, self._pieces = self._pieces, []
         if out and self._response is not None:
             self.watch.head(at, self._response)
         cutting = self.watch.cuts

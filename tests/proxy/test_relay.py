@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.watching import Unwatched
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 
@@ -67,6 +68,33 @@ def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> Non
 
     assert road.engine.writes == writes + 1
     assert road.engine.taken[head:] == b"7d0\r\n" + b"ab" * 1000 + b"\r\n"
+
+
+@pytest.mark.parametrize("cutting", [False, True])
+@pytest.mark.parametrize(("chunks", "seen"), [(64, 64), (65, 1), (9000, 1)])
+def test_an_answer_in_more_chunks_than_64_a_read_is_joined(chunks: int, seen: int, cutting: bool) -> None:
+    """An engine's own chunks stay apart as long as they are few; the bytes are the same, and a watch that cuts is asked once for each."""
+    cut = []
+
+    class Counting(Unwatched):
+        def __init__(self) -> None:
+            self.cuts = cutting
+
+        def cut(self, data: bytes) -> bytes:
+            cut.append(data)
+            return data
+
+    road = Road(watch=lambda _head: Counting())
+    client = road.client()
+    client.send(GET)
+
+    road.engine.send(STREAM + b"2\r\nab\r\n" * chunks + b"0\r\n\r\n")
+
+    one = b"%x\r\n%b\r\n" % (2 * chunks // seen, b"ab" * (chunks // seen))
+    assert client.taken == STREAM_OUT + one * seen + b"0\r\n\r\n"
+    assert client.writes == 1
+    assert len(cut) == (seen if cutting else 0)
+    assert road.traffic.in_flight == 0
 
 
 def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
