@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.tcp import SendTimes, peer_has_left, send_times
@@ -38,14 +39,13 @@ def _weight(part: Part) -> int:
     return 1024 + len(part.target) + sum(len(name) + len(value) for name, value in part.fields)
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(ReadLimit):
     """One client connection."""
 
     def __init__(self, traffic: "Traffic") -> None:
+        super().__init__(traffic.pool.soon)
         self.traffic = traffic
-        self.transport: asyncio.Transport | None = None
         self.exchange: Exchange | None = None
-        self.reading_paused = False
         limits = traffic.limits
         self._requests = RequestReader(
             self._deliver,
@@ -91,6 +91,8 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def data_received(self, data: bytes) -> None:
+        if len(data) > TURN_BYTES:
+            data = self.first_part(data)
         self._at = at = self.traffic.clock()
         if self._lingering_since is not None:
             self._lingered_bytes += len(data)
@@ -226,13 +228,12 @@ class ClientConnection(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         pause = (self._upload_paused or self._waiting_bytes > PIPELINE_BYTES) and not self._closing
-        if pause == self.reading_paused or self.transport is None or self.transport.is_closing():
+        if pause == self.reading_paused:
             return
-        self.reading_paused = pause
         if pause:
-            self.transport.pause_reading()
+            self.pause_reading()
         else:
-            self.transport.resume_reading()
+            self.resume_reading()
 
     # --- writing and closing -----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import httptools
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of, values_of
+from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.tcp import is_quiet
 
 
@@ -43,17 +44,16 @@ class Consumer(Protocol):
     def engine_unblocked(self) -> None: ...
 
 
-class EngineConnection(asyncio.Protocol):
+class EngineConnection(ReadLimit):
     """One connection to the engine, and the parser of its responses."""
 
     def __init__(self, pool: "EnginePool") -> None:
+        super().__init__(pool.soon)
         self.pool = pool
-        self.transport: asyncio.Transport | None = None
         self.consumer: Consumer | None = None
         self.socket: socket.socket | None = None
         self.idle_since = 0.0
         self.blocked = False
-        self._held_back = False
         self._method = b""
         self._websocket = False
         self._parser: httptools.HttpResponseParser | None = None
@@ -85,7 +85,7 @@ class EngineConnection(asyncio.Protocol):
 
     def release(self, *, upload_complete: bool) -> None:
         """The exchange is over: into the pool if both messages ended exactly, else closed."""
-        exact = self._complete and not self._excess and not self._tunnel and upload_complete
+        exact = self._complete and not self._excess and not self._unread and not self._tunnel and upload_complete
         reusable = exact and self._head is not None and self._head.reusable and not self.blocked
         self.consumer = None
         self._parser = None
@@ -119,18 +119,6 @@ class EngineConnection(asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
-    def pause_reading(self) -> None:
-        """Stop reading: the client does not keep up."""
-        if self.transport is not None and not self.transport.is_closing() and not self._held_back:
-            self._held_back = True
-            self.transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Read on."""
-        if self.transport is not None and not self.transport.is_closing() and self._held_back:
-            self._held_back = False
-            self.transport.resume_reading()
-
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -158,6 +146,8 @@ class EngineConnection(asyncio.Protocol):
         self._lost(exc)
 
     def _lost(self, exc: Exception | None) -> None:
+        while self._unread and self.consumer is not None:
+            self._read_on()  # it came before the end
         self.pool.closed(self)
         consumer, self.consumer = self.consumer, None
         if consumer is None:
@@ -177,6 +167,8 @@ class EngineConnection(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
+        if len(data) > TURN_BYTES:
+            data = self.first_part(data)
         at = self.pool.clock()
         consumer = self.consumer
         if consumer is None or self._parser is None:

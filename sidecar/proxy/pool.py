@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 
 from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.read_limit import Soon, soon
 
 
 SHORTEST_IDLE_SECONDS = 0.01
@@ -33,10 +34,12 @@ class EnginePool:
         idle_seconds: float,
         max_headers: int,
         receive_buffer_bytes: int,
+        soon: Soon = soon,
     ) -> None:
         self.host = host
         self.port = port
         self.clock = clock
+        self.soon = soon
         self.configured_idle_seconds = idle_seconds
         self.idle_seconds = idle_seconds
         self._learned_at = 0.0

@@ -52,6 +52,7 @@ def test_an_answer_that_cannot_be_trusted_is_a_502(name: str, answer: bytes) -> 
 
     client.send(GET)
     road.engine.send(answer)
+    road.turn()
 
     assert client.taken.startswith(b"HTTP/1.1 502 Bad Gateway\r\n"), name
     assert b"x-sidecar-error: engine_bad_response\r\n" in client.taken
@@ -162,6 +163,8 @@ def test_a_tunnel_that_begins_with_a_lot_is_a_tunnel() -> None:
 
     client.send(WEBSOCKET)
     road.engine.send(agreed + b"e" * 100_000)
+    while road.turn():
+        pass
     road.engine.send(b"!")
 
     assert client.taken == agreed + b"e" * 100_000 + b"!"

@@ -13,6 +13,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
 from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.read_limit import Soon
 from sidecar.proxy.traffic import Limits, Traffic
 from sidecar.proxy.watching import Unwatched, Watch
 from sidecar.timeline.outcome import Outcome
@@ -162,8 +163,10 @@ class Socket(asyncio.Transport):
 class InstantPool(EnginePool):
     """A pool that connects at once, to fake sockets."""
 
-    def __init__(self, clock: Clock) -> None:
-        super().__init__("engine", 8000, clock=clock, idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
+    def __init__(self, clock: Clock, soon: Soon) -> None:
+        super().__init__(
+            "engine", 8000, clock=clock, idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536, soon=soon
+        )
         self.sockets: list[Socket] = []
 
     def take(self) -> EngineConnection:
@@ -234,7 +237,8 @@ class Road:
 
     def __init__(self, limits: Limits = LIMITS, watch: Callable[[RequestHead], Watch] | None = None) -> None:
         self.clock = Clock()
-        self.pool = InstantPool(self.clock)
+        self._next_turn: list[Callable[[], None]] = []
+        self.pool = InstantPool(self.clock, self._next_turn.append)
         self.watches: list[Recording] = []
         self.dropped: list[str] = []
         self.refused: list[Failure] = []
@@ -247,6 +251,13 @@ class Road:
             refused=self.refused.append,
             overhead=lambda _seconds: None,
         )
+
+    def turn(self) -> bool:
+        """One turn of the event loop: what asked for it is called. False if nothing has."""
+        due, self._next_turn[:] = self._next_turn[:], []
+        for work in due:
+            work()
+        return bool(due)
 
     def _record(self, head: RequestHead) -> Watch:
         recording = Recording(head, wants_body=head.method == b"POST" and head.path == b"/v1/chat/completions")
