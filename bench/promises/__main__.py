@@ -18,7 +18,7 @@ import uvloop
 from bench.origin import running_origin
 from bench.promises.added_latency import added_latency
 from bench.promises.leaving import leaving
-from bench.promises.loop_stalls import look_in_stalls, scrape_stalls
+from bench.promises.loop_stalls import look_in_stalls, scrape_stalls, upload_stalls
 from bench.promises.memory import stuck_readers
 from bench.promises.promise import Promise, table
 from bench.promises.span_stalls import span_stalls
@@ -43,6 +43,7 @@ async def measured() -> list[Promise]:
     promises += await scrape_stalls()
     promises += await status_page_stalls()
     promises += look_in_stalls()
+    promises += await upload_stalls()
     promises += await span_stalls()
     return promises
 

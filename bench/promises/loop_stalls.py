@@ -1,11 +1,13 @@
-"""What may stop the event loop: a scrape of 10,000 series, and the look into a request body of 1 MiB.
+"""What may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, and an upload in tiny chunks.
 
-Both by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
+All by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
 the kinds that clients send at that size, and the worst that we know, which has a bound of its own: a JSON array of
 half a million one-digit numbers, each of which has to be parsed to find the end.
 """
 
+import asyncio
 import json
+import socket
 import time
 from statistics import median
 
@@ -14,6 +16,8 @@ from bench.promises.promise import Promise, spread
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import look
 from sidecar.engines.usage_chunk import ask_for_usage
+from tests.support.origin import Origin, Visit
+from tests.support.proxy import running
 
 
 SERIES = 10_000
@@ -23,6 +27,9 @@ WORST_MS = 5.0
 BODY_BYTES = 1 << 20
 LOOKS = 31
 WORST = "digits, the worst known"
+UPLOADS = 5
+UPLOAD_BYTES = 8 << 20
+UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def scrape_stalls() -> list[Promise]:
@@ -83,3 +90,33 @@ def look_in_stalls() -> list[Promise]:
         bound = WORST_MS if name == WORST else BOUND_MS
         promises.append(Promise(words, bound, median(took), "ms", spread(took), "nothing to look at"))
     return promises
+
+
+async def upload_stalls() -> list[Promise]:
+    """The longest turn while a thread uploads 8 MiB in the smallest chunks that pass, beside the same bytes in large chunks.
+
+    So long does a stranger's token wait for the upload. Engine and relay share the loop.
+    """
+
+    async def reads(visit: Visit) -> None:
+        await visit.until_left()
+
+    tiny, large = b"5\r\naaaaa\r\n", b"10000\r\n" + b"a" * 65536 + b"\r\n"
+    async with Origin(reads).listening() as origin, running(origin.port) as relay:
+        turns = {chunk: [await _longest_turn(relay.port, chunk) for _ in range(UPLOADS)] for chunk in (large, tiny)}
+    floor = f"{median(turns[large]):.3f} ms in chunks of 64 KiB"
+    words = f"longest turn while {UPLOAD_BYTES >> 20} MiB are uploaded in chunks of five bytes"
+    return [Promise(words, BOUND_MS, median(turns[tiny]), "ms", spread(turns[tiny]), floor)]
+
+
+async def _longest_turn(port: int, chunk: bytes) -> float:
+    """Milliseconds of CPU between two turns of this task while the upload comes."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        upload = UPLOAD_HEAD + chunk * (UPLOAD_BYTES // len(chunk))
+        sending = asyncio.get_running_loop().run_in_executor(None, client.sendall, upload)
+        longest, before = 0.0, time.thread_time()
+        while not sending.done():
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+    return longest * 1e3
