@@ -76,6 +76,7 @@ class RequestWatch:
         self._delivery: dict[str, str] = {}
         self._response_id: str | None = None
         self._response_fields: Fields = ()
+        self._refused = False
         self._trace = trace_context(head.fields)
         self._minted: Minted | None = None
         self._key = object()
@@ -189,7 +190,8 @@ class RequestWatch:
         encoded = any(value.strip().lower() != b"identity" for value in values_of(head.fields, b"content-encoding"))
         lines = content_type in MEDIA_TYPES
         self._streaming = lines or content_type == b"text/event-stream"
-        if head.status >= 400:
+        self._refused = head.status >= 400
+        if self._refused:
             return
         if encoded:
             self._shared.recorder.dropped("encoded_response")
@@ -268,7 +270,8 @@ class RequestWatch:
         if self._reader is not None:
             self._read(at, self._reader.finish())
         self._timeline.ended(at)
-        self._shared.slo.finished(self._key, at)
+        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
+            self._shared.slo.finished(self._key, at)
 
     def flushed(self, at: float) -> None:
         self._timeline.flushed(at)

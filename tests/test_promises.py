@@ -314,6 +314,34 @@ def test_an_answer_in_flight_that_is_not_streamed_is_no_silence() -> None:
     assert walk.value("llm_engine_stalled_seconds_total") == 0
 
 
+def test_an_answer_that_is_not_streamed_explains_the_silence_for_as_long_as_it_is_promised_to_take() -> None:
+    """A lane that promises whole answers within 20 s: what the stream beside it waits longer is a stall."""
+    walk = promising(replace(AIMS, e2e=Aim(20.0, 0.9)))
+    ask(walk)
+    ask(walk, stream=True)
+    tick(walk, 20.0)
+    assert walk.value("llm_engine_silence_seconds") == 0
+    tick(walk, 40.0)
+
+    assert walk.value("llm_engine_silence_seconds") == 60
+    assert walk.value("llm_engine_stalled_seconds_total") == 0
+    tick(walk, 120.0)
+    assert walk.value("llm_engine_stalled_seconds_total") == 60
+
+
+@pytest.mark.parametrize("status", [b"429 Too Many Requests", b"400 Bad Request"])
+def test_a_refusal_at_the_door_is_no_sign_that_the_engine_works(status: bytes) -> None:
+    """A stream waits; the next request, which is not streamed, is turned away by the engine's server."""
+    walk = promising(replace(AIMS, e2e=Aim(2.0, 0.9)))
+    ask(walk, stream=True)
+    ask(walk)
+    tick(walk, 130.0)
+    answer(walk, b"{}", status)
+    tick(walk, 1.0)
+
+    assert walk.value("llm_engine_silence_seconds") == 131
+
+
 @pytest.mark.parametrize("complete", [False, True])
 def test_a_client_that_reads_slowly_is_no_silence(complete: bool) -> None:
     """Its socket is full: reading has stopped, or the engine has said all and the last bytes wait here."""

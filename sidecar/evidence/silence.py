@@ -1,22 +1,28 @@
-"""When the engine says nothing although it has work, and whether that is longer than its work explains. Pure.
+"""How long the engine has said nothing although it has work, and whether that is longer than its work explains. Pure.
 
 A silence is not a hang: a long prompt in prefill says nothing for seconds, a client that does not read is not spoken to, and
-an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that we do read. While
-there is also a request whose output we would not see, it counts only if one of those streams has begun: such a one is owed a
-token at every step, whoever else the engine works for, and streams that still wait may be waiting for the unseen ones. It is a
-stall when it is longer than 8 s and than three times the prefill work that was pending when it began, what the unseen ones may
-need included (work that came later does not excuse it: design section 7).
+an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that is being
+read. It is a stall when it is longer than 8 s and than three times the prefill work that was pending when it began, unseen
+requests included. Work that came later does not excuse it (design section 7).
+
+An unseen request is one whose output cannot be read as it comes. It may be what the engine works on while the streams wait for
+their first output, so the silence begins anew when such a request is answered, and each one that was in flight then excuses as
+many seconds as its own answer may take. It never excuses a stream that has begun: that one gets a token at every step of the
+engine, or waits for a prompt in prefill.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to so many times the pending prefill work is that work."""
 UNKNOWN_SECONDS = 20.0
-"""What a prompt is taken to cost of which nobody knows it: long, so that what is not known accuses nobody soon."""
+"""What the prefill of a prompt is taken to cost where it is not known: long, so that the unknown accuses late."""
+UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
+"""What a whole answer may take where nothing is promised for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,14 @@ class Silent:
 
     seconds: float
     expected_seconds: float
+
+
+class _Unseen(NamedTuple):
+    """A request whose output cannot be read as it comes. It excuses the silences that began at `at` or later."""
+
+    at: float
+    cost_seconds: float
+    answer_seconds: float
 
 
 class Silence:
@@ -38,8 +52,7 @@ class Silence:
         """Streams that we read, with output or without."""
         self._paused: set[Hashable] = set()
         """Streams that we do not read: their clients are slow."""
-        self._opaque: dict[Hashable, float] = {}
-        """Requests whose output we would not see, to their cost."""
+        self._opaque: dict[Hashable, _Unseen] = {}
         self._since: float | None = None
         """Set exactly while somebody is heard."""
         self._expected_seconds = 0.0
@@ -49,35 +62,51 @@ class Silence:
 
     # --- what comes and goes ---------------------------------------------------------------------------------------------
 
-    def received(self, key: Hashable, at: float, *, streaming: bool, cost_seconds: float | None) -> None:
-        """A request is on its way to the engine; `cost_seconds`: what its prefill takes alone, if anybody knows.
+    def received(
+        self,
+        key: Hashable,
+        at: float,
+        *,
+        streaming: bool,
+        cost_seconds: float | None,
+        answer_seconds: float | None = None,
+    ) -> None:
+        """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown.
 
-        `streaming`: its output will be seen as it comes. Where nobody knows that, it is not.
+        `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: its whole answer may take so long;
+        None if nothing is promised.
         """
         self.look(at)
         cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
         if streaming:
             self._await(key, cost, at)
         else:
-            self._opaque[key] = cost
+            self._opaque[key] = _Unseen(at, cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """Its answer's head shows whether its output will be seen."""
         if streaming and key in self._opaque:
-            self._await(key, self._opaque[key], at)
+            self._await(key, self._opaque[key].cost_seconds, at)
             self._seen(key, at)
         elif not streaming and key not in self._opaque and (key in self._heard or key in self._paused):
             cost = self._pending.get(key, UNKNOWN_SECONDS)
             self.left(key, at)
-            self._opaque[key] = cost
+            self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
+            self._begin(at)
 
     def left(self, key: Hashable, at: float) -> None:
-        """The engine is done with it, or it ended in another way. Telling it again changes nothing."""
+        """The engine has said all of its answer. Calling it again changes nothing."""
+        self.look(at)
+        self._seen(key, at)
+        self.given_up(key, at)
+
+    def given_up(self, key: Hashable, at: float) -> None:
+        """It ended without the engine's last word: no sign of life, and it excuses nothing from now on."""
         self.look(at)
         self._unawait(key)
         self._heard.discard(key)
         self._paused.discard(key)
-        self._seen(key, at)
+        self._opaque.pop(key, None)
         self._settle()
 
     # --- output ----------------------------------------------------------------------------------------------------------
@@ -112,6 +141,7 @@ class Silence:
     def resumed(self, key: Hashable, at: float) -> None:
         """We read again."""
         if key in self._paused:
+            self.look(at)
             self._paused.discard(key)
             self._hear(key, at)
 
@@ -120,12 +150,19 @@ class Silence:
     def look(self, at: float) -> Silent:
         """As of this instant; the part of the silence that is a stall is added to the total."""
         looked_at, self._looked_at = self._looked_at, at
-        if self._since is None or (self._opaque and not self._flowing):
+        since = self._since
+        if since is None:
             return Silent(0.0, 0.0)
-        excused_until = self._since + max(STALL_SECONDS, EXCUSE * self._expected_seconds)
+        excused_until = since + max(STALL_SECONDS, EXCUSE * self._expected_seconds)
+        if self._opaque and not self._flowing:
+            in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
+            unseen_until = since + max(in_time, default=0.0)
+            if at <= unseen_until:
+                return Silent(0.0, 0.0)
+            excused_until = max(excused_until, unseen_until)
         if at > excused_until:
             self.stalled_seconds += at - max(excused_until, looked_at)
-        return Silent(at - self._since, self._expected_seconds)
+        return Silent(at - since, self._expected_seconds)
 
     def _await(self, key: Hashable, cost_seconds: float, at: float) -> None:
         self._pending[key] = cost_seconds
@@ -144,7 +181,7 @@ class Silence:
             self._begin(at)
 
     def _seen(self, key: Hashable, at: float) -> None:
-        """If it was one whose output we did not see: until now it explains every silence, from now on none."""
+        """If its output was unseen, the engine has shown now that it works: the silence begins anew, without this excuse."""
         if self._opaque.pop(key, None) is not None:
             self._begin(at)
 
@@ -160,8 +197,9 @@ class Silence:
 
     @property
     def _work_seconds(self) -> float:
-        """Prefill work that may be pending now: of the unseen ones nobody knows whether theirs is done."""
-        return self._pending_seconds + (sum(self._opaque.values()) if self._opaque else 0.0)
+        """Prefill work that may be pending now: that of an unseen request may be done or not."""
+        unseen = self._opaque.values()
+        return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
 
     def _settle(self) -> None:
         """Nobody is left whom the engine could speak to."""

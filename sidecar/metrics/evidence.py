@@ -35,10 +35,20 @@ class Evidence:
         self._stalled = metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child()
         metrics.before_scrape(self.look)
 
-    def received(self, key: Hashable, model: str, prompt_tokens: float | None, at: float, *, streaming: bool) -> None:
-        """A request is on its way to the engine; `prompt_tokens` as far as they can be told before anybody counted.
+    def received(
+        self,
+        key: Hashable,
+        model: str,
+        prompt_tokens: float | None,
+        at: float,
+        *,
+        streaming: bool,
+        answer_seconds: float | None = None,
+    ) -> None:
+        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown.
 
-        `streaming`: it said that it wants to see its output as it comes.
+        `streaming`: it said that it wants to see its output as it comes. `answer_seconds`: how long its whole answer may take;
+        None if nothing is promised.
         """
         cost = None
         if prompt_tokens is not None:
@@ -46,7 +56,7 @@ class Evidence:
             cost = self._work.cost_seconds(model, Length(tokens, _REPORTED))
             if cost is None:
                 cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
-        self._silence.received(key, at, streaming=streaming, cost_seconds=cost)
+        self._silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds)
         self._work.received(key, at)
 
     def output(self, key: Hashable, at: float) -> None:
@@ -78,8 +88,11 @@ class Evidence:
 
     def ended(self, account: Account, at: float) -> None:
         """It is over; one that ended well is kept until its ledger is closed."""
-        self.finished(account.key, at)
-        if account.outcome is not Outcome.OK:
+        if account.outcome is Outcome.OK:
+            self.finished(account.key, at)
+        else:
+            self._silence.given_up(account.key, at)
+            self._work.left(account.key, at)
             self._seen.pop(account.key, None)
 
     def settled(self, account: Account, *, learn: bool) -> None:

@@ -132,9 +132,10 @@ PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
 )
 ENGINE_SILENCE_SECONDS = Gauge(
     "llm_engine_silence_seconds",
-    "Seconds since the engine last sent output, while a streamed request is in flight that is being read; else 0. While there is"
-    " also one whose output cannot be seen as it comes (not streamed, or compressed), only if one of the streams has begun; when the"
-    " last of those is answered it begins anew.",
+    "Seconds since the engine last sent output, while a streamed request is in flight that is being read; else 0. While a request"
+    " is in flight whose output cannot be seen as it comes (not streamed, or compressed) and no stream has begun, it is 0 for as"
+    " long as that request's own answer may take (its lane's e2e threshold; 60 s where none is promised), counted from the last"
+    " output or from the last such answer.",
 )
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",
@@ -143,7 +144,7 @@ ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
 )
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",
-    "Seconds of silence beyond 8 s and beyond three times the prefill work that was pending when it began.",
+    "Seconds for which llm_engine_silence_seconds was above 8 and above three times llm_engine_silence_expected_seconds.",
 )
 
 PROMISES = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))

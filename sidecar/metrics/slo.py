@@ -88,7 +88,8 @@ class Slo:
             self._prompt_tokens.child(model, lane).inc(prompt_tokens)
         aims = self.objectives.aims(lane, prompt_bucket)
         self._judge.received(key, Case(model, lane, prompt_bucket, aims, at, streaming))
-        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is True)
+        answer = None if aims.e2e is None else aims.e2e.threshold_seconds
+        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The head of its answer came. `streaming`: it is a stream; None: from now on nobody sees when its tokens come."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.evidence.silence import EXCUSE, STALL_SECONDS, UNKNOWN_SECONDS, Silence
+from sidecar.evidence.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS, Silence
 
 
 class Engine:
@@ -15,8 +15,10 @@ class Engine:
     def __init__(self) -> None:
         self.silence = Silence()
 
-    def asked(self, at: float, key: str, *, cost: float | None = 0.1, streaming: bool = True) -> None:
-        self.silence.received(key, at, streaming=streaming, cost_seconds=cost)
+    def asked(
+        self, at: float, key: str, *, cost: float | None = 0.1, streaming: bool = True, answer: float | None = None
+    ) -> None:
+        self.silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer)
 
     def streams(self, at: float, key: str) -> None:
         """A request that has had its first output, at this instant."""
@@ -185,14 +187,61 @@ def test_who_left_while_paused_is_forgotten() -> None:
 # --- what is not seen as it comes ----------------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_in_flight_explains_why_those_who_wait_get_nothing() -> None:
-    """It may be what the engine works on. Until it came, the silence was one."""
+@pytest.mark.parametrize(("answer", "excused"), [(40.0, 40.0), (300.0, 300.0), (None, UNKNOWN_ANSWER_SECONDS)])
+def test_a_whole_answer_explains_for_as_long_as_it_may_take_why_those_who_wait_get_nothing(
+    answer: float | None, excused: float
+) -> None:
+    """It may be what the engine works on. A minute is allowed where nothing is promised, and what comes after is a stall."""
+    engine = Engine()
+    engine.asked(90.0, "whole", streaming=False, answer=answer)
+    engine.asked(100.0, "waits")
+
+    assert engine.looked(100.0 + excused) == (0.0, 0.0)
+    assert UNKNOWN_ANSWER_SECONDS == 60
+    assert engine.looked(101.0 + excused) == (1.0 + excused, 0.2)
+    assert engine.stalled(107.0 + excused) == 7.0
+
+
+def test_its_own_prefill_may_be_longer_than_its_promise() -> None:
+    engine = Engine()
+    engine.asked(100.0, "whole", streaming=False, cost=30.0, answer=40.0)
+    engine.asked(100.0, "waits", cost=0.0)
+
+    assert engine.stalled(190.0) == 0.0
+    assert engine.stalled(191.0) == 1.0
+
+
+def test_a_hang_shows_although_an_unstreamed_request_is_in_flight() -> None:
+    """One hour, a hundred streams that wait, one request that is not streamed: all but the minute that its answer may take."""
+    engine = Engine()
+    engine.asked(0.0, "whole", streaming=False)
+    for number in range(100):
+        engine.asked(number * 0.01, f"{number}")
+    for second in range(2, 3600):
+        engine.silence.look(float(second))
+
+    assert engine.stalled(3600.0) == 3540.0
+
+
+def test_whole_answers_that_are_asked_for_in_a_hang_and_given_up_do_not_hide_it() -> None:
+    """One comes each second and its client waits for ten: neither its coming nor its going is a sign of life."""
     engine = Engine()
     engine.asked(100.0, "waits")
-    engine.asked(110.0, "whole", streaming=False)
+    for second in range(300):
+        engine.asked(100.5 + second, f"{second}", streaming=False, answer=30.0)
+        engine.silence.given_up(f"{second - 10}", 100.5 + second)
 
-    assert engine.looked(400.0) == (0.0, 0.0)
-    assert engine.stalled(400.0) == 2.0
+    assert engine.stalled(400.0) == 292.0
+
+
+def test_one_that_was_given_up_excuses_nothing_from_then_on() -> None:
+    engine = Engine()
+    engine.asked(100.0, "whole", streaming=False, answer=300.0)
+    engine.asked(100.0, "waits")
+    engine.silence.given_up("whole", 150.0)
+
+    assert engine.looked(160.0) == (60.0, 0.2)
+    assert engine.stalled(160.0) == 10.0
 
 
 def test_it_does_not_explain_why_a_stream_that_has_begun_gets_nothing() -> None:
@@ -211,10 +260,12 @@ def test_a_begun_stream_whose_client_is_slow_is_owed_nothing() -> None:
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.asked(100.0, "waits")
-    engine.asked(100.0, "whole", streaming=False)
+    engine.asked(100.0, "whole", streaming=False, answer=300.0)
     engine.silence.paused("stream", 101.0)
 
     assert engine.looked(200.0) == (0.0, 0.0)
+    engine.silence.resumed("stream", 200.0)
+    assert engine.stalled(203.0) == 3.0
 
 
 def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
@@ -233,7 +284,7 @@ def test_one_of_two_whole_answers_is_not_both() -> None:
     engine = Engine()
     engine.asked(100.0, "waits")
     engine.asked(100.0, "first", streaming=False)
-    engine.asked(100.0, "second", streaming=False)
+    engine.asked(100.0, "second", streaming=False, answer=300.0)
     engine.silence.left("first", 101.0)
 
     assert engine.looked(200.0) == (0.0, 0.0)
@@ -253,14 +304,15 @@ def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
     assert engine.stalled(140.0) == 2.0
 
 
-def test_who_cannot_be_read_after_all_explains_every_silence() -> None:
+def test_who_cannot_be_read_after_all_explains_a_minute() -> None:
     """A compressed answer, or an observer that failed."""
     engine = Engine()
     engine.asked(100.0, "a")
     engine.asked(100.0, "b")
     engine.silence.answering("a", 101.0, streaming=False)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.looked(161.0) == (0.0, 0.0)
+    assert engine.stalled(163.0) == 2.0
     engine.silence.left("a", 200.0)
     assert engine.looked(203.0) == (3.0, 0.1)
 
@@ -320,7 +372,7 @@ def test_an_end_ends_a_stall_too() -> None:
     assert engine.stalled(500.0) == 10.0
 
 
-_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "look")
+_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "given_up", "look")
 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
@@ -341,9 +393,9 @@ def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, floa
             silence.spoke(now)
         elif verb == "began" and key in inside:
             silence.began(key, now)
-        elif verb in ("paused", "resumed", "left"):
+        elif verb in ("paused", "resumed", "left", "given_up"):
             getattr(silence, verb)(key, now)
-            inside -= {key} if verb == "left" else set()
+            inside -= {key} if verb in ("left", "given_up") else set()
         silent, _ = engine.looked(now)
         assert silence.stalled_seconds >= total
         total = silence.stalled_seconds

@@ -254,7 +254,7 @@ def test_who_pauses_is_not_spoken_to() -> None:
 
 
 def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
-    """One that was not to be streamed, and one whose head shows that it cannot be read."""
+    """One that was not to be streamed, and one whose head shows that it cannot be read; each for a minute."""
     house = House()
     house.comes()
     whole, compressed = house.comes(streaming=False), house.comes()
@@ -266,3 +266,16 @@ def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
     house.now += 2.0
 
     assert house.silence()[0] == 2.0
+
+
+@pytest.mark.parametrize(("outcome", "silent"), [(Outcome.OK, 2.0), (Outcome.CLIENT_CANCELLED, 32.0)])
+def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: float) -> None:
+    """A client that gives up in a hang says nothing about the engine."""
+    house = House()
+    house.comes()
+    whole = house.comes(streaming=False)
+    house.now += 30.0
+    house.evidence.ended(house.account(whole, outcome=outcome, streaming=False), house.now)
+    house.now += 2.0
+
+    assert house.silence()[0] == silent
