@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
+import structlog
 from aiohttp import web
 
 from sidecar.admin.turns import in_turns
@@ -17,14 +18,17 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.interventions import chapters
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
-from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.tree import contained
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.children import GaugeChild
+from sidecar.metrics.own import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.turns import Turns
 
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+log = structlog.get_logger()
 
 
 class Diagnoses:
@@ -57,14 +61,20 @@ class Diagnoses:
         measured = yield from self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints())
         for one in measured:
             yield
-            found.append(diagnose(one))
+            found.append(contained(one, self._failed))
         return found
+
+    def _failed(self, of: Measured, error: Exception) -> None:
+        self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+        log.error("diagnosis_failed", lane=of.lane, model=of.model, exc_info=error)
 
     async def _answer(self, request: web.Request) -> web.Response:
         wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}
-        measured = await in_turns(self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints()))
-        lanes = [one for one in measured if all(getattr(one, name) == value for name, value in wanted.items())]
-        # In a thread: texts are read from files, and a long answer must not hold up the traffic's bytes.
+        diagnoses = await in_turns(self.in_turns())
+        lanes = [
+            one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
+        ]
+        # In a thread: a long answer must not hold up the traffic's bytes.
         body = await asyncio.to_thread(_written, lanes)
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 
@@ -77,5 +87,5 @@ class Diagnoses:
         return next(stated, None)
 
 
-def _written(lanes: list[Measured]) -> bytes:
-    return json.dumps(document([diagnose(one) for one in lanes]), allow_nan=False).encode()
+def _written(lanes: list[Diagnosis]) -> bytes:
+    return json.dumps(document(lanes), allow_nan=False).encode()

@@ -19,7 +19,7 @@ from sidecar.diagnosis.kept import LONG_SECONDS, Seen
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.reading import Comparison
-from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.tree import contained
 from sidecar.diagnosis.verdict import Evidence, Verdict, decide
 from sidecar.metrics import promises as p
 from sidecar.objectives.objective import Objective
@@ -62,7 +62,7 @@ async def fleet(
         for name in namespaces:
             lanes = await _namespace(prometheus, Fleet(name), window_seconds)
             found += [
-                diagnose(one)
+                contained(one)
                 for one in lanes
                 if (model is None or one.model == model) and (lane is None or one.lane == lane)
             ]

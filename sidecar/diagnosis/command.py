@@ -15,7 +15,7 @@ from typing import Any
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.text import text
-from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.tree import contained
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("`sidecar diagnose --help` explains, with examples.\n")
         return MISUSED
     if any(flag.name in told for flag in by_hand.FLAGS):
-        return _print(document([diagnose(numbers)]), told)
+        return _print(document([contained(numbers)]), told)
     # Sockets and a loop are loaded only where somebody else is to be asked.
     from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar  # noqa: PLC0415
 

@@ -5,12 +5,14 @@ lost; what is second; what to do, what not to do, and what is still to be asked.
 verdict. Where it has none, because nothing is promised or a person told the numbers, the parts of the time decide.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
+from traceback import extract_tb
 
 from sidecar.diagnosis import asked, bound, trust, why
-from sidecar.diagnosis.findings import Diagnosis, Number, Outcome, Second, State, Step
+from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
 from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.reading import KV_FULL_RATIO
@@ -26,9 +28,46 @@ NEAR_BURN = 0.5
 FEWEST_MISSES = 3
 """Fewer may be chance, whatever part of the allowed ones they are."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
-UNSPLIT = (Blame.QUEUE, Blame.PREFILL)
-"""What an unattributed time to first token mostly is."""
+CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
+    Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
+    Objective.E2E: (Blame.QUEUE, Blame.PREFILL, Blame.DECODE),
+}
+"""The phases that an unattributed time mostly is."""
 _SHARES = {Blame(phase.value): share for phase, share in TTFT_SHARES.items()}
+
+
+def contained(told: Measured, failed: Callable[[Measured, Exception], None] = lambda _told, _error: None) -> Diagnosis:
+    """The diagnosis of one lane; one that fails is a refusal that says so, and never takes the answers of other lanes.
+
+    `failed` is told the lane and its exception.
+    """
+    try:
+        return diagnose(told)
+    except Exception as error:  # noqa: BLE001  the other lanes still have an answer
+        failed(told, error)
+        place = extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
+        # Of the lane only its name is kept: any number of it may be what failed, and would fail again where it is written.
+        who = Measured(
+            source=told.source,
+            namespace=told.namespace,
+            model=told.model,
+            lane=told.lane,
+            window_seconds=told.window_seconds,
+        )
+        unknown = Number(Latency(), State.UNKNOWN, None)
+        return Diagnosis(
+            measured=who,
+            outcome=Outcome.REFUSED,
+            ttft=unknown,
+            inter_token=unknown,
+            missing=(
+                Missing(
+                    f"The diagnosis of this lane failed: {what}",
+                    "a mistake in the sidecar, not in your engine: please report this line",
+                ),
+            ),
+        )
 
 
 def diagnose(told: Measured) -> Diagnosis:
@@ -62,7 +101,11 @@ def diagnose(told: Measured) -> Diagnosis:
         phase=phase,
         candidates=candidates,
         cause=cause,
-        evidence=tuple(_evidence(m, first, phase, verdict)),
+        evidence=tuple(
+            why.of_verdict(m, first, verdict)
+            if verdict is not None
+            else why.without_verdict(m, first, numbers[first], phase)
+        ),
         second=second,
         regime=m.regime,
         steps=tuple(_steps(m, phase, candidates, cause, second)),
@@ -118,16 +161,16 @@ def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None
 
 
 def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blame, tuple[Blame, ...]]:
-    """The phase; and what an unattributed one can be."""
-    if verdict is not None:
-        unsplit = verdict.phase is Blame.UNATTRIBUTED and first is not Objective.TPOT
-        return verdict.phase, UNSPLIT if unsplit else ()
+    """The phase; and what an unattributed one can be. Without a verdict only the time to first token has parts to compare."""
     if first is Objective.TPOT:
-        return Blame.DECODE, ()
-    phase = _by_parts(m)
-    if phase is Blame.QUEUE and _top(m) in (Evidence.PREFILL, Evidence.UNCACHED):
-        return Blame.PREFILL, ()
-    return phase, UNSPLIT if phase is Blame.UNATTRIBUTED else ()
+        return Blame.DECODE if verdict is None else verdict.phase, ()
+    if verdict is not None:
+        phase = verdict.phase
+    else:
+        phase = _by_parts(m) if first is Objective.TTFT else Blame.UNATTRIBUTED
+        if phase is Blame.QUEUE and _top(m) in (Evidence.PREFILL, Evidence.UNCACHED):
+            phase = Blame.PREFILL
+    return phase, CANDIDATES[first] if phase is Blame.UNATTRIBUTED else ()
 
 
 def _by_parts(m: Measured) -> Blame:
@@ -180,14 +223,6 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
             phase, _ = _phase(m, of, m.verdicts.get(of))
             return Second(of, phase, state)
     return None
-
-
-def _evidence(m: Measured, first: Objective, phase: Blame, verdict: Verdict | None) -> list[str]:
-    if verdict is not None:
-        return why.of_verdict(m, first, verdict)
-    if first is Objective.TPOT:
-        return why.of_inter_token(m)
-    return [*why.of_split(m, phase), *why.grown(m)]
 
 
 # --- what to do ----------------------------------------------------------------------------------------------------------

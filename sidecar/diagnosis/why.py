@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from math import isinf
 
 from sidecar.diagnosis import bound
+from sidecar.diagnosis.findings import Number
 from sidecar.diagnosis.measured import Measured, PhaseTime
 from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
@@ -83,9 +84,40 @@ def grown(m: Measured) -> list[str]:
     return said
 
 
-def of_split(m: Measured, phase: Blame) -> list[str]:
-    """For a phase that was found in the parts of the time to first token: by a person, or where nothing is promised."""
-    said = _excess(m)
+def without_verdict(m: Measured, objective: Objective, number: Number, phase: Blame) -> list[str]:
+    """For a phase that no vote decided: the number that is broken, and for the time to first token its parts."""
+    said = _number(m, objective, number)
+    if objective is Objective.TPOT:
+        return said + state(m)
+    parts = _parts(m, phase) if objective is Objective.TTFT else []
+    return [*said, *parts, *state(m), *grown(m)]
+
+
+def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
+    """How far it is broken: by its misses, and by its p99. Empty for a number that is not broken."""
+    latency, said = number.latency, []
+    if latency.misses is not None and number.over:
+        window = "within the window" if m.window_seconds is None else f"in the last {seconds(m.window_seconds)}"
+        longer = "" if latency.misses_long is None else f", {digits(latency.misses_long)} in the last half hour"
+        misses = f"{digits(latency.misses)} requests {window}{longer}"
+        said.append(f"The {NAMES[objective]} is missed {times(number.over)} as often as is allowed: {misses}.")
+    p99, threshold = latency.p99_seconds, latency.threshold_seconds
+    if p99 is None or threshold is None or p99 <= threshold:
+        return said
+    if objective is Objective.TPOT:
+        apart = f"Tokens come {seconds(p99)} apart at the p99, where {seconds(threshold)} is promised"
+        return [*said, f"{apart}; the first one comes after {seconds(m.ttft.p99_seconds)}."]
+    what = "first token" if objective is Objective.TTFT else NAMES[objective]
+    if isinf(p99):
+        return [*said, f"The {what} comes later, at the p99, than the last edge of its histogram."]
+    whole = m.e2e.p99_seconds if objective is Objective.TTFT else None
+    of = "" if whole is None else f", of {seconds(whole)} for the whole request"
+    return [*said, f"The {what} takes {seconds(p99)} at the p99{of}: {seconds(p99 - threshold)} more than is promised."]
+
+
+def _parts(m: Measured, phase: Blame) -> list[str]:
+    """The parts of the time to first token, the largest first."""
+    said = []
     for of, time in _ordered(m):
         name = phase_name(of)
         if time.p99_seconds is not None:
@@ -93,32 +125,12 @@ def of_split(m: Measured, phase: Blame) -> list[str]:
         elif time.mean_seconds is not None:
             told = f", {percent(time.sources['estimated'])} of it estimated" if "estimated" in time.sources else ""
             said.append(f"{name[:1].upper()}{name[1:]}: {seconds(time.mean_seconds)} in the mean{told}.")
-    untold = [time for of, time in m.phases.items() if of is phase]
-    if not untold and m.ttft.p99_seconds is not None and phase is not Blame.UNATTRIBUTED:
+    if phase not in m.phases and m.ttft.p99_seconds is not None and phase is not Blame.UNATTRIBUTED:
         said.append(
             f"What those parts leave of a time to first token of {seconds(m.ttft.p99_seconds)} is most of it."
             " A difference of quantiles is rough."
         )
-    return said + state(m)
-
-
-def _excess(m: Measured) -> list[str]:
-    ttft, threshold, e2e = m.ttft.p99_seconds, m.ttft.threshold_seconds, m.e2e.p99_seconds
-    if ttft is None or threshold is None:
-        return []
-    if isinf(ttft):
-        return ["The first token comes later, at the p99, than the last edge of its histogram."]
-    of = "" if e2e is None else f", of {seconds(e2e)} for the whole request"
-    return [f"The first token takes {seconds(ttft)} at the p99{of}: {seconds(ttft - threshold)} more than is promised."]
-
-
-def of_inter_token(m: Measured) -> list[str]:
-    """For decode, where nobody voted."""
-    ttft, gap = m.ttft, m.inter_token
-    apart = (
-        f"Tokens come {seconds(gap.p99_seconds)} apart at the p99, where {seconds(gap.threshold_seconds)} is promised"
-    )
-    return [f"{apart}; the first one comes after {seconds(ttft.p99_seconds)}.", *state(m)]
+    return said
 
 
 def state(m: Measured) -> list[str]:

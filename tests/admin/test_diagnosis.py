@@ -3,11 +3,17 @@
 import asyncio
 import json
 
+import pytest
+
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.diagnosis.asking import one_sidecar
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.text import text
+from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import promises as p
+from sidecar.metrics.own import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from tests.admin.test_listener import Visit, metrics, visit
 
@@ -41,6 +47,35 @@ def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
         assert lane["measured"]["verdicts"]["ttft"]["votes"] == 150
 
     visit(story)
+
+
+def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As JSON, as text and on the status page: the failed lane says so, the other one has its verdict, and it is counted."""
+
+    def fails_for_batch(told: Measured) -> Diagnosis:
+        if told.lane == "batch":
+            raise ValueError("the mistake under test")
+        return diagnose(told)
+
+    monkeypatch.setattr("sidecar.diagnosis.tree.diagnose", fails_for_batch)
+
+    async def story(visit: Visit) -> None:
+        broken(visit.metrics)
+        visit.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
+
+        status, _, body = await visit.ask("/diagnosis")
+        answer = json.loads(body)
+        page_status, _, page = await visit.ask("/")
+
+        assert (status, page_status) == (200, 200)
+        failed, well = answer["diagnoses"]
+        assert (failed["lane"], failed["outcome"], well["lane"], well["phase"]) == ("batch", "refused", "chat", "queue")
+        said = "The diagnosis of this lane failed: ValueError in test_diagnosis.py:"
+        assert failed["missing"][0]["what"].startswith(said)
+        assert (said in text(answer), said in page.decode(), "No verdict on batch" in page.decode()) == (True,) * 3
+        assert visit.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 2
+
+    visit(story, Metrics(lanes=["batch", "chat"], prompt_buckets=["0-512"], models=["llama"]))
 
 
 def test_a_lane_can_be_asked_for_alone() -> None:

@@ -15,7 +15,10 @@ from aiohttp import web
 
 from sidecar.diagnosis import promql
 from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet
+from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics.children import GaugeChild, HistogramChild
 from tests.diagnosis.test_ring import Life
 from tests.support.tools import need_tool
@@ -108,6 +111,37 @@ PAGE: Answers = {
     "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prefill"}, 2.2)],
     "llm_engine_info": [({"engine": "sglang", "version": "0.5.6"}, 1.0)],
 }
+
+
+def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_for_batch(told: Measured) -> Diagnosis:
+        if told.lane == "batch":
+            raise ValueError("the mistake under test")
+        return diagnose(told)
+
+    monkeypatch.setattr("sidecar.diagnosis.tree.diagnose", fails_for_batch)
+    lanes = [({"model": "llama", "lane": lane}, 1200.0) for lane in ("batch", "chat")]
+
+    answer = play(Stub({**PAGE, "(increase(llm_requests_received_total{": lanes}).handle, ask)
+
+    assert [(one["lane"], one["outcome"]) for one in answer["diagnoses"]] == [("batch", "refused"), ("chat", "verdict")]
+    assert answer["diagnoses"][0]["missing"][0]["what"].startswith("The diagnosis of this lane failed: ValueError in")
+
+
+def test_a_lane_that_promises_whole_answers_alone_needs_no_recorded_verdict() -> None:
+    """The rules are loaded, and have not yet voted on it."""
+    who = {"model": "llama", "lane": "batch", "objective": "e2e"}
+    answers: Answers = {
+        "(increase(llm_requests_received_total{": [({"model": "llama", "lane": "batch"}, 300.0)],
+        "llm_slo_misses_total{": [(who, 30.0)],
+        "llm_slo_allowed_misses_total{": [(who, 10.0)],
+        "count(model:llm_evidence:now": [({}, 5.0)],
+    }
+
+    (found,) = play(Stub(answers).handle, ask)["diagnoses"]
+
+    assert (found["outcome"], found["first"], found["phase"]) == ("verdict", "e2e", "unattributed")
+    assert found["evidence"][0].startswith("The whole answer is missed 3 x as often as is allowed")
 
 
 def test_where_rules_are_recorded_the_pages_verdict_is_taken_as_it_is() -> None:

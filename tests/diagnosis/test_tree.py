@@ -12,7 +12,7 @@ from sidecar.diagnosis.findings import Confidence, Diagnosis, Number, Outcome, S
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.text import WIDTH, text
-from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.tree import contained, diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
 from sidecar.objectives.blame import VOTES, Blame
 from sidecar.objectives.objective import Objective
@@ -253,6 +253,65 @@ def test_a_lane_without_objectives_needs_twenty_first_tokens(samples: int, outco
     found = diagnose(lane)
 
     assert (found.outcome, found.phase) == (outcome, Blame.QUEUE if outcome is Outcome.VERDICT else None)
+
+
+E2E_ALONE = Measured(
+    source="sidecar",
+    lane="batch",
+    window_seconds=300.0,
+    e2e=Latency(misses=3.0, burn=1.0, misses_long=5.0, burn_long=0.4),
+    load=Load(arrivals_per_second=1.0),
+)
+
+
+def test_a_lane_that_promises_whole_answers_alone_is_diagnosed_before_it_has_a_verdict() -> None:
+    """Its misses are what speaks for it; where the time went is not known, and decode can be where."""
+    found = diagnose(E2E_ALONE)
+
+    assert (found.outcome, found.first, found.phase) == (Outcome.VERDICT, Objective.E2E, Blame.UNATTRIBUTED)
+    assert found.candidates == (Blame.QUEUE, Blame.PREFILL, Blame.DECODE)
+    assert found.evidence == (
+        "The whole answer is missed 1 x as often as is allowed: 3 requests in the last 5 min, 5 in the last half hour.",
+    )
+
+
+@pytest.mark.parametrize("number", ["ttft", "inter_token", "e2e"])
+def test_a_number_that_is_broken_by_its_misses_alone_has_evidence(number: str) -> None:
+    """No verdict, no quantile and no part of any time is known: a Prometheus without the recording rules, for instance."""
+    missed = Latency(samples=30, misses=8.0, burn=4.0)
+    lane = replace(E2E_ALONE, **{"ttft": WELL, "inter_token": WELL, "e2e": Latency(), number: missed})  # type: ignore[arg-type]
+
+    found = diagnose(lane)
+
+    assert found.outcome is Outcome.VERDICT
+    assert found.evidence[0].endswith("is missed 4 x as often as is allowed: 8 requests in the last 5 min.")
+    assert [sentence for sentence in found.evidence if " - " in sentence] == []
+
+
+def test_the_parts_of_the_first_token_do_not_speak_for_a_whole_answer() -> None:
+    """The lane's streams are quick; what they are made of says nothing about the answers that are not streamed."""
+    streams = {Blame.QUEUE: PhaseTime(mean_seconds=0.2), Blame.PREFILL: PhaseTime(mean_seconds=0.1)}
+    quick = Latency(p99_seconds=0.4, mean_seconds=0.3, samples=500)
+
+    found = diagnose(replace(E2E_ALONE, ttft=quick, inter_token=WELL, phases=streams))
+
+    assert (found.first, found.phase) == (Objective.E2E, Blame.UNATTRIBUTED)
+    assert [sentence for sentence in found.evidence if "first token" in sentence or "Queue" in sentence] == []
+
+
+def test_a_diagnosis_that_fails_says_so_and_only_names_its_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_told: Measured) -> Diagnosis:
+        raise ZeroDivisionError("the mistake under test")
+
+    monkeypatch.setattr("sidecar.diagnosis.tree.diagnose", broken)
+    told: list[tuple[str | None, str]] = []
+
+    found = contained(live(verdict(Blame.QUEUE)), lambda of, error: told.append((of.lane, str(error))))
+
+    assert (found.outcome, found.measured) == (Outcome.REFUSED, Measured(source="sidecar", lane="chat"))
+    assert found.missing[0].what.startswith("The diagnosis of this lane failed: ZeroDivisionError in test_tree.py:")
+    assert "The diagnosis of this lane failed" in text(document([found]))
+    assert told == [("chat", "the mistake under test")]
 
 
 def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() -> None:
