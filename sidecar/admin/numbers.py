@@ -11,11 +11,8 @@ from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
 from sidecar.admin.budget import Budget
 from sidecar.admin.html import percent, plain, quiet, section, span, table
 from sidecar.admin.picture import seconds
+from sidecar.diagnosis.tree import MISSES_BEYOND_CHANCE
 from sidecar.objectives.objective import Objective
-
-
-FEWEST_MISSES = 3
-"""Fewer may be chance, whatever part of the allowed ones they are."""
 
 
 def two_numbers(anatomy: Anatomy) -> str:
@@ -58,7 +55,7 @@ def kept(budget: Budget | None) -> str:
     missed = percent(budget.now.missed)
     if (budget.now.burn or 0.0) < 1.0:
         return f'<span class="state good">✓ {missed}</span> {said}'
-    if budget.now.misses < FEWEST_MISSES:
+    if budget.now.misses < MISSES_BEYOND_CHANCE:
         return f'<span class="state">{missed}</span> {said}'
     return f'<span class="state bad">✗ {missed}</span> {said}'
 

@@ -25,8 +25,8 @@ from sidecar.objectives.presets import INTERACTIVE
 NEAR = 0.75
 """Of a threshold, by the p99."""
 NEAR_BURN = 0.5
-FEWEST_MISSES = 3
-"""Fewer may be chance, whatever part of the allowed ones they are."""
+MISSES_BEYOND_CHANCE = 3
+"""Fewer misses may be chance, whatever part of the allowed ones they are."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
 CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
@@ -123,7 +123,9 @@ def judged(latency: Latency) -> Number:
     """Against its objective, request by request, where there is one; else by the p99."""
     if latency.misses is not None:
         windows = ((latency.misses, latency.burn), (latency.misses_long or 0.0, latency.burn_long))
-        over = max((burn for misses, burn in windows if burn is not None and misses >= FEWEST_MISSES), default=0.0)
+        over = max(
+            (burn for misses, burn in windows if burn is not None and misses >= MISSES_BEYOND_CHANCE), default=0.0
+        )
         if not over and not latency.samples:
             return Number(latency, State.UNKNOWN, None)
         return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)

@@ -16,7 +16,7 @@ from sidecar.objectives.objective import Objective
 WORTH_NAMING = 1.25
 """By how much a number must have grown to be called a cause (reference: blame.md 4)."""
 FEWEST_MISSES = 10.0
-"""Below so many misses in five minutes the votes of the last thirty count."""
+"""As many misses as a page needs: with fewer in five minutes the votes of the last thirty count."""
 FEWEST_VOTES = 5.0
 SPLIT_ENOUGH = 0.2
 """Below this share of split votes nobody knows where the misses waited."""
