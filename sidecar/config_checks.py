@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeGuard
 
 from sidecar.classify.length import bucket_labels
-from sidecar.config import LaneObjectivesConfig
+from sidecar.config import LaneObjectivesConfig, LaneRule
 from sidecar.config_objectives import bucket_promises, lane_promise, preset_name
+from sidecar.config_rules import takes_all_of
 from sidecar.config_values import OTHER, UNKNOWN, Address, parse_address, parse_engine_url
 from sidecar.config_words import KEY_MARK, Path
 from sidecar.objectives.objective import Objective
@@ -103,7 +104,7 @@ def _lanes(known: Known) -> Iterator[Finding]:
 
 def _rules(known: Known) -> Iterator[Finding]:
     declared = known(("lanes", "api_keys"))
-    seen: list[tuple[int, dict[str, object]]] = []
+    seen: list[tuple[int, LaneRule]] = []
     for index, rule in enumerate(_several(known(("lanes", "rules")))):
         here: Path = ("lanes", "rules", index)
         if not isinstance(rule, dict):
@@ -115,14 +116,14 @@ def _rules(known: Known) -> Iterator[Finding]:
             if _number(low) and _number(high) and low > high:
                 yield (*here, f"{name}_at_least"), f"is above {name}_at_most ({high}): the rule can never hold"
         yield from _headers_twice(here, rule)
-        conditions = {key: value for key, value in rule.items() if key != "lane" and value is not None}
         if known(here) is WRONG:
             continue  # what the rule takes is not known before its mistake is mended
-        shadow = next((at for at, earlier in seen if all(conditions.get(k) == v for k, v in earlier.items())), None)
+        read = LaneRule.model_validate(rule)
+        shadow = next((at for at, earlier in seen if takes_all_of(earlier, read)), None)
         if shadow is not None:
             yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"
         else:
-            seen.append((index, conditions))
+            seen.append((index, read))
 
 
 def _undeclared_keys(here: Path, rule: Mapping[str, object], declared: Mapping[str, object]) -> Iterator[Finding]:
