@@ -102,7 +102,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
     refused = [d for d in ordered if d.outcome is Outcome.REFUSED]
     if refused:
         what = "; ".join(one.what for one in refused[0].missing[:1])
-        return f"No verdict on {escape(_who(refused[0], ordered))}", escape(what), "unsure", ""
+        return f"No verdict on {escape(_who(refused[0], ordered))}", prose(what), "unsure", ""
     if not ordered:
         return ("Quiet", "Nothing came within the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
     if not any(_promised(d) for d in ordered):
@@ -208,7 +208,7 @@ def _steps(d: Diagnosis) -> Iterable[str]:
 
 
 def _step(step: Step) -> str:
-    flag = f" <code>{escape(step.flag)}</code>" if step.flag else ""
+    flag = f" {prose(step.flag)}" if step.flag else ""
     after = "".join(f" After: {prose(condition)}." for condition in step.after)
     about = escape(f"{phase_name(step.phase)}, {step.what.cost}, {step.what.works_when}")
     return f'{prose(step.what.fix)}{flag} <span class="quiet">{about}</span>{after}'

@@ -1,17 +1,19 @@
 """The headline and the verdicts: the diagnosis' own phase, the worst lane first, and whatever is measured can be drawn."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.admin.anatomy import Anatomy
-from sidecar.admin.verdicts import headline, in_short, verdicts, worst_first
+from sidecar.admin.verdicts import STEPS, headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
-from sidecar.objectives.blame import Blame
+from sidecar.objectives.blame import VOTES, Blame
 from sidecar.objectives.objective import Objective
 from tests.admin.test_pages import Reader
 from tests.diagnosis.test_tree import anything
@@ -108,6 +110,20 @@ def test_where_nothing_is_broken_the_headline_says_what_that_stands_on() -> None
     )
     assert said().text.startswith("Quiet")
     assert said(well("chat"), ready=(False, "draining")).text.startswith("Not ready draining")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt_llm", "tgi"])
+@pytest.mark.parametrize("phase", VOTES[Objective.TTFT])
+def test_what_is_to_be_typed_stands_as_code_and_no_backtick_is_shown(phase: Blame, engine: str) -> None:
+    """Flags of every engine, in the steps of every phase."""
+    broken = diagnose(replace(lane("chat", phase).measured, engine=engine))
+
+    page = Reader(verdicts([broken]))
+    flags = [step.flag for step in broken.steps[:STEPS] if step.flag]
+
+    assert ("`" in page.text, page.open) == (False, [])
+    assert [flag for flag in flags if flag.replace("`", "") not in page.text] == []
+    assert page.tags.count("code") >= len(flags)
 
 
 @given(st.lists(anything, max_size=4))
