@@ -44,6 +44,11 @@ class Ports:
     web: int = 9901
     engine: int = 0
 
+    def chosen(self) -> "Ports":
+        """The same, with a free port for each 0 of the sidecar's. Raises DemoError where a port is taken."""
+        engine = bindable("--engine-port", self.engine) if self.engine else 0
+        return Ports(bindable("--port", self.proxy), bindable("--admin-port", self.web), engine)
+
 
 async def run(
     preset: Preset,
@@ -57,7 +62,7 @@ async def run(
     terminal: bool = False,
 ) -> None:
     """Play until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all`, or None for a healthy day. Raises DemoError."""
-    ports = Ports(bindable("--port", ports.proxy), bindable("--admin-port", ports.web), ports.engine)
+    ports = ports.chosen()
     proxy_url, web_url = f"http://{HOST}:{ports.proxy}", f"http://{HOST}:{ports.web}"
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -209,7 +214,9 @@ def main(argv: Sequence[str]) -> int:
         return 2
     preset = PRESETS[flags.preset]
     terminal = sys.stdout.isatty() and not flags.plain
+    ports = Ports(flags.port, flags.admin_port, flags.engine_port)
     try:
+        ports.chosen()  # a taken port is reported before the simulation, which takes ten seconds
         if flags.rate is None:
             print("Simulating, to find the rate at which the mean queue is 90 ms ...", flush=True)
             print(describe(preset), flush=True)
@@ -217,7 +224,7 @@ def main(argv: Sequence[str]) -> int:
             run(
                 preset,
                 rate=flags.rate or _rate(preset, flags.incident),
-                ports=Ports(flags.port, flags.admin_port, flags.engine_port),
+                ports=ports,
                 incident=flags.incident,
                 duration_seconds=flags.duration,
                 seed=flags.seed,

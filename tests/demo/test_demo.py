@@ -114,16 +114,20 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
     assert re.findall(r"; healthy; incident queue in \d+ s; (.*)$", out, re.MULTILINE)[-1] == "no alert fires"
 
 
-def test_a_taken_port_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("flag", ["--port", "--admin-port", "--engine-port"])
+def test_a_taken_port_is_named_with_what_to_do_before_anything_is_simulated(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = [f"{other}=0" for other in ("--port", "--admin-port", "--engine-port") if other != flag]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        code = main([f"--port={port}", "--rate=1"])
+        code = main([f"{flag}={port}", *free])
 
-    assert code == 1
-    said = capsys.readouterr().err
-    assert f"port {port} cannot be had" in said
-    assert "--port=0 takes any free one" in said
+    said = capsys.readouterr()
+    assert (code, said.out) == (1, "")
+    assert f"port {port} cannot be had" in said.err
+    assert f"{flag}=0 takes any free one" in said.err
 
 
 @pytest.mark.parametrize(
