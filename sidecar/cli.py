@@ -13,7 +13,7 @@ from sidecar import __version__
 from sidecar.classify.length import bucket_labels
 from sidecar.config import Config, LaneObjectivesConfig
 from sidecar.config_checks import counted_models
-from sidecar.config_file import ConfigErrors, load
+from sidecar.config_file import FLAGS, ConfigErrors, flag_of, load
 from sidecar.config_objectives import Promise, bucket_promises, lane_promise, preset_name
 from sidecar.config_values import UNKNOWN
 from sidecar.objectives.objective import Objective
@@ -49,13 +49,13 @@ _CHECK = """\
 Read the config as `serve` would, start nothing, and print every error with its file, line and column; or, if there is
 none, the lanes, the rules in the order they are asked, what each lane promises, the listeners and the number of series.
 """
-_FLAGS = (
-    ("engine.url", "URL", "the engine, http://host:port"),
-    ("proxy.listen-address", "ADDRESS", "where clients connect (default 0.0.0.0:8900)"),
-    ("web.listen-address", "ADDRESS", "metrics, health and the status page (default 0.0.0.0:9901)"),
-    ("log.level", "LEVEL", "debug, info, warning or error (default info)"),
-    ("log.format", "FORMAT", "json, console or auto (default auto: console on a terminal)"),
-)
+_FLAGS = {
+    "engine.url": ("URL", "the engine, http://host:port"),
+    "proxy.listen_address": ("ADDRESS", "where clients connect (default 0.0.0.0:8900)"),
+    "web.listen_address": ("ADDRESS", "metrics, health and the status page (default 0.0.0.0:9901)"),
+    "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
+    "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return MISUSED
     file: str | None = vars(known)["config.file"]
-    flags = {name.replace("-", "_"): value for name, _, _ in _FLAGS if (value := vars(known)[name]) is not None}
+    flags = {key: value for key in FLAGS if (value := vars(known)[key]) is not None}
 
     def reload() -> Config:
         return load(file, flags, os.environ)
@@ -107,8 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     group = shared.add_argument_group("config (a flag outranks the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
-    for name, value, words in _FLAGS:
-        group.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    for key in FLAGS:
+        value, words = _FLAGS[key]
+        group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
     parser = argparse.ArgumentParser(
         prog="sidecar",
         description=_ABOUT,

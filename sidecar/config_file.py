@@ -5,6 +5,7 @@ an unknown key, a duplicate or a contradiction is an error, and a config with on
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
@@ -23,7 +24,15 @@ ENVIRONMENT = {
     "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
 }
 """Variables that stand in for a key which neither a flag nor the file says."""
+FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
+"""Keys that are flags too."""
 _LARGEST_FILE_BYTES = 4 << 20
+_VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|^\$\w+$")
+
+
+def flag_of(key: str) -> str:
+    """`--proxy.listen-address`."""
+    return f"--{key.replace('_', '-')}"
 
 
 class ConfigErrors(Exception):  # noqa: N818  it is many of them
@@ -79,7 +88,7 @@ class _Draft:
         self._tree.setdefault("engine", {})  # so that what is missing is engine.url, not a section
         self._origins: dict[Path, str] = {}
         for key, value in flags.items():
-            self._set(tuple(key.split(".")), value, f"--{key.replace('_', '-')}")
+            self._set(tuple(key.split(".")), value, flag_of(key))
         for variable, path in ENVIRONMENT.items():
             if environment.get(variable) and path[1] not in self._tree.get(path[0], {}):
                 self._set(path, environment[variable], f"${variable}")
@@ -125,7 +134,7 @@ class _Draft:
             if path[:length] in self._document.values:
                 return self._document.values[path[:length]]
         if self._file is None:
-            return "--" + dotted(path).replace("_", "-")
+            return flag_of(dotted(path))
         return Place(1, 1)
 
     def _line(self, place: Place | str, path: Path, text: str) -> str:
@@ -207,12 +216,27 @@ def _say(path: Path, kind: str, message: str, value: object) -> str:
         return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
     if kind == "missing":
         return f"is required, and missing: must be {expected(path)}"
+    if isinstance(value, str) and _VARIABLE.search(value):
+        return _variable(path)
     secret = is_secret(path)
     quote = " (put it in quotes)" if kind == "string_type" and isinstance(value, int | float) else ""
     if kind == "value_error":
         reason = message.removeprefix("Value error, ")
         return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path)}"
     return f"must be {expected(path)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
+
+
+def _variable(path: Path) -> str:
+    """For a wrong value that names an environment variable, which is not repeated: it may stand for a secret."""
+    key = dotted(path)
+    instead = ["write the value itself", "fill the file in before the start (envsubst)"]
+    if key in FLAGS:
+        instead.insert(1, f'pass {flag_of(key)}="$NAME" in a shell, {flag_of(key)}=$(NAME) in a pod\'s args')
+    instead += [f"leave the key out and set {name}" for name, of in ENVIRONMENT.items() if dotted(of) == key]
+    return (
+        "names an environment variable, and the sidecar expands none in its config:"
+        f" must be {expected(path)}; {', or '.join(instead)}"
+    )
 
 
 def _shown(value: object) -> str:
