@@ -8,6 +8,7 @@ which counts from the signal, is over; then the pending ledgers are closed, whil
 import asyncio
 import contextlib
 import gc
+import os
 import platform
 import secrets
 import signal
@@ -25,6 +26,7 @@ from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
 from sidecar.config import Config, restart_needed
 from sidecar.config_file import ConfigErrors
+from sidecar.config_notes import notes
 from sidecar.config_objectives import objectives_of
 from sidecar.engine_side import EngineSide
 from sidecar.engines.words.hearing import Ears
@@ -41,7 +43,6 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo import Slo
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
-from sidecar.proxy.errors import Failure
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.traffic import Limits, Traffic
 from sidecar.watchers import Watchers
@@ -147,7 +148,7 @@ class App:
             clock=clock,
             watch=self.watchers.watch,
             dropped=self.recorder.dropped,
-            refused=self._refused,
+            refused=lambda failure: self.recorder.failed(failure.reason),
             overhead=self.recorder.overhead,
             via=via_of(config),
         )
@@ -186,10 +187,11 @@ class App:
         log.info(
             "listening", traffic=_shown(traffic), admin=_shown(admin[0]), engine=config.engine.url, version=__version__
         )
+        for note in notes(config, os.environ):
+            log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         if config.spans.receive:
-            log.info(
-                "takes_spans", http=f"http://{_shown(admin[0])}{TRACES}", grpc=None if grpc is None else _shown(grpc)
-            )
+            told_at = f"http://{_shown(admin[0])}{TRACES}"
+            log.info("takes_spans", http=told_at, grpc=None if grpc is None else _shown(grpc))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
@@ -344,9 +346,6 @@ class App:
         self.engine_side.closed(account)
         self.troubles.closed(account)
         self.logs.request(account)
-
-    def _refused(self, failure: Failure) -> None:
-        self.recorder.failed(failure.reason)
 
     def _state_at_scrape(self) -> None:
         metrics = self.metrics

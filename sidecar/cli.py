@@ -7,14 +7,15 @@ work is imported when it runs, so that `sidecar check` needs no event loop and `
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sidecar import __version__
 from sidecar.classify.length import bucket_labels
 from sidecar.config import Config, LaneObjectivesConfig
 from sidecar.config_checks import counted_models
 from sidecar.config_file import FLAGS, ConfigErrors, flag_of, load
-from sidecar.config_objectives import Promise, bucket_promises, lane_promise, preset_name
+from sidecar.config_notes import Note, notes
+from sidecar.config_objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
 from sidecar.config_values import UNKNOWN
 from sidecar.objectives.objective import Objective
 
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{errors}\nsidecar: the config is refused: {count} error{'s' if count > 1 else ''}\n")
         return MISUSED
     if known.command == "check":
-        sys.stdout.write(describe(config))
+        sys.stdout.write(describe(config, notes(config, os.environ)))
         return OK
     from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
 
@@ -137,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def describe(config: Config) -> str:
+def describe(config: Config, told: Iterable[Note] = ()) -> str:
     """What a config means, for a person: where it listens, how it sorts, and how many series that can make."""
     lanes = config.lanes
     lines = [
@@ -155,8 +156,9 @@ def describe(config: Config) -> str:
     if lanes.header is not None:
         lines.append(f"  the header {lanes.header}, if it names a lane; any other value of it: other")
     lines += [f"  {rule.lane:<10} if {_conditions(rule.model_dump(exclude_none=True))}" for rule in lanes.rules]
-    lines += [f"  {lanes.default:<10} otherwise", "", *_promises(config), "", *_series(config), ""]
-    return "\n".join(lines)
+    lines += [f"  {lanes.default:<10} otherwise", "", *_promises(config), "", *_series(config)]
+    lines += [f"note       {', '.join(note.names)}: {note.hint}" for note in told]
+    return "\n".join([*lines, ""])
 
 
 def _conditions(rule: dict[str, object]) -> str:
@@ -173,7 +175,7 @@ def _conditions(rule: dict[str, object]) -> str:
 
 def _promises(config: Config) -> list[str]:
     """The objectives as a table; a bucket whose target is not its lane's says so in its own cell."""
-    rows, silent = [], []
+    rows = []
     for lane in config.lanes.declared:
         said = config.objectives.get(lane, LaneObjectivesConfig())
         first = (lane, preset_name(lane, said))
@@ -186,12 +188,10 @@ def _promises(config: Config) -> list[str]:
             cells = [_cell(promise, target) for promise in promises.values()]
             rows.append((*first, str(objective), f"{target:.6g}", *cells))
             first = ("", "")
-        if first[0]:
-            silent.append(lane)
     head = ("lane", "preset", "objective", "target", *bucket_labels(config.prompt_buckets.edges), UNKNOWN)
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
-    said_of = [f"  {lane:<10} nothing, so it never pages" for lane in silent]
+    said_of = [f"  {lane:<10} nothing, so it never pages" for lane in lanes_without_objectives(config)]
     title = "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):"
     return [title, *(table if rows else ()), *said_of]
 

@@ -38,6 +38,11 @@ def objectives_of(config: Config) -> Objectives:
     return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges) for lane in config.lanes.declared})
 
 
+def lanes_without_objectives(config: Config) -> list[str]:
+    """The declared lanes, `other` among them, to which nothing is promised."""
+    return [lane for lane, buckets in objectives_of(config).by_lane.items() if not any(buckets.values())]
+
+
 def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
     """The preset that fills in what a lane leaves unsaid."""
     return said.preset or preset_for(lane)

@@ -1,0 +1,56 @@
+"""What a good config, or the environment beside it, says in vain: told by `check`, and by `serve` when it starts.
+
+Knows configs and names of variables. Refuses nothing: what is wrong is the business of `config_checks.py`. Pure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sidecar.config import Config, LaneObjectivesConfig
+from sidecar.config_file import ENVIRONMENT, FLAGS, flag_of
+from sidecar.config_objectives import lanes_without_objectives
+from sidecar.config_values import OTHER
+from sidecar.objectives.presets import PRESETS
+
+
+_PREFIX = "SIDECAR_"
+_SERVICE_LINK = re.compile(r".*_SERVICE_(?:HOST|PORT(?:_\w+)?)|.*_PORT(?:_[0-9]+_\w+)?")
+"""Kubernetes sets such variables in every pod of a namespace with a Service named `sidecar` or `sidecar-...`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line of the log, or of `check`."""
+
+    event: str
+    about: str
+    """The log field that holds the names."""
+    names: tuple[str, ...]
+    hint: str
+
+
+def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
+    """What to tell, once."""
+    ignored = tuple(sorted(name for name in environment if name.startswith(_PREFIX) and _is_ignored(name)))
+    if ignored:
+        flags = {f"{_PREFIX}{key.replace('.', '_').upper()}": flag_of(key) for key in (*FLAGS, "config.file")}
+        instead = [f"use {flags[name]} in place of {name}" for name in ignored if name in flags]
+        read = f"of the environment only {' and '.join(ENVIRONMENT)} are read"
+        yield Note("environment_ignored", "variables", ignored, "; ".join([read, *instead]))
+    silent = tuple(lane for lane in lanes_without_objectives(config) if lane != OTHER and not _is_meant(config, lane))
+    if silent:
+        presets = ", ".join(name for name in PRESETS if name != "none")
+        hint = (
+            "nothing is promised here, so nothing pages: set objectives.LANE.preset to one of"
+            f" {presets}, or thresholds of your own; preset none says that it is meant"
+        )
+        yield Note("lanes_without_objectives", "lanes", silent, hint)
+
+
+def _is_ignored(name: str) -> bool:
+    return name not in ENVIRONMENT and _SERVICE_LINK.fullmatch(name) is None
+
+
+def _is_meant(config: Config, lane: str) -> bool:
+    return bool(config.objectives.get(lane, LaneObjectivesConfig()).model_fields_set)
