@@ -167,7 +167,11 @@ def _session() -> aiohttp.ClientSession:
 async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str]) -> Any:
     try:
         async with session.post(url, data=query) if query else session.get(url) as answer:
-            body = await answer.content.read(LARGEST_ANSWER)
+            body = bytearray()
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > LARGEST_ANSWER:
+                    raise AskingError(f"{_shown(url)} answers with more than {LARGEST_ANSWER >> 20} MiB")
             if answer.status != 200:
                 said = body[:200].decode("utf-8", "replace").strip()
                 raise AskingError(f"{_shown(url)} answers {answer.status}: {said}")
@@ -175,9 +179,24 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
     except TimeoutError as error:
         raise AskingError(f"{_shown(url)} did not answer within {TIMEOUT_SECONDS:.0f} s") from error
     except aiohttp.ClientError as error:
-        raise AskingError(f"{_shown(url)} cannot be asked: {error}") from error
+        raise AskingError(f"{_shown(url)} {_failure(error)}") from error
     except ValueError as error:
         raise AskingError(f"{_shown(url)} answers with something that is no JSON") from error
+
+
+def _failure(error: aiohttp.ClientError) -> str:
+    """What went wrong, and what to look at, without the library's own words."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "cannot be asked: no address is known for that host name; is it spelled right?"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "cannot be asked: TLS failed; does it speak https, with a certificate that this machine trusts?"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, ConnectionRefusedError):
+            return "cannot be asked: nothing listens there; does it run, and is the port right?"
+        return f"cannot be asked: {error.strerror or 'there is no way there'}; are host and port right?"
+    if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
+        return "closed the connection before its answer was whole; is the port right, and did it restart?"
+    return "does not answer as an HTTP server does; is the port right?"
 
 
 def _shown(url: URL) -> str:

@@ -87,7 +87,8 @@ def main(argv: Sequence[str]) -> int:
         else:
             answer = asyncio.run(one_sidecar(told.get("sidecar.url", SIDECAR_URL)))
     except AskingError as error:
-        sys.stderr.write(f"sidecar diagnose: {error}\n")
+        where = "--prometheus.url" if "prometheus.url" in told else "--sidecar.url (its admin side)"
+        sys.stderr.write(f"sidecar diagnose: {error}\n{where} says where to ask; `sidecar diagnose --help` explains.\n")
         return FAILED
     return _print(_chosen(answer, told), told)
 

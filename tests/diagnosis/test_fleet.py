@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import time
 import urllib.request
@@ -232,6 +233,75 @@ def test_a_sidecar_of_another_schema_is_refused(body: str) -> None:
         return str(error.value)
 
     assert "another schema" in play(answering(200, body), story)
+
+
+async def in_pieces(request: web.Request) -> web.StreamResponse:
+    """A sidecar's answer in two writes, as a long one comes."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for piece in (b'{"schema_version": 1, ', b'"diagnoses": []}'):
+        await response.write(piece)
+        await asyncio.sleep(0.05)
+    await response.write_eof()
+    return response
+
+
+def test_an_answer_that_comes_in_pieces_is_read_whole() -> None:
+    assert play(in_pieces, one_sidecar) == {"schema_version": 1, "diagnoses": []}
+
+
+async def closes(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+async def no_http(_url: str) -> Any:
+    """A server that greets as SSH does."""
+
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-x\r\n")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        return await one_sidecar(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("ask_it", "said"),
+    [
+        (lambda _url: one_sidecar("http://127.0.0.1:1"), "nothing listens there; does it run, and is the port right?"),
+        (lambda _url: one_sidecar("http://nowhere.invalid"), "no address is known for that host name"),
+        (lambda url: one_sidecar(url.replace("http:", "https:")), "TLS failed; does it speak https"),
+        (one_sidecar, "closed the connection before its answer was whole"),
+        (no_http, "does not answer as an HTTP server does; is the port right?"),
+    ],
+    ids=["refused", "no such host", "no TLS", "closes", "no HTTP"],
+)
+def test_what_stands_in_the_way_is_said_in_plain_words(
+    ask_it: Callable[[str], Awaitable[Any]], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of the library's own: no `ssl:default`, no `Connect call failed`, no name of a class."""
+    really = socket.getaddrinfo
+
+    def without_a_network(host: str, *told: Any, **named: Any) -> Any:
+        if host == "nowhere.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return really(host, *told, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", without_a_network)
+
+    async def story(url: str) -> str:
+        with pytest.raises(AskingError) as error:
+            await ask_it(url)
+        return str(error.value)
+
+    sentence = play(closes, story)
+
+    assert said in sentence
+    assert [word for word in ("ssl:", "Connect call", "Error", "[", "aiohttp") if word in sentence] == []
 
 
 # --- a real Prometheus ---------------------------------------------------------------------------------------------------
