@@ -1,6 +1,6 @@
 """`sidecar capacity`: reads the flags, asks what is running, prints the answers.
 
-Exit codes: 0 at least one answer, 1 none (every question refused), 2 wrong usage. It knows the order of things and computes nothing.
+Exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. It knows the order of things and computes nothing.
 """
 
 import sys
@@ -38,7 +38,7 @@ def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = ask
     except KeyboardInterrupt:
         return FAILED
     sys.stdout.write(as_json(answers) if asked.word("output") == "json" else as_text(answers))
-    return OK if any(not given.refusal for given in answers) else FAILED
+    return FAILED if any(given.refusal for given in answers) else OK
 
 
 def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:

@@ -41,7 +41,7 @@ examples:
   sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b --tokens=4096
       What fits into the cache that a running vLLM has, by its own word.
 
-exit codes: 0 answered, 1 every question was refused, 2 wrong usage. How the numbers come about: docs/capacity.md
+exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. How the numbers come about: docs/capacity.md
 """
 
 

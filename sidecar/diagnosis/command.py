@@ -40,6 +40,7 @@ examples:
   sidecar diagnose --ttft-p99=5s --queue-p99=4.8s --tpot-p99=40ms --engine=vllm --regime=steady
 
 It always takes two numbers: a time to first token, and a time between tokens. One alone is refused.
+exit codes: 0 a verdict, or all is well; 1 no verdict, or no answer from the address; 2 wrong flags.
 """
 _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),

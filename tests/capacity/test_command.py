@@ -144,7 +144,7 @@ def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Ru
     def nobody(url: str, path: str) -> tuple[bytes, str]:
         raise RefusedError(f"{url}{path} does not answer: refused")
 
-    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", ask=nobody)
+    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=nobody)
 
     assert answers["engine"]["refusal"] == "http://e:1/metrics does not answer: refused"
     assert answers["kv"]["numbers"]["token_bytes"] == 327_680
@@ -226,7 +226,8 @@ def test_a_replica_that_the_model_does_not_describe_is_refused(
 def test_a_question_without_its_data_is_refused_and_the_others_are_answered(
     run: Run, flags: tuple[str, ...], topic: str, words: str
 ) -> None:
-    answers = run(*flags)
+    """The exit code says that not all of it was answered: a script that asked whether it fits must not go on."""
+    answers = run(*flags, rc=1)
 
     assert words in answers[topic]["refusal"]
     assert "numbers" not in answers[topic]
@@ -296,7 +297,10 @@ def test_help_teaches_by_examples_that_work(capsys: pytest.CaptureFixture[str], 
     assert cli(["capacity", "--help"]) == 0
     examples = re.findall(r"^  sidecar capacity (--.*)$", capsys.readouterr().out, re.MULTILINE)
     path = tmp_path / "config.json"
-    path.write_text('{"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}')
+    path.write_text(
+        '{"model_type": "llama", "num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096,'
+        ' "intermediate_size": 11008, "vocab_size": 32000, "torch_dtype": "bfloat16"}'
+    )
     here = [
         example.replace("=config.json", f"={path}").split()
         for example in examples
