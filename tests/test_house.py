@@ -1,6 +1,7 @@
 """The walls of the house: which room may know what, read from the imports of every module (docs/architecture.md)."""
 
 import ast
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -227,3 +228,11 @@ def test_every_test_file_stands_where_its_module_stands() -> None:
     folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
 
     assert folders - rooms - own == set()
+
+
+def test_no_test_is_imported_from_a_test_file() -> None:
+    """What two test files share is a plain module: in tests/support, or beside them in their room."""
+    found = importers("tests", among=sorted((CHECKOUT / "tests").rglob("*.py")))
+
+    assert len(found) > 100
+    assert [name for name in found if re.search(r"\.(test_\w+|conftest)\b", name)] == []

@@ -6,7 +6,7 @@ from sidecar.admin.anatomy import AnatomyRing
 from sidecar.admin.budget import Budget, Tally
 from sidecar.admin.promised import error_budget
 from sidecar.objectives.objective import Objective, Objectives
-from tests.admin.test_pages import Reader
+from tests.support.page_reader import Reader
 from tests.support.promises import House
 
 

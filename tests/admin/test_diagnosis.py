@@ -15,7 +15,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import promises as p
 from sidecar.metrics.own import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from tests.admin.test_listener import Visit, metrics, visit
+from tests.support.admin import Visit, metrics, visit
 
 
 def broken(registry: Metrics) -> None:

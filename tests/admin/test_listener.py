@@ -2,87 +2,18 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 
-import aiohttp
 import pytest
 
 from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener, _is_loopback
-from sidecar.admin.pages import Facts
-from sidecar.admin.troubles import Troubles
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import own
-from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from tests.support.admin import Double, Visit, metrics, visit
 from tests.support.promtool import check_metrics, samples
-
-
-class Double:
-    """A house that says what the story wants."""
-
-    def __init__(self, registry: Metrics) -> None:
-        self.inside = InFlight(registry)
-        self.troubles = Troubles(lambda: 0.0)
-        self.is_ready = (True, "ready")
-        self.is_healthy = (True, "healthy")
-        self.errors: list[str] = []
-        self.reloads = 0
-        self.reloading_at_once = 0
-
-    def ready(self) -> tuple[bool, str]:
-        return self.is_ready
-
-    def healthy(self) -> tuple[bool, str]:
-        return self.is_healthy
-
-    async def reload(self) -> list[str]:
-        self.reloads += 1
-        self.reloading_at_once += 1
-        await asyncio.sleep(0.01)
-        assert self.reloading_at_once == 1
-        self.reloading_at_once -= 1
-        return self.errors
-
-    def facts(self) -> Facts:
-        if self.is_healthy[1] == "broken":
-            raise RuntimeError("sk-CANARY")
-        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
-
-
-def metrics() -> Metrics:
-    registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
-    Recorder(registry)
-    return registry
-
-
-class Visit:
-    """A started listener, its double, and a client."""
-
-    def __init__(self, house: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
-        self.house, self.metrics, self.session, self.port = house, registry, session, port
-
-    async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        url = f"http://127.0.0.1:{self.port}{path}"
-        async with self.session.request(method, url, headers=named, allow_redirects=False) as answer:
-            return answer.status, answer.headers, await answer.read()
-
-
-def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
-    async def play() -> None:
-        of = registry or metrics()
-        house = Double(of)
-        admin = AdminListener(house, of, asyncio.get_running_loop().time)
-        ((_, port),) = await admin.start("127.0.0.1", 0)
-        try:
-            async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
-                await story(Visit(house, of, session, port))
-        finally:
-            await admin.stop()
-
-    asyncio.run(play())
 
 
 def test_metrics_come_in_the_format_that_was_asked_for() -> None:

@@ -1,7 +1,6 @@
 """The status page: plain words, nothing unescaped, nothing loaded, no number where none is known."""
 
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 from sidecar.admin.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
@@ -10,6 +9,7 @@ from sidecar.admin.script import SCRIPT
 from sidecar.admin.style import STYLE
 from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
 from sidecar.turns import at_once
+from tests.support.page_reader import Reader
 
 
 FACTS = Facts(version="0.1", engine="127.0.0.1:8000 (vllm)", uptime_seconds=90.0, config="/etc/sidecar.yaml")
@@ -37,42 +37,6 @@ def anatomy(lane: str = "chat", *, ttft: Quantiles = QUANTILES, inter_token: Qua
 
 def status(of: Anatomy, facts: Facts = FACTS, ready: tuple[bool, str] = YES) -> Status:
     return Status(at=100.0, facts=facts, anatomy=of, ready=ready, healthy=YES, lanes=("chat", "other"))
-
-
-class Reader(HTMLParser):
-    """Reads a page as a browser would: its words, its tags, and what it would load."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.scripts: list[str] = []
-        self.styles: list[str] = []
-        self.feed(page)
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in {"meta", "link", "br"}:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        assert tag == self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if "script" in self.open:
-            self.scripts.append(data)
-        elif "style" in self.open:
-            self.styles.append(data)
-        else:
-            self.words.append(data)
 
 
 def read(of: Status, *, refresh: bool = True) -> Reader:

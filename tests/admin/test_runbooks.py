@@ -14,7 +14,7 @@ from sidecar.admin.runbooks import INDEX, draw, read
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
-from tests.admin.test_listener import Visit, visit
+from tests.support.admin import Visit, visit
 from tests.support.tools import need_tool
 
 

@@ -9,7 +9,7 @@ from sidecar.admin.listener import AdminListener
 from sidecar.admin.status import FRESH_SECONDS, StatusPage
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.turns import Turns
-from tests.admin.test_listener import Double, metrics
+from tests.support.admin import Double, metrics
 
 
 class Counted:

@@ -12,7 +12,7 @@ from sidecar.objectives.objective import Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 from sidecar.turns import at_once
-from tests.admin.test_pages import Reader
+from tests.support.page_reader import Reader
 
 
 MARKS = Marks(

@@ -15,8 +15,8 @@ from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
 from sidecar.objectives.blame import VOTES, Blame
 from sidecar.objectives.objective import Objective
-from tests.admin.test_pages import Reader
-from tests.diagnosis.test_tree import anything
+from tests.support.measured import anything
+from tests.support.page_reader import Reader
 
 
 BUSY = Anatomy(300.0, ever=True, bars=(), ends=())

@@ -10,7 +10,7 @@ from sidecar.diagnosis.document import document
 from sidecar.diagnosis.measured import Latency
 from sidecar.diagnosis.tree import diagnose
 from sidecar.objectives.blame import Blame
-from tests.diagnosis.test_tree import live, verdict
+from tests.support.measured import live, verdict
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text()

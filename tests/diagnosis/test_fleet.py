@@ -21,7 +21,7 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet
 from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics.children import GaugeChild, HistogramChild
-from tests.diagnosis.test_ring import Life
+from tests.diagnosis.life import Life
 from tests.support.tools import need_tool
 
 

@@ -3,79 +3,13 @@
 import pytest
 
 from sidecar.diagnosis.findings import Confidence
-from sidecar.diagnosis.measured import Measured, Regime
-from sidecar.diagnosis.ring import DiagnosisRing
+from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
-from sidecar.metrics.registry import Metrics
 from sidecar.objectives.blame import Blame
 from sidecar.objectives.objective import Objective
-
-
-STEP_SECONDS = 15.0
-MODEL, LANE, BUCKET = "llama", "chat", "0-512"
-
-
-class Life:
-    """One process whose counters grow as a story tells it, minute by minute."""
-
-    def __init__(self) -> None:
-        self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])
-        self.at = 1000.0
-        self.ring = DiagnosisRing(self.metrics, at=self.at)
-        for objective, seconds in (("ttft", 1.0), ("tpot", 0.08)):
-            self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
-
-    def minutes(self, minutes: float, **told: float) -> None:
-        for _ in range(round(minutes * 60 / STEP_SECONDS)):
-            self.at += STEP_SECONDS
-            self._pass(STEP_SECONDS, **told)
-            self.ring.look(self.at)
-
-    def _pass(
-        self,
-        seconds: float,
-        *,
-        rate: float = 4.0,
-        missing: float = 0.0,
-        queue: float = 0.1,
-        prefill: float = 0.1,
-        cost: float = 1.0,
-        tokens: float = 300.0,
-        cached: float = 100.0,
-        votes_queue: float = 1.0,
-    ) -> None:
-        """`missing`: the share that misses; `votes_queue`: the share of those that blame the queue, the rest prefill."""
-        m, who = self.metrics, (MODEL, LANE)
-        requests = round(rate * seconds)
-        missed = requests * missing
-        objective = (MODEL, LANE, BUCKET, "ttft")
-        m.counter(p.SLO_REQUESTS_TOTAL).child(*objective).inc(requests)
-        m.counter(p.SLO_ALLOWED_MISSES_TOTAL).child(*objective).inc(0.05 * requests)
-        m.counter(p.SLO_MISSES_TOTAL).child(*objective).inc(missed)
-        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "queue").inc(missed * votes_queue)
-        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "prefill").inc(missed * (1 - votes_queue))
-        m.counter(p.REQUESTS_RECEIVED_TOTAL).child(*who).inc(requests)
-        m.counter(p.RECEIVED_MEASURED_REQUESTS_TOTAL).child(*who).inc(requests)
-        m.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * tokens)
-        m.counter(p.UNCACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * (tokens - cached))
-        m.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * cached)
-        m.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL).child(MODEL).inc(requests * prefill)
-        m.counter(p.PREFILL_OWN_SECONDS_TOTAL).child(MODEL).inc(requests * prefill * cost)
-        for _ in range(requests):
-            m.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(*who, BUCKET).observe(queue + prefill)
-            m.histogram(c.REQUEST_SECONDS).child(*who, BUCKET, "true").observe(queue + prefill + 1.0)
-            m.histogram(c.PROMPT_TOKENS).child(*who).observe(tokens)
-            m.histogram(c.OUTPUT_TOKENS).child(*who).observe(50)
-            for phase, spent in (("queue", queue), ("prefill", prefill), ("decode", 1.0)):
-                m.histogram(c.REQUEST_PHASE_SECONDS).child(*who, BUCKET, "true", phase, "engine").observe(spent)
-            m.histogram(c.INTER_TOKEN_SECONDS).child(*who).observe(0.02)
-
-    def now(self) -> Measured:
-        (lane,) = self.ring.lanes(self.at)
-        return lane
+from tests.diagnosis.life import LANE, MODEL, Life
 
 
 def test_a_quiet_lane_is_told_as_it_is() -> None:

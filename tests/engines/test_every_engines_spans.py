@@ -14,8 +14,8 @@ from sidecar.engines.span import Span
 from sidecar.ledger.account import Ledger, Reason
 from tests.support.spans import Fixture, fixture, fixtures
 from tests.support.story import phases
+from tests.support.vllm_stream import play, post
 from tests.support.walk import Walk
-from tests.test_watch import play, post
 
 
 ENGINES = {name: name.split("-")[0] for name in fixtures()} | {

@@ -14,8 +14,8 @@ from sidecar.watchers import GIVES_UP_AFTER
 from tests.support.memory import Socket
 from tests.support.spans import fixture
 from tests.support.story import phases
+from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
-from tests.test_watch import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 
 
 GENERATION = fixture("vllm-chat")

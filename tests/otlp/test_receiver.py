@@ -23,7 +23,7 @@ from sidecar.engines.span import Span
 from sidecar.metrics.record import Recorder
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.receiver import SpanReceiver
-from tests.admin.test_listener import Double, metrics
+from tests.support.admin import Double, metrics
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
 from tests.support.promtool import check_metrics
 

@@ -1,0 +1,82 @@
+"""The admin listener on loopback, in the test's own event loop: a house that says what the story wants, and a client that asks.
+
+It knows the listener and an empty registry, and neither traffic nor an engine.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import aiohttp
+
+from sidecar.admin.listener import AdminListener
+from sidecar.admin.pages import Facts
+from sidecar.admin.troubles import Troubles
+from sidecar.metrics.in_flight import InFlight
+from sidecar.metrics.record import Recorder
+from sidecar.metrics.registry import Metrics
+
+
+class Double:
+    """A house that says what the story wants."""
+
+    def __init__(self, registry: Metrics) -> None:
+        self.inside = InFlight(registry)
+        self.troubles = Troubles(lambda: 0.0)
+        self.is_ready = (True, "ready")
+        self.is_healthy = (True, "healthy")
+        self.errors: list[str] = []
+        self.reloads = 0
+        self.reloading_at_once = 0
+
+    def ready(self) -> tuple[bool, str]:
+        return self.is_ready
+
+    def healthy(self) -> tuple[bool, str]:
+        return self.is_healthy
+
+    async def reload(self) -> list[str]:
+        self.reloads += 1
+        self.reloading_at_once += 1
+        await asyncio.sleep(0.01)
+        assert self.reloading_at_once == 1
+        self.reloading_at_once -= 1
+        return self.errors
+
+    def facts(self) -> Facts:
+        if self.is_healthy[1] == "broken":
+            raise RuntimeError("sk-CANARY")
+        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
+
+
+def metrics() -> Metrics:
+    registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
+    Recorder(registry)
+    return registry
+
+
+class Visit:
+    """A started listener, its double, and a client."""
+
+    def __init__(self, house: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
+        self.house, self.metrics, self.session, self.port = house, registry, session, port
+
+    async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self.session.request(method, url, headers=named, allow_redirects=False) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+
+def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
+    async def play() -> None:
+        of = registry or metrics()
+        house = Double(of)
+        admin = AdminListener(house, of, asyncio.get_running_loop().time)
+        ((_, port),) = await admin.start("127.0.0.1", 0)
+        try:
+            async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
+                await story(Visit(house, of, session, port))
+        finally:
+            await admin.stop()
+
+    asyncio.run(play())

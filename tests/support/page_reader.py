@@ -1,0 +1,42 @@
+"""One HTML page, read as a browser would read it: its words, its tags, their attributes, its scripts and its styles.
+
+It holds that every tag that was opened is closed in order. It knows no page of the product.
+"""
+
+from html.parser import HTMLParser
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would: its words, its tags, and what it would load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.feed(page)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in {"meta", "link", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" in self.open:
+            self.styles.append(data)
+        else:
+            self.words.append(data)
