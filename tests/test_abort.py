@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
-import uvloop
 
 from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.presets import SMALL_CHAT
@@ -20,6 +19,7 @@ from sidecar.ledger.account import Account
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.client import Answer, Connection, post
 from tests.support.road import Road, road_to
+from tests.support.story_loop import play
 from tests.support.walk import Walk
 
 
@@ -135,7 +135,7 @@ def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[
             assert road.total("llm_requests_in_flight") == 0
             return road.accounts, simulation.totals.aborted, simulation.totals.generation_tokens - made
 
-    return uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    return play(story(), patience_seconds=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("leave", [Connection.abort, Connection.close], ids=["reset", "fin"])
@@ -177,7 +177,7 @@ def test_who_leaves_takes_nobody_along() -> None:
     async def everybody_gone_but_idle(engine: SimulatedEngine) -> None:
         await until(lambda: not engine.simulation.running)
 
-    answer, accounts = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    answer, accounts = play(story(), patience_seconds=PATIENCE_SECONDS)
 
     assert answer.complete
     assert answer.body.count(b'"text":') == 60
@@ -283,7 +283,7 @@ def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_
             server.close()
             return counted, cancels, road.accounts, left
 
-    counted, cancels, accounts, left = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    counted, cancels, accounts, left = play(story(), patience_seconds=PATIENCE_SECONDS)
 
     expected = Counter(OUTCOMES[fault] for fault in faults)
     assert counted == {outcome: expected[outcome] for outcome in Outcome}

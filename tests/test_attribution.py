@@ -17,7 +17,6 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
-import uvloop
 
 from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.physics import Costs, Limits
@@ -26,6 +25,7 @@ from sidecar.demo.request import SimulatedRequest
 from sidecar.ledger.account import Account, Phase, Reason, Source
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
+from tests.support.story_loop import play
 from tests.support.tools import missing
 from tests.support.withholding import Withholding, withholding
 
@@ -175,7 +175,7 @@ def told(story: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run
     What the machine adds is in nobody's truth, and it would be attributed to whoever happened to wait for it.
     """
     for _ in range(ATTEMPTS):
-        healthy, faulted = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+        healthy, faulted = play(story(), patience_seconds=PATIENCE_SECONDS)
         if all(run.stalled_seconds <= STALL_PER_REQUEST_SECONDS * len(run.accounts) for run in (healthy, faulted)):
             break
     else:
@@ -326,7 +326,7 @@ def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: 
             split = home.road.total("llm_request_phase_seconds_count", phase="queue")
             return honest, lying, counted, split
 
-    honest, lying, counted, split = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    honest, lying, counted, split = play(story(), patience_seconds=PATIENCE_SECONDS)
 
     assert [account.ledger.reason for account in honest.accounts.values() if account.ledger] == [Reason.IN_BAND] * 3
     for account in lying.accounts.values():

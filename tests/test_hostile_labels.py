@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import uvloop
-
 from tests.support.client import Connection, post
 from tests.support.plain_engine import MODEL, plain_engine
 from tests.support.promtool import check_metrics, families, samples
 from tests.support.sidecar_process import SidecarProcess, running_sidecar, stop
+from tests.support.story_loop import play
 
 
 PATIENCE_SECONDS = 60.0
@@ -154,7 +153,7 @@ def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path
                 statuses[status] = statuses.get(status, 0) + count
             return before, await scraped(sidecar), statuses
 
-    before, after, statuses = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    before, after, statuses = play(story(), patience_seconds=PATIENCE_SECONDS)
 
     assert statuses == {b"HTTP/1.1 200 OK": 2 * HOSTILE}
     assert samples(after).keys() == samples(before).keys()
@@ -223,7 +222,7 @@ def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
             assert len(sidecar.log_lines("request")) >= 16
             return sidecar.log.read_text(), answers, pages
 
-    log, answers, pages = uvloop.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    log, answers, pages = play(story(), patience_seconds=PATIENCE_SECONDS)
 
     said = {"log": log, "answers": b"".join(answers).decode(), **pages}
     assert [place for place, text in said.items() if CANARY.lower() in text.lower()] == []

@@ -17,7 +17,8 @@ from sidecar.proxy.watching import Unwatched, Watch
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit
-from tests.support.proxy import RawClient, play, running
+from tests.support.proxy import RawClient, running
+from tests.support.story_loop import play
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.origin import Origin, Visit
-from tests.support.proxy import RawClient, play
+from tests.support.proxy import RawClient
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tests.support.story_loop import play
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

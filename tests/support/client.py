@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from tests.support.story_loop import opened
+
 
 @dataclass(slots=True)
 class Answer:
@@ -58,7 +60,8 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, port: int, host: str = "127.0.0.1") -> "Connection":
-        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
+        transport, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
+        opened(transport)
         return connection
 
     # asyncio calls these.

@@ -103,7 +103,7 @@ class Origin:
             yield self
         finally:
             server.close()
-            for running in list(self._scripts):
+            for running in self._scripts:
                 running.cancel()
             ends = await asyncio.gather(*self._scripts, return_exceptions=True)
         for end in ends:
@@ -121,10 +121,11 @@ class Origin:
         try:
             with suppress(RelayLeftError, ConnectionError, asyncio.IncompleteReadError):
                 await self.script(visit)
-        finally:
             visit.writer.close()
             with suppress(OSError):
                 await visit.writer.wait_closed()
+        finally:
+            visit.writer.transport.abort()  # cancelled, it does not wait for a relay that takes no more
 
 
 def answering(answer: bytes) -> Script:

@@ -8,11 +8,8 @@ import asyncio
 import dataclasses
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
-
-import uvloop
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
@@ -21,6 +18,7 @@ from sidecar.proxy.traffic import Limits, Traffic
 from sidecar.proxy.watching import Watch
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording
+from tests.support.story_loop import opened
 
 
 LIMITS = Limits(
@@ -113,14 +111,6 @@ async def running(
     assert all(len(seen.closed) == 1 for seen in relay.watches), "a request did not end exactly once"
 
 
-T = TypeVar("T")
-
-
-def play(story: Coroutine[object, object, T]) -> T:
-    """Run a story on the event loop that the sidecar uses. A story that hangs fails after a time that none of them needs."""
-    return uvloop.run(asyncio.wait_for(story, 20))
-
-
 class RawClient:
     """A client's socket, without opinions on HTTP."""
 
@@ -140,7 +130,9 @@ class RawClient:
             sock.close()
             raise
         limit = 65536 if receive_buffer_bytes is None else receive_buffer_bytes
-        return cls(*await asyncio.open_connection(sock=sock, limit=limit))
+        client = cls(*await asyncio.open_connection(sock=sock, limit=limit))
+        opened(client.writer.transport)
+        return client
 
     def send(self, data: bytes) -> None:
         """Hand bytes to the kernel, as long as somebody listens."""
