@@ -22,6 +22,7 @@ from sidecar.diagnosis.promql import Fleet
 from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics.children import GaugeChild, HistogramChild
 from tests.diagnosis.life import Life
+from tests.support.ports import free_port
 from tests.support.tools import need_tool
 
 
@@ -383,16 +384,6 @@ def serving(folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(30)
-
-
-def free_port() -> int:
-    async def look() -> int:
-        server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
-        port: int = server.sockets[0].getsockname()[1]
-        server.close()
-        return port
-
-    return asyncio.run(look())
 
 
 def test_a_real_prometheus_without_rules_tells_the_same_as_the_ring(prometheus: str) -> None:

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import re
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from sidecar import config_values
 from sidecar.config_file import ConfigErrors, load
 from tests.support.otlp import TRACE, json_of, many_attributes, request_of
 from tests.support.plain_engine import plain_answer, plain_engine
+from tests.support.ports import free_port
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
@@ -101,13 +101,6 @@ async def ask(session: aiohttp.ClientSession, port: int, headers: dict[str, str]
     body = {"model": "plain", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
     async with session.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=body, headers=headers) as answer:
         return await answer.read()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tests.real.environment import Say
 from tests.real.llama_cpp_environment import LlamaCpp
-from tests.real.server import SLOTS, RunningEngine, free_port, stop, wait_until_healthy
+from tests.real.server import SLOTS, RunningEngine, stop, wait_until_healthy
+from tests.support.ports import free_port
 
 
 @contextmanager

@@ -6,7 +6,6 @@ It knows the flags (`reference/running_real_engines.md` says why each is there) 
 
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.real.environment import Environment, Say, tail
+from tests.support.ports import free_port
 
 
 MODEL = "tiny"
@@ -51,14 +51,6 @@ class RunningEngine:
                 name = series.split("{", 1)[0]
                 sums[name] = sums.get(name, 0.0) + float(value)
         return sums
-
-
-def free_port() -> int:
-    """A port that was free a moment ago. Nothing reserves it: a caller that loses the race fails loudly on bind."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -6,7 +6,6 @@ of its own length, so that the order in which things are told stays the same. Kn
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -20,6 +19,7 @@ from typing import Any
 import yaml
 
 from sidecar.demo.shipped import at_sink as told_to
+from tests.support.ports import free_port
 from tests.support.tools import need_tool
 
 
@@ -87,9 +87,7 @@ def running_alertmanager(config: Mapping[str, Any], folder: Path) -> Iterator[Al
     # The name upstream gives it, or Debian's.
     found = shutil.which("alertmanager")
     program = Path(found) if found else need_tool("prometheus-alertmanager")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     file, log = folder / "alertmanager.yml", folder / "alertmanager.log"
     file.write_text(yaml.safe_dump(dict(config)))
     command = [

@@ -5,7 +5,6 @@ Knows the command line (design section 9) and the canonical log line's existence
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.ports import free_port
 
 
 class SidecarStartError(RuntimeError):
@@ -54,24 +55,12 @@ class SidecarProcess:
         return lines
 
 
-def _free_ports(count: int) -> list[int]:
-    # All are held open until the last is known, or the kernel may hand out one of them twice.
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
 @contextmanager
 def running_sidecar(
     engine_url: str, folder: Path, *, flags: Sequence[str] = (), patience_seconds: float = 30.0
 ) -> Iterator[SidecarProcess]:
     """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError."""
-    port, web_port = _free_ports(2)
+    port, web_port = free_port(), free_port()
     log = folder / f"sidecar-{port}.log"
     command = [
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}"),
