@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(CHECKOUT))
 
 
-def imports_of(path: Path) -> set[str]:
+@cache
+def imports_of(path: Path) -> frozenset[str]:
     """Full names of all modules that are imported, also within functions and for type checking."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -36,7 +38,13 @@ def imports_of(path: Path) -> set[str]:
             assert node.level == 0, f"{name_of(path)}: relative imports hide which room is meant"
             module = node.module or ""
             names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
-    return names
+    return frozenset(names)
+
+
+@cache
+def attributes_of(path: Path) -> frozenset[str]:
+    """The names behind every dot in this module's code."""
+    return frozenset(node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
 
 
 def importers(*forbidden: str, among: Iterable[Path]) -> list[str]:
@@ -163,12 +171,7 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
 )
 def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
-    callers = [
-        name_of(path)
-        for path in outside("proxy", "demo")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr == call
-    ]
+    callers = [name_of(path) for path in outside("proxy", "demo") if call in attributes_of(path)]
 
     assert callers == []
 
