@@ -1,15 +1,42 @@
-"""What holds for every test: Hypothesis has no deadline, and a warning belongs to the test that caused it."""
+"""What holds for every test: Hypothesis leaves nothing to chance, and a warning belongs to the test that caused it.
+
+Hypothesis has two profiles. `order`, the default, draws the same examples in every run: a red test stays red until it is
+mended, and no change is refused for a chance find in what it did not touch. `random` (`.ci/random`) draws others, and more
+of them. Neither knows wall time, because tests promise order and values: no deadline, no complaint of slow generation.
+Neither keeps a database, because a run must not depend on the one before.
+"""
 
 import gc
 import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
 
 
-settings.register_profile("order", deadline=None)
+settings.register_profile(
+    "order", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None, derandomize=True
+)
+settings.register_profile(
+    "random",
+    settings.get_profile("order"),
+    derandomize=False,
+    max_examples=500,
+    print_blob=True,
+    phases=[Phase.explicit, Phase.generate, Phase.target, Phase.shrink],  # it prints a find, and does not explain it
+)
 settings.load_profile("order")
+
+PROPERTY_TIMEOUT_SECONDS = 900
+"""A property that fails is tried again and again until it is small. Hypothesis ends that itself, after 500 steps or five
+minutes; cut off before, it would show a stack of its own insides in place of the example. What lasts longer hangs."""
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests first
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("hypothesis"):
+            item.add_marker(pytest.mark.timeout(PROPERTY_TIMEOUT_SECONDS))
 
 
 @pytest.fixture(autouse=True, scope="module")
