@@ -30,10 +30,10 @@ help: ## what can be done here
 demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
-test: .venv/.dev ## the test suite: a few minutes
-	$(BIN)/pytest -m 'not engine and not live' $(ARGS)
+test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
+	$(BIN)/pytest -n auto --dist worksteal -m 'not engine and not live' $(ARGS)
 
-test-live: .venv/.dev ## incidents lived through with a real Prometheus, Alertmanager and Chromium: five minutes or so
+test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: six minutes or so
 	$(BIN)/pytest -m live $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes

@@ -30,6 +30,8 @@ from tests.support.tools import missing
 from tests.support.withholding import Withholding, withholding
 
 
+pytestmark = pytest.mark.live
+
 PATIENCE_SECONDS = 60.0
 TICK_SECONDS = 0.005
 STALL_PER_REQUEST_SECONDS = 0.015

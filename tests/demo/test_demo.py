@@ -100,6 +100,7 @@ def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() ->
     assert re.search(r"^sent [1-9]\d*, answered \d+, failed 0$", out, re.MULTILINE)
 
 
+@pytest.mark.live
 def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
     """On a healthy day nothing, and the watchdog shows that this is no silence of the way there."""
     for name in ("prometheus", "prometheus-alertmanager"):
