@@ -1,1 +1,1 @@
-"""Grafana dashboards as code: `python -m grafana` writes the JSON, the provisioning files and the Kubernetes objects beside it."""
+"""Grafana dashboards as code: `python -m grafana` writes the JSON in dashboards/."""

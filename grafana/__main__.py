@@ -1,7 +1,8 @@
-"""`python -m grafana`: write the dashboards, the provisioning files, the Kubernetes objects and the canary templates beside this file.
+"""`python -m grafana`: write the dashboards into dashboards/ beside this file.
 
 Knows which text goes into which file. A test runs it and finds the committed files unchanged. It needs grafana-foundation-sdk
-(`pip install --group dev .`); who only uses the files needs nothing.
+(`pip install --group dev .`); using the files needs nothing. Provisioning files, the kustomization and the canary templates are
+written by hand.
 """
 
 import argparse
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from alert_rules.wording import RUNBOOKS
 from grafana import anatomy, canary, decode, fleet, lanes, prefill, queue, sidecar_itself, stream
-from grafana.deployment import canary_templates, config_maps, provisioning
 from grafana.drawing import written
 
 
@@ -22,19 +22,13 @@ BOARDS = tuple(
 
 def files(runbook_base: str = RUNBOOKS) -> Mapping[str, str]:
     """Path below grafana/ to text. `runbook_base`: where runbooks are found."""
-    dashboards = {f"{board.uid}.json": written(board, runbook_base) for board in BOARDS}
-    return {
-        **{f"dashboards/{name}": text for name, text in dashboards.items()},
-        **config_maps(dashboards),
-        **provisioning(),
-        **canary_templates(),
-    }
+    return {f"dashboards/{board.uid}.json": written(board, runbook_base) for board in BOARDS}
 
 
 def main() -> None:
     """Write them all."""
     parser = argparse.ArgumentParser(
-        prog="python -m grafana", description="Write dashboards, provisioning files and Kubernetes objects in grafana/."
+        prog="python -m grafana", description="Write the dashboards in grafana/dashboards/."
     )
     parser.add_argument(
         "--runbook-base",

@@ -1,6 +1,5 @@
 """The committed files are what the code writes, and every metric of the catalogue is looked at by somebody, or says why not."""
 
-import json
 import re
 
 import yaml
@@ -25,12 +24,8 @@ def _used() -> set[str]:
 def test_writing_them_again_changes_nothing() -> None:
     """`python -m grafana`: byte for byte, and no file that the code no longer writes."""
     made = files()
-    folders = ("dashboards", "kubernetes", "provisioning", "canary")
-    committed = {
-        str(path.relative_to(GRAFANA)) for folder in folders for path in (GRAFANA / folder).rglob("*") if path.is_file()
-    } - {"dashboards/.lint"}
 
-    assert set(made) == committed
+    assert set(made) == {str(path.relative_to(GRAFANA)) for path in (GRAFANA / "dashboards").glob("*.json")}
     assert [name for name, text in made.items() if (GRAFANA / name).read_text() != text] == []
 
 
@@ -59,18 +54,6 @@ def test_nothing_is_used_that_the_catalogue_does_not_have() -> None:
 def _recorded() -> list[str]:
     rules = yaml.safe_load((GRAFANA.parent / "alert_rules" / "llm-recording.yml").read_text())
     return [rule["record"] for group in rules["groups"] for rule in group["rules"]]
-
-
-def test_the_config_maps_hold_the_dashboards() -> None:
-    """With the label that the loader looks for and the folder that it puts them into; below a ConfigMap's 1 MiB."""
-    for uid in UIDS:
-        text = (GRAFANA / "kubernetes" / f"{uid}.yaml").read_text()
-        config_map = yaml.safe_load(text)
-
-        assert json.loads(config_map["data"][f"{uid}.json"]) == board(uid)
-        assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
-        assert config_map["metadata"]["annotations"] == {"grafana_folder": "LLM"}
-        assert len(text) < 1 << 20
 
 
 def test_the_provisioned_data_source_leads_from_an_exemplar_to_its_trace() -> None:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 
 
-DEBIAN_PACKAGE = {"promtool": "prometheus", "amtool": "prometheus-alertmanager"}
+DEBIAN_PACKAGE = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "kubectl": "kubernetes-client"}
 """Which Debian 12 package brings a tool; `.ci/run` installs the same ones."""
 
 

@@ -1,0 +1,93 @@
+"""The objects that `kubectl apply -k` creates are the committed files, as the kustomize inside kubectl makes them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.tools import need_tool
+
+
+CHECKOUT = Path(__file__).parents[1]
+DASHBOARDS = CHECKOUT / "grafana" / "dashboards"
+ALERT_RULES = CHECKOUT / "alert_rules"
+CONFIG_MAP_BYTES = 1 << 20
+"""The most that Kubernetes takes in one ConfigMap."""
+_Objects = dict[tuple[str, str], Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as kustomize writes it: a bare `=` is text there, and an unknown tag for PyYAML."""
+
+
+def _text(_loader: yaml.SafeLoader, node: yaml.Node) -> str:
+    return str(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", _text)
+
+
+def made(folder: Path) -> _Objects:
+    """The objects of the kustomization in `folder`, by kind and name."""
+    command = [str(need_tool("kubectl")), "kustomize", str(folder)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (built.returncode, built.stderr) == (0, "")
+    return keyed(yaml.load_all(built.stdout, _Loader))
+
+
+def keyed(objects: Any) -> _Objects:
+    """By kind and name, which is how Kubernetes tells them apart."""
+    found = [((one["kind"], one["metadata"]["name"]), one) for one in objects]
+
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def test_each_dashboard_is_a_config_map_that_grafanas_loader_finds() -> None:
+    """The label is the one that the loader looks for, the annotation names the folder that the provisioning uses too."""
+    provisioning = yaml.safe_load((DASHBOARDS.parent / "provisioning" / "dashboards" / "llm.yml").read_text())
+    (provider,) = provisioning["providers"]
+
+    assert made(DASHBOARDS) == {
+        ("ConfigMap", f"grafana-dashboard-{file.stem}"): {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": f"grafana-dashboard-{file.stem}",
+                "labels": {"app.kubernetes.io/name": "llm-phase-sidecar", "grafana_dashboard": "1"},
+                "annotations": {"grafana_folder": provider["folder"]},
+            },
+            "data": {file.name: file.read_text()},
+        }
+        for file in DASHBOARDS.glob("*.json")
+    }
+
+
+def test_each_dashboard_fits_into_its_config_map() -> None:
+    sizes = {name: len(json.dumps(config_map)) for (_, name), config_map in made(DASHBOARDS).items()}
+
+    assert {name: size for name, size in sizes.items() if size >= CONFIG_MAP_BYTES} == {}
+
+
+def test_the_operator_gets_the_two_objects_as_they_are_committed() -> None:
+    committed = [yaml.safe_load(file.read_text()) for file in (ALERT_RULES / "kubernetes").glob("*.yaml")]
+
+    assert made(ALERT_RULES) == keyed(committed)
+
+
+def test_the_messages_are_a_config_map_for_the_alertmanager() -> None:
+    """The name is the one that the README mounts."""
+    templates = {file.name: file.read_text() for file in (ALERT_RULES / "templates").glob("*.tmpl")}
+
+    assert made(ALERT_RULES / "templates") == {
+        ("ConfigMap", "llm-alertmanager-templates"): {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "llm-alertmanager-templates"},
+            "data": templates,
+        }
+    }
+    assert "spec.configMaps: [llm-alertmanager-templates]" in (ALERT_RULES / "README.md").read_text()
