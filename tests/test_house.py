@@ -226,7 +226,7 @@ def test_a_threshold_of_misses_or_votes_has_one_name_and_one_value() -> None:
 def test_every_test_file_stands_where_its_module_stands() -> None:
     """tests/timeline/test_sse.py is about sidecar/timeline/sse.py, or tells a story of that room."""
     rooms = {path.parent.relative_to(CHECKOUT / "sidecar") for path in MODULES}
-    tools = ("real", "support", "bench", "incidents", "alert_rules", "grafana", "browser")
+    tools = ("real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools")
     own = {Path(name) for name in tools}
     folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
 

@@ -7,9 +7,9 @@ import pytest
 from sidecar.admin.runbooks import INDEX, read
 from sidecar.diagnosis.interventions import CHAPTERS, Chapter, Cost, Intervention, Unhelpful, chapters, ranked
 from sidecar.diagnosis.measured import Regime
-from sidecar.diagnosis.runbook_texts import written
 from sidecar.diagnosis.verdict import Cause
 from sidecar.objectives.blame import Blame
+from tools.runbook_texts import written
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}

@@ -11,7 +11,6 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_typical
 from sidecar.metrics.declaration import Kind, Metric, Sizes
-from sidecar.metrics.document import page
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     FAILURE_REASONS,
@@ -21,6 +20,7 @@ from sidecar.metrics.vocabulary import (
 )
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.marks import Marks
+from tools.metrics_page import page
 
 
 durations = st.floats(0, 1000)

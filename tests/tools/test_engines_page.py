@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from sidecar.engines.document import document
 from sidecar.engines.kind import Ran
 from sidecar.engines.kinds import KINDS
 from sidecar.timeline.dialects import dialect_for
+from tools.engines_page import document
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"

@@ -12,7 +12,7 @@ from pathlib import Path
 from sidecar.diagnosis.interventions import ENGINES, Chapter, chapters
 
 
-RUNBOOKS = Path(__file__).parents[1] / "runbooks"
+RUNBOOKS = Path(__file__).parents[1] / "sidecar" / "runbooks"
 HEAD = ("fix", "targets", "cost", "works when", "vLLM", "SGLang", "TensorRT-LLM", "TGI")
 
 
