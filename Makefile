@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-live test-engines promises bench-incidents screenshots lint
+.PHONY: help demo test test-live test-engines promises bench-incidents docs screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -44,6 +44,9 @@ promises: .venv/.dev ## bounds in milliseconds, measured on this machine
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
+
+docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it
+	$(BIN)/python -m tools.docs
 
 screenshots: .venv/.dev ## the status page under an incident of each phase, as pictures: two minutes, and it needs Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)

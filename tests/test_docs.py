@@ -1,7 +1,4 @@
-"""What the pages say exists: links, headings, commands, flags, files, and every reason in x-sidecar-error.
-
-Run this file as a script to write the table of docs/errors.md anew after a failure changed.
-"""
+"""Links, headings, commands, flags and files that the pages name exist, and what they show can be pasted."""
 
 import re
 import shlex
@@ -14,15 +11,12 @@ import yaml
 
 from sidecar.cli import main
 from sidecar.config_file import load
-from sidecar.proxy.errors import ERROR_HEADER, Failure
 from tests.support.tools import need_tool
 
 
 CHECKOUT = Path(__file__).parents[1]
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
-ERRORS = CHECKOUT / "docs" / "errors.md"
 KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
-HEAD = "| `x-sidecar-error` | status | outcome | what it says |\n|---|---|---|---|\n"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -151,26 +145,6 @@ def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> 
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-# --- errors --------------------------------------------------------------------------------------------------------------
-
-
-def errors_table() -> str:
-    rows = HEAD
-    for failure in Failure:
-        answer = failure.value
-        retry = f" `Retry-After: {answer.retry_after_seconds}`." if answer.retry_after_seconds is not None else ""
-        rows += f"| `{answer.reason}` | {answer.status} | `{answer.outcome.value}` | {answer.message}{retry} |\n"
-    return rows
-
-
-def test_every_reason_in_x_sidecar_error_is_documented() -> None:
-    """The table is the code's, row for row."""
-    page = ERRORS.read_text()
-
-    assert f"`{ERROR_HEADER.decode()}`" in page
-    assert page[page.index(HEAD) : page.index("\n\n", page.index(HEAD)) + 1] == errors_table()
-
-
 # --- the example for Kubernetes ------------------------------------------------------------------------------------------------
 
 
@@ -261,9 +235,3 @@ def test_the_example_leaves_time_for_everybody_to_stop(tmp_path: Path) -> None:
 def test_the_example_makes_vllm_speak_and_bounds_what_is_scraped() -> None:
     assert {"--enable-per-request-metrics", "--enable-prompt-tokens-details"} <= set(engine()["args"])
     assert documents()["PodMonitor"]["spec"]["sampleLimit"] > 25_000
-
-
-if __name__ == "__main__":
-    page = ERRORS.read_text()
-    start = page.index(HEAD)
-    ERRORS.write_text(page[:start] + errors_table() + page[page.index("\n\n", start) + 1 :])

@@ -145,6 +145,13 @@ def test_nothing_on_the_road_knows_the_demo() -> None:
     assert importers("sidecar.demo", among=outside("demo", "cli.py")) == []
 
 
+def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
+    """The wheel holds `sidecar/` alone. The one exception: the demo plays the shipped rules where it runs in a checkout."""
+    installed = [path for path in MODULES if path != CHECKOUT / "sidecar/demo/shipped.py"]
+
+    assert importers("alert_rules", "bench", "grafana", "tests", "tools", among=installed) == []
+
+
 def test_only_the_hallway_knows_the_app() -> None:
     assert importers("sidecar.app", among=outside("app.py", "cli.py", "__main__.py", "demo")) == []
 

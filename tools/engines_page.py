@@ -1,18 +1,16 @@
-"""docs/engines.md, written from what each kind of engine says of itself: `python -m sidecar.engines.document > docs/engines.md`.
+"""docs/engines.md, from each kind of engine's own declaration of how it tells.
 
-Knows how a channel reads as a row; the prose around the rows stands here too, so that the page has one source. A test
-fails when the page in docs/ is not this one.
+Knows how a channel reads as a row; the prose around the rows stands here too, so that the page has one source.
 """
-
-import sys
 
 from sidecar.engines.kind import UNKNOWN, Channel, EngineKind
 from sidecar.engines.kinds import KINDS
+from tools.markdown import table
 
 
 _BEFORE = """# Engines
 
-<!-- Written by `python -m sidecar.engines.document > docs/engines.md`; a test holds the page to the code. -->
+<!-- Written by `make docs`; a test holds the page to the code. -->
 
 How each engine tells, for one request, how long it waited and computed: which way, since which version, which flags make it
 speak, what is exact then and what is not. What nobody tells is `unattributed`; no row here is a guess.
@@ -26,10 +24,7 @@ speak, what is exact then and what is not. What nobody tells is `unattributed`; 
 In-band ways cost nothing and come with the answer. Where an engine has several, the answer's own word goes first.
 """
 
-_HEAD = """
-| source | version | flags | exact | not stated, or only as a bound | tried against |
-|---|---|---|---|---|---|
-"""
+_HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound", "tried against")
 
 _AFTER = """
 ## Paths that count as inference
@@ -59,23 +54,22 @@ client asks by itself, its counts are read on every engine.
 """
 
 
-def document() -> str:
+def page() -> str:
     """The whole page."""
     sections = "".join(_section(kind) for kind in sorted(KINDS.values(), key=lambda kind: kind.title.lower()))
     return _BEFORE + sections + _last() + _AFTER.format(asked=_asked())
 
 
 def _section(kind: EngineKind) -> str:
-    rows = "".join(_row(channel) for channel in kind.channels)
-    return f"\n## {kind.title}\n\n`engine.kind: {kind.name}`\n{_HEAD}{rows}"
+    rows = table(_HEAD, map(_cells, kind.channels))
+    return f"\n## {kind.title}\n\n`engine.kind: {kind.name}`\n\n{rows}"
 
 
-def _row(channel: Channel) -> str:
+def _cells(channel: Channel) -> tuple[str, ...]:
     # Without backticks: on our pages those are files of this checkout, and these are the engine's.
     follows = channel.follows.replace("`", "")
     ran = f"{channel.ran.value}; {follows}" if follows else channel.ran.value
-    cells = (channel.source, channel.version, channel.flags or "none", channel.exact, channel.missing, ran)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return channel.source, channel.version, channel.flags or "none", channel.exact, channel.missing, ran
 
 
 def _last() -> str:
@@ -95,7 +89,3 @@ def _asked() -> str:
         if any(kind.takes_include_usage(dialect) for dialect in dialects)
     ]
     return ", ".join(found)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())

@@ -1,13 +1,11 @@
-"""docs/metrics.md, written from the catalogue: `python -m sidecar.metrics.document > docs/metrics.md`.
+"""docs/metrics.md, from the catalogue.
 
-Knows how a declaration reads as a row; the prose around the rows stands here too, so that the page has one source. A
-test fails when the page in docs/ is not this one.
+Knows how a declaration reads as a row; the prose around the rows stands here too, so that the page has one source.
 """
-
-import sys
 
 from sidecar.metrics.catalogue import CATALOGUE, series_ceiling, series_typical
 from sidecar.metrics.declaration import Label, Metric, Sizes
+from tools.markdown import row, table
 
 
 _LANES, _BUCKETS, _MODELS = 2, 6, 2
@@ -15,7 +13,7 @@ _LANES, _BUCKETS, _MODELS = 2, 6, 2
 
 _BEFORE = """# Metrics
 
-<!-- Written by `python -m sidecar.metrics.document > docs/metrics.md`; a test holds the page to the catalogue. -->
+<!-- Written by `make docs`; a test holds the page to the code. -->
 
 `/metrics` on the admin port (default 9901) answers in Prometheus text 0.0.4, or in OpenMetrics 1.0 with exemplars where
 the scraper prefers it (Prometheus does), gzipped where accepted. Durations are seconds. An inference request is a POST on
@@ -50,6 +48,10 @@ combinations of `streaming`, `phase` and `source` are those that the ledger can 
 series (default 25,000): a child beyond that is counted under its fallbacks, and as `label="series"` in the overflow counter.
 """
 
+_HEAD = """| metric | type | labels | what it holds | ceiling | typical |
+|---|---|---|---|---:|---:|
+"""
+
 _AFTER = """
 ## Also on the page
 
@@ -73,14 +75,11 @@ def page() -> str:
     ceiling, typical = series_ceiling(_LANES, _BUCKETS, _MODELS), series_typical(_LANES, _BUCKETS, _MODELS)
     parts = [_BEFORE, f"\nIn sum: ceiling {ceiling:,}, typical {typical:,}.\n"]
     for title, prefix in (("Requests", "llm_"), ("The engine", "llm_engine_"), ("The sidecar itself", "llm_sidecar_")):
-        parts.append(
-            f"\n## {title}\n\n| metric | type | labels | what it holds | ceiling | typical |\n|---|---|---|---|---:|---:|\n"
-        )
+        parts.append(f"\n## {title}\n\n{_HEAD}")
         parts.extend(_row(metric, sizes) for metric in CATALOGUE if _chapter(metric) == prefix)
-    parts.append("\n## Labels\n\n| label | values |\n|---|---|\n")
-    parts.extend(_labels())
-    parts.append("\n## Edges\n\n| metric | edges |\n|---|---|\n")
-    parts.extend(f"| `{metric.name}` | {_edges(metric)} |\n" for metric in CATALOGUE if metric.buckets)
+    edges = ((f"`{metric.name}`", _edges(metric)) for metric in CATALOGUE if metric.buckets)
+    parts.append(f"\n## Labels\n\n{table(('label', 'values'), _labels())}")
+    parts.append(f"\n## Edges\n\n{table(('metric', 'edges'), edges)}")
     parts.append(_AFTER)
     return "".join(parts)
 
@@ -94,18 +93,18 @@ def _chapter(metric: Metric) -> str:
 def _row(metric: Metric, sizes: Sizes) -> str:
     labels = ", ".join(f"`{label.name}`" for label in metric.labels) or "none"
     series = metric.series(sizes)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} | {series:,} | {max(1, round(series * metric.typical)):,} |\n"
+    typical = max(1, round(series * metric.typical))
+    return row((f"`{metric.name}`", metric.kind, labels, metric.help, f"{series:,}", f"{typical:,}"))
 
 
-def _labels() -> list[str]:
+def _labels() -> list[tuple[str, str]]:
     rows: dict[str, list[str]] = {}
     for metric in CATALOGUE:
         for label in metric.labels:
             said = _values(label)
             if said not in rows.setdefault(label.name, []):
                 rows[label.name].append(said)
-    several = {name: len(sets) > 1 for name, sets in rows.items()}
-    return [f"| `{name}` | {'; or: '.join(sets) if several[name] else sets[0]} |\n" for name, sets in rows.items()]
+    return [(f"`{name}`", "; or: ".join(sets)) for name, sets in rows.items()]
 
 
 def _values(label: Label) -> str:
@@ -116,7 +115,3 @@ def _values(label: Label) -> str:
 
 def _edges(metric: Metric) -> str:
     return " ".join(f"{edge:g}" for edge in metric.buckets)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

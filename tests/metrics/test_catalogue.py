@@ -1,6 +1,4 @@
-"""The catalogue's promises: closed, bounded, and saying the same as the ledger, the relay and the docs."""
-
-from pathlib import Path
+"""The catalogue's promises: closed, bounded, and saying the same as the ledger and the relay."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +18,6 @@ from sidecar.metrics.vocabulary import (
 )
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.marks import Marks
-from tools.metrics_page import page
 
 
 durations = st.floats(0, 1000)
@@ -114,8 +111,3 @@ def test_a_config_may_ask_for_inter_token_by_prompt_bucket() -> None:
 
     assert names["llm_inter_token_seconds"] == ["model", "lane", "prompt_bucket"]
     assert names["llm_time_per_output_token_seconds"] == ["model", "lane", "prompt_bucket"]
-
-
-def test_the_docs_are_the_catalogue() -> None:
-    """If this fails: `python -m sidecar.metrics.document > docs/metrics.md`."""
-    assert page() == (Path(__file__).parents[2] / "docs/metrics.md").read_text()

@@ -1,0 +1,106 @@
+"""The tables of docs/configuration.md: every key with its type, default, reason and reload, and the thresholds of the presets.
+
+Knows how a field of the typed config reads as a row. The reason of a key is the sentence under it in the config's source.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from sidecar.classify.length import PromptBuckets
+from sidecar.config import (
+    NEEDS_RESTART,
+    AimConfig,
+    BlameSharesConfig,
+    Config,
+    EngineConfig,
+    LaneObjectivesConfig,
+    LaneRule,
+    LanesConfig,
+    PromptBucketsConfig,
+    TokenAimConfig,
+)
+from sidecar.config_objectives import objectives_of
+from sidecar.config_words import expected
+from sidecar.objectives.objective import Objective
+from sidecar.objectives.presets import PRESETS
+from tools.markdown import Block, table
+
+
+HEAD = ("key", "accepts", "default", "why, and what it means", "on reload")
+_Row = tuple[str, ...]
+
+
+def blocks() -> tuple[Block, ...]:
+    """The table of each section, and the presets' in the section of the objectives."""
+    found = {
+        section: _rows(section, field.annotation, (section,))
+        for section, field in Config.model_fields.items()
+        if isinstance(field.annotation, type)
+    }
+    found["lanes.rules"] = _rows("lanes.rules[]", LaneRule, ("lanes", "rules", 0))
+    lane = ("objectives", "LANE")
+    found["objectives"] = _rows("objectives.LANE", LaneObjectivesConfig, lane)
+    for key, model in (("ttft", AimConfig), ("tpot", TokenAimConfig), ("blame_shares", BlameSharesConfig)):
+        found["objectives"] += _rows(f"objectives.LANE.{key}", model, (*lane, key))
+    keys = (Block(f"## `{section}`", table(HEAD, of)) for section, of in found.items())
+    return *keys, Block("## `objectives`", _presets())
+
+
+def _rows(section: str, model: type[BaseModel], path: tuple[str | int, ...]) -> list[_Row]:
+    """The rows of one section."""
+    why = reasons(model)
+    return [_row(f"{section}.{name}", name, model, why[name], path) for name in model.model_fields]
+
+
+def _row(key: str, name: str, model: type[BaseModel], why: str, path: tuple[str | int, ...]) -> _Row:
+    accepts = expected((*path, name)) if key != "lanes.rules" else "a list of 0 to 100 rules, see below"
+    takes = "restart" if key in NEEDS_RESTART else "taken"
+    cells = (f"`{key}`", accepts, _default(model, name), why, takes)
+    return tuple(cell.replace("*", "\\*") for cell in cells)
+
+
+def reasons(model: type[BaseModel]) -> dict[str, str]:
+    """The sentence under each key in the source of the config."""
+    found = {}
+    for section in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(section))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for key, text in zip(body.body, body.body[1:], strict=False):
+            if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name) and isinstance(text, ast.Expr):
+                found[key.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    return found
+
+
+def _default(model: type[BaseModel], name: str) -> str:
+    """As a person would write it."""
+    field = model.model_fields[name]
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value == "":
+        return '""'
+    if value is None or value in ((), {}):
+        return "unset" if value is None else "none"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _presets() -> str:
+    """The thresholds of each preset with the default edges."""
+    labels = PromptBuckets(PromptBucketsConfig().edges).labels
+    return table(("preset", "objective", "target", *(f"`{label}`" for label in labels)), _preset_rows(labels))
+
+
+def _preset_rows(labels: tuple[str, ...]) -> Iterator[_Row]:
+    for name, preset in PRESETS.items():
+        config = Config(engine=EngineConfig(url="http://a"), lanes=LanesConfig(default=name))
+        aims = [objectives_of(config).aims(name, label) for label in labels]
+        for objective in Objective:
+            cells = [f"{aim.threshold_seconds:g} s" for each in aims if (aim := each.aim(objective))]
+            if cells:
+                yield f"`{name}`", str(objective), f"{preset.target:g}", *cells

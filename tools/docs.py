@@ -1,0 +1,48 @@
+"""`python -m tools.docs`, or `make docs`: write what docs/ and the runbooks take from the code.
+
+Knows which pages are written whole and which hold tables or lists between prose. A test finds the committed pages unchanged.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+
+from sidecar.diagnosis.interventions import chapters
+from tools import configuration_tables, engines_page, errors_table, metrics_page, runbook_texts
+from tools.markdown import Block, replaced
+
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def whole() -> Mapping[str, str]:
+    """Pages that are written from the first line to the last, by path below the checkout."""
+    return {"docs/engines.md": engines_page.page(), "docs/metrics.md": metrics_page.page()}
+
+
+def blocks() -> Mapping[str, tuple[Block, ...]]:
+    """Tables and lists within pages that are written by hand, by the page's path."""
+    return {
+        "docs/configuration.md": configuration_tables.blocks(),
+        "docs/errors.md": (errors_table.block(),),
+        **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(chapter) for name, chapter in chapters().items()},
+    }
+
+
+def pages(checkout: Path = CHECKOUT) -> Mapping[str, str]:
+    """Every page of both kinds as the code would have it now. The prose around tables and lists is read from `checkout`."""
+    held = {path: reduce(replaced, of, (checkout / path).read_text("utf-8")) for path, of in blocks().items()}
+    return {**whole(), **held}
+
+
+def main(checkout: Path = CHECKOUT) -> None:
+    """Write them all; say which changed."""
+    for path, text in pages(checkout).items():
+        if text != (checkout / path).read_text("utf-8"):
+            (checkout / path).write_text(text, "utf-8")
+            sys.stdout.write(f"{path}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""The table of docs/errors.md: every answer that the sidecar gives in the engine's place, from `sidecar/proxy/errors.py`."""
+
+from sidecar.proxy.errors import ERROR_HEADER, Failure
+from tools.markdown import Block, table
+
+
+HEAD = (f"`{ERROR_HEADER.decode()}`", "status", "outcome", "what it says")
+
+
+def block() -> Block:
+    """One row per failure, in the order of the code."""
+    return Block("# Errors", table(HEAD, map(_cells, Failure)))
+
+
+def _cells(failure: Failure) -> tuple[str, ...]:
+    answer = failure.value
+    retry = f" `Retry-After: {answer.retry_after_seconds}`." if answer.retry_after_seconds is not None else ""
+    return f"`{answer.reason}`", str(answer.status), f"`{answer.outcome.value}`", answer.message + retry
