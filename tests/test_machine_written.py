@@ -1,0 +1,69 @@
+"""A file that a command writes is committed only if people browse it, and once: what is committed is listed here and counted.
+
+Not counted: tables and lists that `make docs` writes into pages written by hand, recordings of real engines, and pictures.
+"""
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import alert_rules.__main__
+import grafana.__main__
+from tests.support.tools import need_tool
+from tools.docs import whole
+
+
+CHECKOUT = Path(__file__).parents[1]
+WRITTEN = {
+    *(f"alert_rules/{name}" for name in alert_rules.__main__.files()),
+    *(f"grafana/{name}" for name in grafana.__main__.files()),
+    *whole(),
+    "docs/incidents.md",  # by the incident bench: most of an hour
+}
+"""Every committed file that a command writes from its first line to its last."""
+MOST_LINES = 22_600
+"""50,334 before the ConfigMaps, promtool's files and its witnesses went; the dashboards alone are 19,000."""
+LONG_LINES = 250
+"""By hand no file of data is longer: the longest is Alertmanager's example."""
+_UNTIL_THEY_ARE_MADE_WHERE_THEY_ARE_USED = ("alert_rules/tests/", "tests/alert_rules/witnesses.yml")
+
+
+@cache
+def committed() -> dict[str, str]:
+    """Path to text of each file that git tracks, but for pictures and other bytes."""
+    command = [str(need_tool("git")), "-c", f"safe.directory={CHECKOUT}", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60).stdout
+    texts = {}
+    for name in filter(None, listed.split("\0")):
+        data = (CHECKOUT / name).read_bytes() if (CHECKOUT / name).is_file() else b"\0"
+        if b"\0" not in data and not name.startswith(_UNTIL_THEY_ARE_MADE_WHERE_THEY_ARE_USED):
+            texts[name] = data.decode("utf-8", "replace")
+    return texts
+
+
+def test_every_committed_file_that_names_its_command_is_on_the_list() -> None:
+    """Its first lines name the command in a sentence of their own, behind a comment mark where the format has one."""
+    says = re.compile(r"^(?:# |<!-- )?(?:Written|Generated)\b.* by `", re.MULTILINE)
+    texts = {name: "\n".join(text.splitlines()[:5]) for name, text in committed().items() if not name.endswith(".py")}
+    named = {name for name, head in texts.items() if says.search(head)}
+
+    assert named - WRITTEN == set()
+    assert {name for name in WRITTEN - named if not name.endswith(".json")} == set()
+
+
+def test_every_long_file_of_data_is_on_the_list() -> None:
+    """JSON has no comment that could name a command, and a copy need not either: their length gives them away."""
+    long = {
+        name
+        for name, text in committed().items()
+        if name.endswith((".json", ".yml", ".yaml")) and text.count("\n") > LONG_LINES
+    }
+
+    assert long - WRITTEN == set()
+
+
+def test_few_lines_are_written_by_a_machine() -> None:
+    lines = {name: committed()[name].count("\n") for name in WRITTEN}
+
+    assert sum(lines.values()) <= MOST_LINES
