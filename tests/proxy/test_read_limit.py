@@ -15,7 +15,8 @@ from sidecar.proxy.watching import Unwatched, Watch
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road, Socket
 from tests.support.origin import Origin, Visit, answering
-from tests.support.proxy import RawClient, play, running
+from tests.support.proxy import RawClient, running
+from tests.support.story_loop import play
 
 
 GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
