@@ -1,80 +1,69 @@
-"""A stream's bytes in, its readings out: a parser (of events or of lines) and a dialect, together and once.
+"""What one event of a response says, in words that every API dialect shares.
 
-It knows how to go on when an event cannot be read: such an event says nothing and is counted. It refuses to know time
-and traffic; whoever moves the bytes asks for the readings and gives them an instant. Who cuts bytes out of the stream
-(`sidecar/engines/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
+A dialect (`dialects/`) turns the JSON of one event, or of a whole non-streamed body, into a `Reading`.
+Nobody else looks at that JSON: the timeline counts outputs and finishes, the ledger reads usage, and the engine's own
+file (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
-from sidecar.timeline.ndjson import NdjsonParser
-from sidecar.timeline.reading import NOTHING, Dialect, Reading, UnreadableEvent
-from sidecar.timeline.response_id import response_id_of
-from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 
-LOOKS_FOR_ID = 8
-"""Events in which the answer's id is looked for: every API that has one says it in the first, keep-alives aside."""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts as the engine states them; None where it does not."""
+
+    prompt_tokens: int | None = None
+    """All tokens of the prompt, the cached ones included."""
+    cached_tokens: int | None = None
+    """Of these, how many came from the prefix cache."""
+    completion_tokens: int | None = None
+    """All generated tokens, reasoning included."""
+    reasoning_tokens: int | None = None
 
 
-class EventReader:
-    """One stream's reader. Never raises on any bytes."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one event, or one whole body, says. The default says nothing."""
 
-    __slots__ = ("_looks_for_id", "_parser", "_read_event", "response_id", "unreadable")
+    output: tuple[int, ...] = ()
+    """Indexes of the choices for which this event carries generated output (design section 2)."""
+    finished: tuple[int, ...] = ()
+    """Indexes of the choices whose finish reason stands in this event."""
+    usage: Usage | None = None
+    bare_usage: bool = False
+    """Usage and no choice at all: the chunk that `include_usage` adds."""
+    null_usage: bool = False
+    """The event has a `usage` key that is null: this server answers `include_usage` in every chunk."""
+    extras: Mapping[str, object] | None = None
+    """Fields that engines add to the API's own (`metrics`, `timings`, ...), undecoded; read by `sidecar/engines/`."""
+    error: bool = False
+    """The server reports a failure inside a response that began well."""
+    done: bool = False
+    """The API's own end mark: `[DONE]`, `message_stop`, `response.completed`."""
 
-    def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
-        """`lines`: the stream is newline-delimited JSON; else it is one of server-sent events."""
-        self._read_event = dialect.read_event
-        self._parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
-        self.response_id: str | None = None
-        """The id that the answer gives itself, once one of its first events has said it."""
-        self._looks_for_id = LOOKS_FOR_ID
-        self.unreadable = 0
-        """Events that their dialect could not read."""
 
-    @property
-    def oversized(self) -> int:
-        """Events over the cap, not observed."""
-        return self._parser.oversized
+NOTHING = Reading()
 
-    @property
-    def fed(self) -> int:
-        """Bytes seen so far."""
-        return self._parser.fed
 
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """Where each event of the last `feed` lies, as stream offsets (see `SseParser.spans`)."""
-        return self._parser.spans
+class UnreadableEvent(ValueError):  # noqa: N818  it happens, it is no error of ours
+    """The event is not what its dialect speaks. The caller counts it and goes on; bytes are not its business."""
 
-    @property
-    def unfinished_at(self) -> int | None:
-        """Stream offset of an event that has begun and not ended (see `SseParser.unfinished_at`)."""
-        return self._parser.unfinished_at
 
-    @property
-    def unfinished(self) -> bool:
-        """At the end of the stream: it was cut short within an event."""
-        return self._parser.unfinished
+class Dialect(Protocol):
+    """One API's way of saying things. Stateless, so one instance serves every request."""
 
-    def feed(self, data: bytes) -> list[Reading]:
-        """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`."""
-        return self._readings(self._parser.feed(data))
+    name: str
+    has_usage_option: bool
+    """Usage comes in a stream only if `stream_options.include_usage` asks for it."""
+    streams_unsaid: bool
+    """The answer is a stream where the request does not say `stream`."""
 
-    def finish(self) -> list[Reading]:
-        """The stream is over: what a last line without its end says. Of server-sent events such a rest is no event."""
-        return self._readings(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
+        ...
 
-    def _readings(self, events: list[tuple[bytes, bytes]]) -> list[Reading]:
-        readings = []
-        for event, said in events:
-            if self._looks_for_id:
-                self._look_for_id(said)
-            try:
-                readings.append(self._read_event(event, said))
-            except UnreadableEvent:
-                self.unreadable += 1
-                readings.append(NOTHING)
-        return readings
-
-    def _look_for_id(self, said: bytes) -> None:
-        self.response_id = response_id_of(said)
-        self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
+    def read_body(self, body: bytes) -> Reading:
+        """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""
+        ...
