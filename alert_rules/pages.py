@@ -4,7 +4,7 @@ from alert_rules.burn import WHO
 from alert_rules.evidence import MODEL
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 NAMES = {

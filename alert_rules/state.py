@@ -6,7 +6,7 @@ Pod alerts carry `namespace` and `pod`, so that Alertmanager can mute by them; l
 
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
-from sidecar.objectives.blame import SIDECAR
+from sidecar.slo.attribution import SIDECAR
 
 
 Bases = tuple[str, str]

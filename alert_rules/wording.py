@@ -5,7 +5,7 @@ Templates are Prometheus's own and run in 2.42: `query` asks for the worst pod, 
 
 from collections.abc import Mapping
 
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"

@@ -22,7 +22,7 @@ from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import DiagnosisRing
 from sidecar.diagnosis.tree import diagnose
-from sidecar.objectives.objective import Objective
+from sidecar.slo.objective import Objective
 
 
 BOUND = 0.98

@@ -15,12 +15,12 @@ from dataclasses import replace
 from random import Random
 from statistics import fmean
 
-from sidecar.demo.physics import Limits
-from sidecar.demo.presets import PRESETS, Preset
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
 from sidecar.engines.estimator import Estimator
-from sidecar.engines.prefill_cost import Refusal, length_of
+from sidecar.simulator.physics import Limits
+from sidecar.simulator.replica_presets import PRESETS, Preset
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
+from sidecar.slo.prefill_cost import Refusal, length_of
 
 
 LATE_SECONDS = 0.002

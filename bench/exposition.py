@@ -15,12 +15,12 @@ import time
 import uvloop
 
 from sidecar.admin.listener import AdminListener
-from sidecar.admin.pages import Facts
-from sidecar.admin.troubles import Troubles
+from sidecar.admin.page.page import Facts
+from sidecar.admin.page.recent_failures import Troubles
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
 
 
 CLIENT = """

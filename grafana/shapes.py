@@ -6,7 +6,7 @@ Knows the phases' histograms and the recorded series of the verdict. Refuses to 
 from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
 from grafana.query import LANE, Query, gauge, quantiles
 from grafana.surroundings import kept
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 OK = "inference requests with outcome ok"

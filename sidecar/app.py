@@ -20,32 +20,32 @@ import uvloop
 
 from sidecar import __version__
 from sidecar.admin.listener import AdminListener
-from sidecar.admin.pages import Facts
-from sidecar.admin.troubles import Troubles
+from sidecar.admin.page.page import Facts
+from sidecar.admin.page.recent_failures import Troubles
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import Config, restart_needed
-from sidecar.config_file import ConfigErrors
+from sidecar.config.file import ConfigErrors
+from sidecar.config.objectives import objectives_of
+from sidecar.config.schema import Config, restart_needed
 from sidecar.config_notes import notes
-from sidecar.config_objectives import objectives_of
-from sidecar.engine_side import EngineSide
-from sidecar.engines.words.hearing import Ears
-from sidecar.engines.words.outside import Outside, sources_of
+from sidecar.engines.reports.fetcher import Outside, sources_of
+from sidecar.engines.reports.sink import Ears
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
-from sidecar.log import Logs
-from sidecar.log_text import allowed_headers
-from sidecar.metrics import own
-from sidecar.metrics.estimates import Estimates
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
+from sidecar.logs.sanitise import allowed_headers
+from sidecar.logs.setup import Logs
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
+from sidecar.observe.engine_side import EngineSide
+from sidecar.observe.estimates import Estimates
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.settlement import Watchers
+from sidecar.observe.slo_counters import Slo
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
 from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.traffic import Limits, Traffic
-from sidecar.watchers import Watchers
+from sidecar.proxy.server import Limits, Traffic
 
 
 LAG_SECONDS = 0.25

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from sidecar import __version__
 from sidecar.classify.length import bucket_labels
-from sidecar.config import Config, LaneObjectivesConfig
-from sidecar.config_checks import counted_models
-from sidecar.config_file import FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.checks import counted_models
+from sidecar.config.file import FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
+from sidecar.config.schema import Config, LaneObjectivesConfig
+from sidecar.config.values import UNKNOWN
 from sidecar.config_notes import Note, notes
-from sidecar.config_objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
-from sidecar.config_values import UNKNOWN
-from sidecar.objectives.objective import Objective
+from sidecar.slo.objective import Objective
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -68,11 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return demo(arguments[1:])
     if arguments[:1] == ["diagnose"]:
-        from sidecar.diagnosis.command import main as diagnose  # noqa: PLC0415  as above
+        from sidecar.diagnosis.diagnose_command import main as diagnose  # noqa: PLC0415  as above
 
         return diagnose(arguments[1:])
     if arguments[:1] == ["capacity"]:
-        from sidecar.capacity.command import main as capacity  # noqa: PLC0415  as above
+        from sidecar.capacity.capacity_command import main as capacity  # noqa: PLC0415  as above
 
         return capacity(arguments[1:])
     try:

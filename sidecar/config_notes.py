@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sidecar.config import Config, LaneObjectivesConfig
-from sidecar.config_file import ENVIRONMENT, FLAGS, flag_of
-from sidecar.config_objectives import lanes_without_objectives
-from sidecar.config_values import OTHER
-from sidecar.objectives.presets import PRESETS
+from sidecar.config.file import ENVIRONMENT, FLAGS, flag_of
+from sidecar.config.objectives import lanes_without_objectives
+from sidecar.config.schema import Config, LaneObjectivesConfig
+from sidecar.config.values import OTHER
+from sidecar.slo.presets import PRESETS
 
 
 _PREFIX = "SIDECAR_"

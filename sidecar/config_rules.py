@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sidecar.config import LaneRule
+from sidecar.config.schema import LaneRule
 
 
 def takes_all_of(earlier: LaneRule, later: LaneRule) -> bool:

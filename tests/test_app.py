@@ -7,8 +7,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.app import App
-from sidecar.config import Config
-from sidecar.config_file import load
+from sidecar.config.file import load
+from sidecar.config.schema import Config
 from sidecar.metrics.exposition import slices
 
 

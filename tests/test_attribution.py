@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from sidecar.demo.engine import SimulatedEngine
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, Preset
-from sidecar.demo.request import SimulatedRequest
 from sidecar.ledger.account import Account, Phase, Reason, Source
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
+from sidecar.simulator.simulated_request import SimulatedRequest
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
 from tests.support.story_loop import play

@@ -11,8 +11,8 @@ import pytest
 
 from sidecar import __version__
 from sidecar.cli import main
-from sidecar.config import Config
-from sidecar.config_file import ConfigErrors
+from sidecar.config.file import ConfigErrors
+from sidecar.config.schema import Config
 
 
 URL = "--engine.url=http://127.0.0.1:8000"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
-from sidecar.config import Config
-from sidecar.config_file import load
+from sidecar.config.file import load
+from sidecar.config.objectives import lanes_without_objectives
+from sidecar.config.schema import Config
 from sidecar.config_notes import notes
-from sidecar.config_objectives import lanes_without_objectives
 
 
 def config(tmp_path: Path, text: str = "") -> Config:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sidecar.classify.body import Look
 from sidecar.classify.lane import LaneRules
-from sidecar.config import LaneRule, LanesConfig
-from sidecar.config_checks import contradictions
+from sidecar.config.checks import contradictions
+from sidecar.config.describe import Path
+from sidecar.config.schema import LaneRule, LanesConfig
 from sidecar.config_rules import takes_all_of
-from sidecar.config_words import Path
 
 
 KEYS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("k", "l")}

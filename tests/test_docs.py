@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sidecar.cli import main
-from sidecar.config_file import load
+from sidecar.config.file import load
 from tests.support.tools import need_tool
 
 

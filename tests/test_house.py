@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[1]
 MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
 HEART = ("timeline", "classify", "ledger", "objectives", "evidence")
-PURE_ENGINES = "sidecar.engines.prefill_cost"
+PURE_ENGINES = "sidecar.slo.prefill_cost"
 ASKING = ("asking.py", "export_files.py", "hearing.py", "outside.py", "probe.py", "scrape.py")
 """The files that speak to the engine or to a fleet on the sidecar's own account; what they hear is judged elsewhere."""
 CEILING_LINES = 400
@@ -79,7 +79,14 @@ def test_the_heart_is_pure(room: str) -> None:
     """No loop, no clock, no socket, no logger, no metric: bytes and instants in, marks and phases out."""
     forbidden = ("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random")
     libraries = ("aiohttp", "uvloop", "httptools", "structlog", "logging", "prometheus_client")
-    rooms = ("sidecar.metrics", "sidecar.proxy", "sidecar.admin", "sidecar.engines", "sidecar.log", "sidecar.app")
+    rooms = (
+        "sidecar.metrics",
+        "sidecar.proxy",
+        "sidecar.admin",
+        "sidecar.engines",
+        "sidecar.logs.setup",
+        "sidecar.app",
+    )
 
     found = importers(*forbidden, *libraries, *rooms, among=modules(room))
 
@@ -91,19 +98,19 @@ def test_the_evidence_takes_one_thing_from_the_engines() -> None:
     known = importers("sidecar.engines", among=modules("evidence"))
 
     assert {name.split(": ")[1] for name in known if PURE_ENGINES not in name} == set()
-    assert importers("sidecar", among=[CHECKOUT / "sidecar/engines/prefill_cost.py"]) == []
+    assert importers("sidecar", among=[CHECKOUT / "sidecar/slo/prefill_cost.py"]) == []
 
 
 def test_promises_know_neither_the_config_nor_how_the_engine_is_seen() -> None:
     """What was promised comes as numbers; what was seen is told apart from what is blamed."""
-    assert importers("sidecar.config", "sidecar.classify", among=modules("objectives", "evidence")) == []
+    assert importers("sidecar.config.schema", "sidecar.classify", among=modules("objectives", "evidence")) == []
     assert importers("sidecar.evidence", among=modules("objectives")) == []
-    assert importers("sidecar.objectives", among=modules("evidence", "timeline", "classify", "ledger")) == []
+    assert importers("sidecar.slo", among=modules("evidence", "timeline", "classify", "ledger")) == []
 
 
 def test_timeline_and_ledger_do_not_know_the_config_or_each_others_makers() -> None:
     """The ledger reads marks; the timeline does not know that there is a ledger."""
-    assert importers("sidecar.config", "sidecar.classify", among=modules("timeline", "ledger")) == []
+    assert importers("sidecar.config.schema", "sidecar.classify", among=modules("timeline", "ledger")) == []
     assert importers("sidecar.ledger", "sidecar.classify", among=modules("timeline")) == []
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.incidents import Incident
 from sidecar.demo.load import Load
-from sidecar.demo.presets import SMALL_CHAT
 from sidecar.demo.stage import Stage
-from sidecar.demo.workload import Shape, Workload
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.replica_presets import SMALL_CHAT
+from sidecar.simulator.workload import Shape, Workload
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
 from tests.support.sidecar_process import running_sidecar

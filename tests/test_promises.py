@@ -8,9 +8,9 @@ import pytest
 from sidecar.engines.span import Word, span_key
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics.promises import SLO_BLAMED_MISSES_TOTAL
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.metrics.slo_metrics import SLO_BLAMED_MISSES_TOTAL
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Socket
 from tests.support.walk import Walk
@@ -408,7 +408,7 @@ def test_who_is_not_observed_any_more_is_not_held_to_anything(monkeypatch: pytes
     def broken(*_told: object) -> None:
         raise RuntimeError("the mistake under test")
 
-    monkeypatch.setattr("sidecar.watch.EventReader", broken)
+    monkeypatch.setattr("sidecar.observe.request.EventReader", broken)
     client = ask(walk, stream=True)
     stream(walk)
     tick(walk, 0.1)

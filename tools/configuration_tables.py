@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import (
+from sidecar.config.describe import expected
+from sidecar.config.objectives import objectives_of
+from sidecar.config.schema import (
     NEEDS_RESTART,
     AimConfig,
     BlameSharesConfig,
@@ -23,10 +25,8 @@ from sidecar.config import (
     PromptBucketsConfig,
     TokenAimConfig,
 )
-from sidecar.config_objectives import objectives_of
-from sidecar.config_words import expected
-from sidecar.objectives.objective import Objective
-from sidecar.objectives.presets import PRESETS
+from sidecar.slo.objective import Objective
+from sidecar.slo.presets import PRESETS
 from tools.markdown import Block, table
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sidecar.classify.length import PromptBuckets
-from sidecar.demo.physics import Costs, Limits
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.slo.objective import Aim, Aims, Objectives
 
 
 MODEL = "llama"

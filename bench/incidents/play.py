@@ -17,8 +17,8 @@ from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineCo
 from bench.incidents.life import Life, Run, State, TruePhases
 from bench.incidents.traffic import Active, Asked, Day, arrivals
 from bench.incidents.wire import through_hop, to_slow_client, together
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
 from sidecar.timeline.outcome import Outcome, Stage
 
 

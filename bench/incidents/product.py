@@ -14,27 +14,27 @@ from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
 from bench.incidents.life import Life, Run, State
 from bench.incidents.samples import Samples
 from sidecar.classify.lane import LaneRules
-from sidecar.config import LanesConfig
-from sidecar.engines.asking.state import EngineState, Growth
-from sidecar.engines.asking.state_names import Count
+from sidecar.config.schema import LanesConfig
 from sidecar.engines.dynamo import Dynamo
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import EngineKind
-from sidecar.engines.prefill_cost import length_of
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.engines.span import Word
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
-from sidecar.metrics.estimates import Estimates
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
+from sidecar.observe.engine_state import EngineStateRecorder
+from sidecar.observe.estimates import Estimates
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.settlement import Watchers
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.prefill_cost import length_of
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
-from sidecar.watchers import Watchers
 
 
 SCRAPE_SECONDS = 15.0

@@ -11,16 +11,16 @@ from statistics import median
 from bench.exposition import QuietHouse, filled, longest_turn
 from bench.promises.promise import Promise, spread
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.status import StatusPage
+from sidecar.admin.page.status import StatusPage
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from sidecar.admin.turns import in_turns
+from sidecar.admin.loop_slices import in_turns
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -19,11 +19,11 @@ from sidecar.diagnosis.interventions import chapters
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
 from sidecar.diagnosis.tree import contained
+from sidecar.history.slices import Turns
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.children import GaugeChild
-from sidecar.metrics.own import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.turns import Turns
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

@@ -23,14 +23,14 @@ from typing import Protocol
 
 from aiohttp import hdrs, web
 
-from sidecar.admin.anatomy import PERIOD_SECONDS
 from sidecar.admin.diagnosis import Diagnoses
+from sidecar.admin.page.anatomy import PERIOD_SECONDS
+from sidecar.admin.page.status import StatusPage, Told
 from sidecar.admin.runbooks import Runbooks
-from sidecar.admin.status import StatusPage, Told
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
-from sidecar.metrics.own import SCRAPES_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import SCRAPES_TOTAL
 
 
 SERVER = "llm-phase-sidecar"

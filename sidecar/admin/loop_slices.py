@@ -1,9 +1,9 @@
-"""Work in turns (`sidecar/turns.py`) on a loop that has traffic: whatever is ready comes between two steps."""
+"""Work in turns (`sidecar/history/slices.py`) on a loop that has traffic: whatever is ready comes between two steps."""
 
 import asyncio
 from typing import TypeVar
 
-from sidecar.turns import Turns
+from sidecar.history.slices import Turns
 
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from aiohttp import web
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from sidecar.admin.pages import HEADERS
-from sidecar.admin.style import STYLE
+from sidecar.admin.page.page import HEADERS
+from sidecar.admin.page.style import STYLE
 
 
 INDEX = "README"

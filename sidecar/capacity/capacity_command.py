@@ -6,7 +6,7 @@ Exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usag
 import sys
 from collections.abc import Callable, Sequence
 
-from sidecar.capacity import asking
+from sidecar.capacity import running as asking
 from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.answers import DEFAULT_TOKENS, memory_answers, slots_that_fit
 from sidecar.capacity.flags import Asked, UsageError, read_flags

@@ -16,8 +16,8 @@ from sidecar.capacity.units import (
     read_rate,
     read_seconds,
 )
-from sidecar.config_values import parse_engine_url
-from sidecar.suggest import did_you_mean
+from sidecar.config.suggest import did_you_mean
+from sidecar.config.values import parse_engine_url
 
 
 _ABOUT = """\

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException
 
 from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.observation import Cache, Reading, read_cache, read_sidecar, since_start
-from sidecar.config_values import parse_engine_url
+from sidecar.config.values import parse_engine_url
 
 
 TIMEOUT_SECONDS = 5.0

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from sidecar.classify.body import Look
-from sidecar.config import LaneRule, LanesConfig
-from sidecar.config_values import OTHER
+from sidecar.config.schema import LaneRule, LanesConfig
+from sidecar.config.values import OTHER
 
 
 Headers = Sequence[tuple[bytes, bytes]]

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from sidecar.config_values import UNKNOWN
+from sidecar.config.values import UNKNOWN
 
 
 READY_SAMPLES = 20

@@ -12,8 +12,8 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sidecar.config import Config
-from sidecar.config_values import Words
+from sidecar.config.schema import Config
+from sidecar.config.values import Words
 
 
 Path = tuple[str | int, ...]

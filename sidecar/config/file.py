@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sidecar.config import Config
-from sidecar.config_checks import WRONG, SeriesTypical, contradictions
-from sidecar.config_words import KEY_MARK, Path, dotted, expected, is_secret, model_at
-from sidecar.config_yaml import Document, Place, read
-from sidecar.suggest import did_you_mean
+from sidecar.config.checks import WRONG, SeriesTypical, contradictions
+from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret, model_at
+from sidecar.config.schema import Config
+from sidecar.config.suggest import did_you_mean
+from sidecar.config.yaml import Document, Place, read
 
 
 ENVIRONMENT = {

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sidecar.classify.length import bucket_labels
-from sidecar.config import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
-from sidecar.config_values import UNKNOWN
+from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
+from sidecar.config.values import UNKNOWN
 from sidecar.ledger.account import Phase
-from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
-from sidecar.objectives.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
+from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
+from sidecar.slo.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
 
 
 class Promise(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sidecar.config_values import (
+from sidecar.config.values import (
     OR_NONE,
     OTHER,
     UNKNOWN,

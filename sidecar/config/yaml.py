@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from sidecar.config_words import Path
+from sidecar.config.describe import Path
 
 
 _MOST_NODES = 100_000

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import aiohttp
 
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.incidents import INCIDENTS, SHARE_OF_RATE, acts
 from sidecar.demo.load import MIXED, Load
-from sidecar.demo.operating_point import describe, rate_for_mean_queue
 from sidecar.demo.pager import Pager, listening
-from sidecar.demo.presets import PRESETS, SMALL_CHAT, Preset
 from sidecar.demo.processes import HOST, DemoError, bindable, running
 from sidecar.demo.servers import INSTALL, alerting, programs
 from sidecar.demo.shipped import DEMO, find
 from sidecar.demo.stage import Stage
 from sidecar.demo.table import screen
 from sidecar.demo.view import Sums, read_page, rows
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.operating_point import describe, rate_for_mean_queue
+from sidecar.simulator.replica_presets import PRESETS, SMALL_CHAT, Preset
 
 
 CONFIG = Path(__file__).with_name("demo.yml")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
-from sidecar.demo.physics import Knobs
+from sidecar.simulator.physics import Knobs
 
 
 HEALTHY_SECONDS = 60.0

@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
-from sidecar.demo.dialect import BYTES_A_TOKEN
-from sidecar.demo.workload import Arrival, Shape, Workload
+from sidecar.simulator.dialect import BYTES_A_TOKEN
+from sidecar.simulator.workload import Arrival, Shape, Workload
 
 
 LANE_HEADER = "X-Lane"

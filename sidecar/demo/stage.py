@@ -6,9 +6,9 @@ It knows whose knob is whose. It refuses to know which incidents there are and w
 import asyncio
 from collections.abc import Iterable
 
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.incidents import Act, Incident
 from sidecar.demo.load import Load
+from sidecar.simulator.http_face import SimulatedEngine
 
 
 class Stage:

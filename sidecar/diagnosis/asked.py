@@ -16,8 +16,8 @@ from sidecar.diagnosis.findings import Missing, Number, Question, State
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import Cause, Verdict
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 FEWEST_SAMPLES = 20

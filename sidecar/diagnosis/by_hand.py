@@ -14,7 +14,7 @@ from sidecar.diagnosis.bound import PEAK_FLOPS
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
 from sidecar.diagnosis.wording import listed
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 class WrongValueError(ValueError):

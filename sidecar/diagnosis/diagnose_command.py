@@ -14,7 +14,7 @@ from typing import Any
 
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
-from sidecar.diagnosis.text import text
+from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import contained
 
 
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     if any(flag.name in told for flag in by_hand.FLAGS):
         return _print(document([contained(numbers)]), told)
     # Sockets and a loop are loaded only where somebody else is to be asked.
-    from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar  # noqa: PLC0415
+    from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
 
     try:
         if "prometheus.url" in told:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from sidecar.diagnosis.kept import LONG_SECONDS, NOW_SECONDS, Growth, Seen
-from sidecar.diagnosis.reading import Comparison, over, total
+from sidecar.diagnosis.facts import Comparison, over, total
 from sidecar.diagnosis.verdict import WORTH_NAMING, Evidence
+from sidecar.history.quantiles import quantile
+from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, Growth, Seen
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
-from sidecar.metrics.quantile import quantile
+from sidecar.metrics import slo_metrics as p
 
 
 QUIET_GAP = 0.1

@@ -6,16 +6,16 @@ Knows which division says what. A division by nothing is None; a quantile out of
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sidecar.diagnosis.kept import LONG_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
+from sidecar.history.quantiles import quantile
+from sidecar.history.series import LONG_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.metrics.quantile import quantile
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 
 
 PREEMPTED = 0.05

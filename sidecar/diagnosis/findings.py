@@ -9,8 +9,8 @@ from enum import StrEnum
 from sidecar.diagnosis.interventions import Intervention, Unhelpful
 from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.verdict import Cause
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 class Outcome(StrEnum):

@@ -27,7 +27,7 @@ import yaml
 
 from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.verdict import Cause
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 ENGINES = ("vllm", "sglang", "tensorrt_llm", "tgi")

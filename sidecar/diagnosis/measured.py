@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sidecar.diagnosis.verdict import Evidence, Verdict
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 class Regime(StrEnum):

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.diagnosis.kept import GAUGES, KEPT, LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Kept, Seen
-from sidecar.diagnosis.reading import KV_FULL_RATIO, PREEMPTED
+from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.history.series import GAUGES, KEPT, LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Kept, Seen
 from sidecar.metrics.declaration import Histogram
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 WHO = ("model", "lane", "objective")

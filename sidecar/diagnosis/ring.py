@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from operator import add
 from statistics import fmean
 
-from sidecar.diagnosis import evidence, reading
-from sidecar.diagnosis.evidence import Baseline
-from sidecar.diagnosis.kept import GAUGES, KEPT, LONG_SECONDS, WINDOWS, Grown, Growth, Kept, KeptGauge, Seen
+from sidecar.diagnosis import engine_evidence as evidence
+from sidecar.diagnosis import facts as reading
+from sidecar.diagnosis.engine_evidence import Baseline
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import Verdict, decide
-from sidecar.metrics import promises as p
+from sidecar.history.series import GAUGES, KEPT, LONG_SECONDS, WINDOWS, Grown, Growth, Kept, KeptGauge, Seen
+from sidecar.history.slices import Turns, at_once
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.children import CounterChild, HistogramChild
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.registry import Family, Metrics
-from sidecar.objectives.objective import Objective
-from sidecar.turns import Turns, at_once
+from sidecar.slo.objective import Objective
 
 
 PERIOD_SECONDS = 5.0

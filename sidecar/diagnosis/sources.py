@@ -12,17 +12,19 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from sidecar.diagnosis import evidence, promql, reading
+from sidecar.diagnosis import engine_evidence as evidence
+from sidecar.diagnosis import facts as reading
+from sidecar.diagnosis import promql
 from sidecar.diagnosis.document import VERSION, document
+from sidecar.diagnosis.facts import Comparison
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.diagnosis.kept import LONG_SECONDS, Seen
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
-from sidecar.diagnosis.reading import Comparison
 from sidecar.diagnosis.tree import contained
 from sidecar.diagnosis.verdict import Evidence, Verdict, decide
-from sidecar.metrics import promises as p
-from sidecar.objectives.objective import Objective
+from sidecar.history.series import LONG_SECONDS, Seen
+from sidecar.metrics import slo_metrics as p
+from sidecar.slo.objective import Objective
 
 
 TIMEOUT_SECONDS = 20.0

@@ -12,14 +12,14 @@ from pathlib import Path
 from traceback import extract_tb
 
 from sidecar.diagnosis import asked, bound, trust, why
+from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
 from sidecar.diagnosis.measured import Latency, Measured, Regime
-from sidecar.diagnosis.reading import KV_FULL_RATIO
 from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import TTFT_SHARES, Objective
-from sidecar.objectives.presets import INTERACTIVE
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import TTFT_SHARES, Objective
+from sidecar.slo.presets import INTERACTIVE
 
 
 NEAR = 0.75

@@ -8,8 +8,8 @@ from sidecar.diagnosis.findings import Confidence
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.diagnosis.wording import digits, percent
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 MANY_VOTES = 10

@@ -11,8 +11,8 @@ from sidecar.diagnosis.findings import Number
 from sidecar.diagnosis.measured import Measured, PhaseTime
 from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 _GROWN = {

@@ -6,9 +6,9 @@ Until the engine has said what it is, it is asked for nothing and believed to re
 
 from collections.abc import Callable, Sequence
 
-from sidecar.engines.asking.identity import Identity
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
+from sidecar.engines.probe.identity import Identity
 
 
 OTHER = "other"

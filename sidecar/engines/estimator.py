@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from sidecar.engines.prefill_cost import Curve, Length, Refusal
+from sidecar.slo.prefill_cost import Curve, Length, Refusal
 
 
 EARLIEST = 0.9

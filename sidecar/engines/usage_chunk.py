@@ -19,8 +19,8 @@ from enum import StrEnum
 
 from sidecar.classify.body import Asked, Look
 from sidecar.classify.top_level import members
-from sidecar.timeline.events import EventReader
-from sidecar.timeline.reading import Reading
+from sidecar.timeline.events import Reading
+from sidecar.timeline.reader import EventReader
 
 
 MAX_HELD_BYTES = 65_536

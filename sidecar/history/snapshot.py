@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import add, sub
 
+from sidecar.history.slices import Turns
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.children import HistogramChild
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.metrics.registry import Metrics
-from sidecar.turns import Turns
 
 
 Labels = tuple[str, ...]

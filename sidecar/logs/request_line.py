@@ -5,9 +5,9 @@ is absent, never zero. Refuses to know headers, bodies or paths: what may be sai
 """
 
 from sidecar.ledger.account import Account, Ledger
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 EVENT_REQUEST = "request"

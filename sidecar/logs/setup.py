@@ -15,12 +15,12 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, ExcInfo, WrappedLogger
 
-from sidecar.config import LogConfig
+from sidecar.config.schema import LogConfig
 from sidecar.ledger.account import Account
-from sidecar.log_request import EVENT_REQUEST, SPOILED, request_fields
-from sidecar.log_storm import StormGate
-from sidecar.log_text import clean
-from sidecar.log_writer import LineWriter
+from sidecar.logs.rate_limit import StormGate
+from sidecar.logs.request_line import EVENT_REQUEST, SPOILED, request_fields
+from sidecar.logs.sanitise import clean
+from sidecar.logs.writer import LineWriter
 
 
 EVENT_SUPPRESSED = "log_suppressed"

@@ -7,11 +7,10 @@ config). Knows no values. docs/metrics.md is generated from here, and a test hol
 
 from dataclasses import replace
 
-from sidecar.engines.prefill_cost import Refusal
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
-from sidecar.metrics.own import OWN
-from sidecar.metrics.promises import PROMISES
+from sidecar.metrics.self_metrics import OWN
+from sidecar.metrics.slo_metrics import PROMISES
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     EVENTS_PER_READ,
@@ -32,6 +31,7 @@ from sidecar.metrics.vocabulary import (
 from sidecar.metrics.vocabulary import (
     INTER_TOKEN_SECONDS as INTER_TOKEN_BUCKETS,
 )
+from sidecar.slo.prefill_cost import Refusal
 
 
 # --- requests ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramC
 from sidecar.metrics.constants import Constants
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.labels import ClosedSet
-from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES
 from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 

@@ -6,10 +6,10 @@ prompt buckets and models are told by the config or the engine, and everything e
 
 from sidecar.engines.usage_chunk import NotAsked
 from sidecar.ledger.account import Phase, Reason, Source
-from sidecar.ledger.joins import Lost
+from sidecar.ledger.pending import Lost
 from sidecar.metrics.declaration import Label
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Coroutine
 
 import structlog
 
-from sidecar.config import EngineConfig
-from sidecar.engines.asking.advice import Advisor
-from sidecar.engines.asking.agreement import Agreement, Tally
-from sidecar.engines.asking.probe import Prober
-from sidecar.engines.asking.scrape import Scraped, StateProber
+from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.engines.probe.advice import Advisor
+from sidecar.engines.probe.agreement import Agreement, Tally
+from sidecar.engines.probe.probe import Prober
+from sidecar.engines.probe.scrape import Scraped, StateProber
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.engine_state import EngineStateRecorder
+from sidecar.observe.record import Recorder
 
 
 ADVISE_SECONDS = 10.0

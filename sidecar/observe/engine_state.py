@@ -7,9 +7,9 @@ sees the first growth; before that it is unknown, and no 0.
 
 from collections.abc import Callable
 
-from sidecar.engines.asking.agreement import PHASES, Agreement
-from sidecar.engines.asking.state import EngineState, Growth
-from sidecar.engines.asking.state_names import Count
+from sidecar.engines.probe.agreement import PHASES, Agreement
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 

@@ -8,11 +8,11 @@ switched off there is none of it, and nothing here is asked for a request that a
 from collections.abc import Hashable, Iterable
 
 from sidecar.engines.estimator import Estimator
-from sidecar.engines.prefill_cost import Length, Refusal
 from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
+from sidecar.slo.prefill_cost import Length, Refusal
 
 
 class Estimates:

@@ -7,12 +7,12 @@ sample may teach: never while objectives are being missed.
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from sidecar.engines.prefill_cost import Length
-from sidecar.evidence.prefill_work import PrefillWork, Seen
-from sidecar.evidence.silence import Silence
 from sidecar.ledger.account import Account, Phase, Source
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
+from sidecar.slo.prefill_cost import Length
+from sidecar.slo.prefill_work import PrefillWork, Seen
+from sidecar.slo.silence import Silence
 from sidecar.timeline.outcome import Outcome
 
 

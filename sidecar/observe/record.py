@@ -10,9 +10,9 @@ from itertools import product
 
 from sidecar.ledger.account import Account
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
-from sidecar.metrics.promises import UNCACHED_PROMPT_TOKENS_TOTAL
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, OVERFLOWING, SPAN_RESULTS, USAGE_RESULTS
 from sidecar.timeline.outcome import Outcome, Stage
 

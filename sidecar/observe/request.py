@@ -14,26 +14,26 @@ from sidecar.classify.lane import hash_api_key
 from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, traceparent
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
-from sidecar.engines.prefill_cost import length_of
 from sidecar.engines.span import response_key, span_key, traced_key
 from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
 from sidecar.ledger.account import Account
-from sidecar.log_text import clean_path
-from sidecar.metrics.record import Recorder
+from sidecar.logs.sanitise import clean_path
+from sidecar.observe.record import Recorder
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
+from sidecar.proxy.observer import Unwatched
 from sidecar.proxy.tcp import SendTimes
-from sidecar.proxy.watching import Unwatched
-from sidecar.timeline.events import EventReader
+from sidecar.slo.prefill_cost import length_of
+from sidecar.timeline.events import Dialect, Reading, UnreadableEvent
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.reader import EventReader
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
 if TYPE_CHECKING:
-    from sidecar.watchers import Watchers
+    from sidecar.observe.settlement import Watchers
 
 MAX_BODY_BYTES = 1 << 20
 """A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""

@@ -12,21 +12,21 @@ from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
+from sidecar.engines.reports.ending import Ending
 from sidecar.engines.span import Span, Word, span_key, traced_key
-from sidecar.engines.words.ending import Ending
 from sidecar.ledger.account import Account, Reason
-from sidecar.ledger.joins import Joins
 from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.pending import Joins
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics.estimates import Estimates
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
-from sidecar.metrics.slo import Slo
+from sidecar.observe.estimates import Estimates
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.request import Passage, RequestWatch
+from sidecar.observe.slo_counters import Slo
 from sidecar.proxy.headers import Fields, RequestHead
-from sidecar.proxy.watching import Watch
+from sidecar.proxy.observer import Watch
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.outcome import Outcome
-from sidecar.watch import Passage, RequestWatch
 
 
 MAX_MINTED = 16_384

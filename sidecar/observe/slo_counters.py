@@ -9,14 +9,14 @@ from collections.abc import Callable, Hashable, Mapping
 from itertools import product
 
 from sidecar.ledger.account import Account
-from sidecar.metrics import promises as p
-from sidecar.metrics.evidence import Evidence
-from sidecar.metrics.own import DROPPED_TOTAL
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
-from sidecar.objectives.blame import VOTES, Blame, blame_of_ledger, blame_of_outcome
-from sidecar.objectives.judge import Case, Judge
-from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
-from sidecar.objectives.recent import Burning
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.observe.evidence import Evidence
+from sidecar.slo.attribution import VOTES, Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.judge import Case, Judge
+from sidecar.slo.objective import Aim, Aims, Objective, Objectives
+from sidecar.slo.recent import Burning
 from sidecar.timeline.outcome import Outcome
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Container, Mapping
 import aiohttp
 
 from sidecar.classify.trace import Minted
-from sidecar.otlp.answers import message
-from sidecar.otlp.fields import LEN, Fields
 from sidecar.otlp.received import ReceivedSpan, Surroundings
+from sidecar.otlp.responses import message
+from sidecar.otlp.wire_format import LEN, Fields
 
 
 MAX_WAITING_SPANS = 4096

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from sidecar.otlp import answers
+from sidecar.otlp import responses as answers
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.limits import MAX_BODY_BYTES, RefusedError
 

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterator
 
 from sidecar.engines.span import Span
-from sidecar.otlp.fields import I64, LEN, VARINT, Body, Fields
 from sidecar.otlp.limits import (
     MAX_AROUND_BYTES,
     MAX_ATTRIBUTES,
@@ -28,6 +27,7 @@ from sidecar.otlp.limits import (
     TooLargeError,
 )
 from sidecar.otlp.received import ReceivedSpan, Surroundings
+from sidecar.otlp.wire_format import I64, LEN, VARINT, Body, Fields
 
 
 _TRACE_ID, _SPAN_ID, _PARENT = 1 << 3 | LEN, 2 << 3 | LEN, 4 << 3 | LEN

@@ -7,7 +7,7 @@ spans were rejected), 400, 413, 415 and 503.
 
 from aiohttp import hdrs, web
 
-from sidecar.otlp import answers
+from sidecar.otlp import responses as answers
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, RefusedError, TooLargeError, UnknownEncodingError
 

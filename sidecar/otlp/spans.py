@@ -11,10 +11,10 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING
 
 from sidecar.classify.trace import Minted
-from sidecar.config import SpansConfig
+from sidecar.config.schema import SpansConfig
 from sidecar.engines.span import Span
-from sidecar.metrics.record import Recorder
-from sidecar.otlp.forward import Forward
+from sidecar.observe.record import Recorder
+from sidecar.otlp.forwarding import Forward
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.receiver import SpanReceiver
 

@@ -20,7 +20,7 @@ from sidecar.proxy.tcp import SendTimes, peer_has_left, send_times
 
 
 if TYPE_CHECKING:
-    from sidecar.proxy.traffic import Traffic
+    from sidecar.proxy.server import Traffic
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PIPELINE_BYTES = 65536

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
+from sidecar.proxy.observer import Watch
 from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.upload import LAST_CHUNK, Upload, chunk
-from sidecar.proxy.watching import Watch
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
 
 if TYPE_CHECKING:
     from sidecar.proxy.accept import ClientConnection
-    from sidecar.proxy.traffic import Traffic
+    from sidecar.proxy.server import Traffic
 
 
 class Exchange:

@@ -13,8 +13,8 @@ from typing import Any
 from sidecar.proxy.accept import ClientConnection
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import Guarded, Unwatched, Watch
 from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.watching import Guarded, Unwatched, Watch
 
 
 BACKLOG = 1024
@@ -26,7 +26,7 @@ SWEEP_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Everything that bounds a connection; seconds and bytes. The defaults and their reasons are in `sidecar/config.py`."""
+    """Everything that bounds a connection; seconds and bytes. The defaults and their reasons are in `sidecar/config/schema.py`."""
 
     max_in_flight: int
     max_head_bytes: int

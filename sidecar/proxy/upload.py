@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
-from sidecar.proxy.watching import Watch
+from sidecar.proxy.observer import Watch
 
 
 LAST_CHUNK = b"0\r\n\r\n"

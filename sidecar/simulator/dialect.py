@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.demo.request import SimulatedRequest
+from sidecar.simulator.simulated_request import SimulatedRequest
 
 
 BYTES_A_TOKEN = 4

@@ -14,11 +14,11 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from sidecar.demo.dialect import DONE, Answer, Question, RefusedError, models, per_request_metrics, read_question
-from sidecar.demo.player import Player, Reception
-from sidecar.demo.presets import Preset
-from sidecar.demo.simulation import Simulation
-from sidecar.demo.vllm_metrics import VllmMetrics
+from sidecar.simulator.dialect import DONE, Answer, Question, RefusedError, models, per_request_metrics, read_question
+from sidecar.simulator.player import Player, Reception
+from sidecar.simulator.replica_presets import Preset
+from sidecar.simulator.simulation import Simulation
+from sidecar.simulator.vllm_metrics import VllmMetrics
 
 
 VERSION = "0.33.0"

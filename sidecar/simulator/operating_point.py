@@ -13,10 +13,10 @@ from itertools import islice
 from random import Random
 from statistics import fmean
 
-from sidecar.demo.presets import Preset
-from sidecar.demo.request import Phases, SimulatedRequest
-from sidecar.demo.simulation import Simulation
-from sidecar.demo.workload import Workload
+from sidecar.simulator.replica_presets import Preset
+from sidecar.simulator.simulated_request import Phases, SimulatedRequest
+from sidecar.simulator.simulation import Simulation
+from sidecar.simulator.workload import Workload
 
 
 QUEUE_TARGET_SECONDS = 0.09

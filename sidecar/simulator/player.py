@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol
 
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Progress, Simulation
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Progress, Simulation
 
 
 class Cancellable(Protocol):

@@ -9,8 +9,8 @@ over peak) and then set so that the replica shows the phases that the issue asks
 
 from dataclasses import dataclass
 
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.workload import Shape, Workload
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.workload import Shape, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from sidecar.demo.kv import KvPool
-from sidecar.demo.physics import Costs, Knobs, Limits
-from sidecar.demo.request import SimulatedRequest
+from sidecar.simulator.kv import KvPool
+from sidecar.simulator.physics import Costs, Knobs, Limits
+from sidecar.simulator.simulated_request import SimulatedRequest
 
 
 class Progress(NamedTuple):

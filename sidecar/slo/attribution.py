@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from sidecar.ledger.account import Ledger, Phase
-from sidecar.objectives.objective import Aims, Objective
+from sidecar.slo.objective import Aims, Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 

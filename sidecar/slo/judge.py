@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from sidecar.ledger.account import Account
-from sidecar.objectives.objective import Aim, Aims, Objective
-from sidecar.objectives.token_deadlines import TokenDeadlines
+from sidecar.slo.objective import Aim, Aims, Objective
+from sidecar.slo.token_deadlines import TokenDeadlines
 from sidecar.timeline.outcome import Outcome
 
 

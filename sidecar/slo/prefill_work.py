@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
 
-from sidecar.engines.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
+from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 
 
 REMEMBERED_SECONDS = 900.0

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sidecar.objectives.objective import Objective
+from sidecar.slo.objective import Objective
 
 
 ORDINARY_TOKENS = 4096

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sidecar.timeline.reading import Usage
+from sidecar.timeline.events import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ and traffic; whoever moves the bytes asks for the readings and gives them an ins
 (`sidecar/engines/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
 """
 
+from sidecar.timeline.events import NOTHING, Dialect, Reading, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
-from sidecar.timeline.reading import NOTHING, Dialect, Reading, UnreadableEvent
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
 

@@ -8,9 +8,9 @@ design section 2; an instant is when our read or write returned.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from sidecar.timeline.events import Reading, Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
-from sidecar.timeline.reading import Reading, Usage
 
 
 MAX_CHOICES = 128

@@ -6,15 +6,15 @@ import json
 import pytest
 
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.diagnosis.asking import one_sidecar
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.text import text
+from sidecar.diagnosis.sources import one_sidecar
+from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
-from sidecar.metrics.own import DROPPED_TOTAL
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from tests.support.admin import Visit, metrics, visit
 
 

@@ -9,9 +9,9 @@ import pytest
 from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener, _is_loopback
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
-from sidecar.metrics.record import Recorder
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.record import Recorder
 from tests.support.admin import Double, Visit, metrics, visit
 from tests.support.promtool import check_metrics, samples
 

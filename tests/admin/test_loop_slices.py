@@ -2,8 +2,8 @@
 
 import asyncio
 
-from sidecar.admin.turns import in_turns
-from sidecar.turns import Turns, at_once
+from sidecar.admin.loop_slices import in_turns
+from sidecar.history.slices import Turns, at_once
 
 
 def counting(to: int) -> Turns[int]:

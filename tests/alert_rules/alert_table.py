@@ -6,7 +6,7 @@ test_routing.py holds it against alert_rules/llm-alerts.yml, so that it cannot s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sidecar.objectives.blame import SIDECAR, Blame
+from sidecar.slo.attribution import SIDECAR, Blame
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)

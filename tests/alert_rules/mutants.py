@@ -16,7 +16,7 @@ import promql_parser as promql
 import yaml
 
 from alert_rules.pages import NAMES
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 from tests.alert_rules.books import BOOKS
 from tests.alert_rules.promtool import ALERTS, RECORDING, Book, Story, run
 from tests.alert_rules.syntax import Shipped, inside, operator, rules

@@ -13,13 +13,13 @@ from alert_rules.pages import NAMES
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
-from sidecar.metrics.in_flight import InFlight
 from sidecar.metrics.lines import rendered
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.blame import SIDECAR, Blame
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.alert_rules.alert_table import ALERTS, PHASES
 from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, recorded, rules, selectors
 

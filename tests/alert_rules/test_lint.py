@@ -13,7 +13,7 @@ import pytest
 from alert_rules.__main__ import files
 from alert_rules.pages import NAMES
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.objectives.blame import SIDECAR, Blame
+from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
     FILES,
     FOLDER,

@@ -1,13 +1,13 @@
 """What a sidecar exposes, as far as rules read it, told in the words of a story: traffic that misses and votes, an engine, evidence.
 
-Knows the names and labels of the metrics (sidecar/metrics/promises.py), and that they stand at 0 from the start. Knows no rule.
+Knows the names and labels of the metrics (sidecar/metrics/slo_metrics.py), and that they stand at 0 from the start. Knows no rule.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidecar.objectives.blame import VOTES
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES
+from sidecar.slo.objective import Objective
 from tests.alert_rules.promtool import LANE, MODEL, POD, Anew, Rate, Story
 
 

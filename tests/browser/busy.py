@@ -5,20 +5,20 @@ It knows how to make accounts of every kind. It refuses to know how they are dra
 
 from itertools import cycle
 
-from sidecar.admin.pages import Facts
-from sidecar.admin.troubles import Troubles
+from sidecar.admin.page.page import Facts
+from sidecar.admin.page.recent_failures import Troubles
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 LONG = "a-lane-whose-name-is-as-long-as-a-config-lets-it-be-and-has-no-blank"

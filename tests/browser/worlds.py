@@ -12,13 +12,13 @@ from pathlib import Path
 import aiohttp
 import yaml
 
-from sidecar.demo.dialect import BYTES_A_TOKEN
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.incidents import Incident
 from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.demo.presets import SMALL_CHAT
 from sidecar.demo.processes import HOST, free_ports, running
 from sidecar.demo.stage import Stage
+from sidecar.simulator.dialect import BYTES_A_TOKEN
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.replica_presets import SMALL_CHAT
 
 
 RATE = 2.0

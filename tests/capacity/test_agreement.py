@@ -14,16 +14,16 @@ from sidecar.capacity.flags import read_flags
 from sidecar.capacity.load_answer import replicas_answer
 from sidecar.capacity.observation import Reading, watched
 from sidecar.capacity.replicas import line_of
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, LLAMA_13B, LLAMA_70B, SMALL_CHAT, Preset
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
 from sidecar.metrics.vocabulary import LATENCY_SECONDS
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, LLAMA_13B, LLAMA_70B, SMALL_CHAT, Preset
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
 
 
 BATCHES = 30
 T_999 = 3.66
-"""Student's t, 29 degrees of freedom, two-sided 99.9 %, as in tests/demo/test_queueing_theory.py. The seeds are fixed."""
+"""Student's t, 29 degrees of freedom, two-sided 99.9 %, as in tests/simulator/test_simulation_queueing_theory.py. The seeds are fixed."""
 
 
 def assert_mean_wait(expected: float, waits: list[float]) -> None:

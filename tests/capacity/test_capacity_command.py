@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar.capacity.answer import Origin, RefusedError
-from sidecar.capacity.command import main
+from sidecar.capacity.capacity_command import main
 from sidecar.capacity.flags import parser
 from sidecar.capacity.observation import Reading
 from sidecar.cli import main as cli

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from sidecar.capacity.answer import RefusedError
-from sidecar.capacity.asking import cache_of, get, longest_of, watch
+from sidecar.capacity.running import cache_of, get, longest_of, watch
 
 
 PAGE = b'llm_requests_received_total{model="m",lane="chat"} 120\nprocess_start_time_seconds 1000\n'

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.classify.body import BLIND, Look
 from sidecar.classify.lane import LaneRules, hash_api_key
-from sidecar.config import LanesConfig
+from sidecar.config.schema import LanesConfig
 
 
 CHAT = b"/v1/chat/completions"

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from sidecar.classify.length import READY_SAMPLES, PromptBuckets, PromptLengthEstimator
-from sidecar.config import PromptBucketsConfig
+from sidecar.config.schema import PromptBucketsConfig
 
 
 BUCKETS = PromptBuckets(PromptBucketsConfig().edges)

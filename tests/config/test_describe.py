@@ -5,12 +5,12 @@ from pathlib import Path
 
 import yaml
 
-from sidecar import config as module
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import Config, PromptBucketsConfig
-from sidecar.config_file import load
-from sidecar.config_objectives import objectives_of
-from sidecar.objectives.objective import Aim
+from sidecar.config import schema as module
+from sidecar.config.file import load
+from sidecar.config.objectives import objectives_of
+from sidecar.config.schema import Config, PromptBucketsConfig
+from sidecar.slo.objective import Aim
 from tools.configuration_tables import blocks, reasons
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import Config, EngineConfig
-from sidecar.config_file import ConfigErrors, load
-from sidecar.config_yaml import read
+from sidecar.config.file import ConfigErrors, load
+from sidecar.config.schema import Config, EngineConfig
+from sidecar.config.yaml import read
 
 
 BROKEN = sorted((Path(__file__).parent / "configs" / "broken").glob("*.yml"))

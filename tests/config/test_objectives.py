@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import Config, restart_needed
-from sidecar.config_file import ConfigErrors, load
-from sidecar.config_objectives import objectives_of
+from sidecar.config.file import ConfigErrors, load
+from sidecar.config.objectives import objectives_of
+from sidecar.config.schema import Config, restart_needed
 from sidecar.ledger.account import Phase
-from sidecar.objectives.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective
+from sidecar.slo.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective
 
 
 LANES = ["interactive", "batch", "code", "docs"]

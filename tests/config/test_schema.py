@@ -2,8 +2,8 @@
 
 import pytest
 
-from sidecar.config import NEEDS_RESTART, Config, restart_needed
-from sidecar.config_values import Address, parse_address, parse_engine_url
+from sidecar.config.schema import NEEDS_RESTART, Config, restart_needed
+from sidecar.config.values import Address, parse_address, parse_engine_url
 
 
 URL = "http://127.0.0.1:8000"

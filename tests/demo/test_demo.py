@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.config_file import load
+from sidecar.config.file import load
 from sidecar.demo.demo import CONFIG, main
 from sidecar.demo.load import LANE_HEADER, MIXED
 from sidecar.demo.servers import programs

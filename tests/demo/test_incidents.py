@@ -6,8 +6,8 @@ from itertools import islice
 import pytest
 
 from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, acts
-from sidecar.demo.physics import Knobs
-from sidecar.objectives.blame import Blame
+from sidecar.simulator.physics import Knobs
+from sidecar.slo.attribution import Blame
 
 
 def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:

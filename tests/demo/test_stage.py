@@ -4,12 +4,12 @@ import asyncio
 
 import aiohttp
 
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.incidents import Act, Incident
 from sidecar.demo.load import Load
-from sidecar.demo.physics import Knobs
-from sidecar.demo.presets import SMALL_CHAT
 from sidecar.demo.stage import Stage
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.physics import Knobs
+from sidecar.simulator.replica_presets import SMALL_CHAT
 
 
 async def answers(url: str) -> bool:

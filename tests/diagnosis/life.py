@@ -3,7 +3,7 @@
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import DiagnosisRing
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 
 

@@ -9,7 +9,7 @@ from sidecar.cli import main
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.measured import Latency
 from sidecar.diagnosis.tree import diagnose
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 from tests.support.measured import live, verdict
 
 

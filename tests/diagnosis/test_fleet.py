@@ -15,10 +15,10 @@ import pytest
 from aiohttp import web
 
 from sidecar.diagnosis import promql
-from sidecar.diagnosis.asking import AskingError, fleet, one_sidecar
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet
+from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar
 from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics.children import GaugeChild, HistogramChild
 from tests.diagnosis.life import Life

@@ -8,7 +8,7 @@ from sidecar.admin.runbooks import INDEX, read
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, chapters, ranked
 from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.verdict import Cause
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}

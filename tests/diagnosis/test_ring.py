@@ -7,8 +7,8 @@ from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence
 from sidecar.metrics import catalogue as c
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 from tests.diagnosis.life import LANE, MODEL, Life
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import yaml
 
 from alert_rules import burn, evidence, verdict
-from sidecar.diagnosis import evidence as own_evidence
-from sidecar.diagnosis import reading
+from sidecar.diagnosis import engine_evidence as own_evidence
+from sidecar.diagnosis import facts as reading
 from sidecar.diagnosis.verdict import (
     COLLAPSED,
     FAULTS,
@@ -28,8 +28,8 @@ from sidecar.diagnosis.verdict import (
     Verdict,
     decide,
 )
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 from tests.support.tools import need_tool
 
 

@@ -10,11 +10,11 @@ from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Confidence, Diagnosis, Number, Outcome, State
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime
-from sidecar.diagnosis.text import WIDTH, text
+from sidecar.diagnosis.terminal import WIDTH, text
 from sidecar.diagnosis.tree import contained, diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 from tests.support.measured import BROKEN, WELL, anything, live, verdict
 
 

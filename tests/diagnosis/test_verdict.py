@@ -3,8 +3,8 @@
 import pytest
 
 from sidecar.diagnosis.verdict import LEAD, WORTH_NAMING, Case, Cause, Evidence, Verdict, decide
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 def case(objective: Objective = Objective.TTFT, *, misses: float = 40.0, **told: object) -> Case:

@@ -10,8 +10,8 @@ from sidecar.diagnosis.findings import Confidence, Diagnosis, Outcome, State
 from sidecar.diagnosis.interventions import Cost
 from sidecar.diagnosis.tree import DEFERRED, diagnose
 from sidecar.diagnosis.verdict import Cause
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 SLOW_FIRST = {"e2e-p99": "8s", "ttft-p99": "7s", "tpot-p99": "50ms"}

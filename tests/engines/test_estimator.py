@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from sidecar.demo.physics import Limits
-from sidecar.demo.presets import LLAMA_13B
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
 from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
-from sidecar.engines.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
+from sidecar.simulator.physics import Limits
+from sidecar.simulator.replica_presets import LLAMA_13B
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
+from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
 
 
 NUMBERS = count()

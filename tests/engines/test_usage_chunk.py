@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sidecar.classify.body import look
 from sidecar.engines.usage_chunk import MAX_HELD_BYTES, NotAsked, UsageCut, ask_for_usage
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import EventReader
+from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, written
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sidecar.engines.vllm import report_of
 from sidecar.ledger.report import EngineReport
-from sidecar.timeline.events import EventReader
+from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of
 
 

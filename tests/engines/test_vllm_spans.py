@@ -10,7 +10,7 @@ from sidecar.engines.span import Span, response_key, span_key
 from sidecar.engines.vllm_spans import word_of
 from sidecar.ledger.account import Ledger, Reason
 from sidecar.ledger.report import EngineReport
-from sidecar.watchers import GIVES_UP_AFTER
+from sidecar.observe.settlement import GIVES_UP_AFTER
 from tests.support.memory import Socket
 from tests.support.spans import fixture
 from tests.support.story import phases

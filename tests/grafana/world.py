@@ -23,10 +23,10 @@ import aiohttp
 import yaml
 
 from alert_rules.rule import scaled
-from sidecar.demo.dialect import BYTES_A_TOKEN
-from sidecar.demo.engine import SimulatedEngine
 from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.demo.presets import SMALL_CHAT
+from sidecar.simulator.dialect import BYTES_A_TOKEN
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.replica_presets import SMALL_CHAT
 from tests.support.background import background
 from tests.support.sidecar_process import running_sidecar
 from tests.support.tools import need_tool

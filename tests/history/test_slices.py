@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.turns import Turns, at_once
+from sidecar.history.slices import Turns, at_once
 
 
 def counting(to: int) -> Turns[int]:

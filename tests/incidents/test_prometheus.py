@@ -8,8 +8,8 @@ import yaml
 from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, read
 from bench.incidents.samples import Samples
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Objectives
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Objectives
 from tests.support.tools import need_tool
 
 

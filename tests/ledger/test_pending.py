@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Reason
-from sidecar.ledger.joins import Joins, Lost
+from sidecar.ledger.pending import Joins, Lost
 from sidecar.ledger.report import EngineReport
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from sidecar.config import LogConfig
+from sidecar.config.schema import LogConfig
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
-from sidecar.log import Logs
-from sidecar.log_text import allowed_headers, clean, clean_path
+from sidecar.logs.sanitise import allowed_headers, clean, clean_path
+from sidecar.logs.setup import Logs
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
-from sidecar.timeline.reading import Usage
 
 
 CANARY = "sk-CANARY"

@@ -7,11 +7,11 @@ import zlib
 import pytest
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.exposition import SLICE_BYTES, ProcessPage, slices, write_page
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
 from tests.support.promtool import check_metrics, families, samples
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.children import CounterChild, Exemplar, GaugeChild, HistogramChild
 from sidecar.metrics.lines import head, number, rendered, with_exemplars
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.outcome import Outcome
 

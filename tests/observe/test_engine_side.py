@@ -9,13 +9,13 @@ import structlog
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from sidecar.config import EngineConfig
-from sidecar.engine_side import EngineSide
+from sidecar.config.schema import EngineConfig
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.lifecycle import Readiness
 from sidecar.metrics.exposition import slices
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.engine_side import EngineSide
+from sidecar.observe.record import Recorder
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 

@@ -1,12 +1,12 @@
 """The engine's state on our page: what is known stands there, what is not is absent."""
 
-from sidecar.engines.asking.agreement import MIN_REQUESTS, Agreement, Tally
-from sidecar.engines.asking.state import EngineState, Growth
-from sidecar.engines.asking.state_names import Count
+from sidecar.engines.probe.agreement import MIN_REQUESTS, Agreement, Tally
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.engine_state import EngineStateRecorder
 
 
 def shown(metrics: Metrics) -> list[str]:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from sidecar.engines.asking.state import EngineState, Growth
 from sidecar.engines.engine import Engine
-from sidecar.engines.prefill_cost import READY_SAMPLES
+from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.ledger.account import Phase, Reason, Source
-from sidecar.metrics.engine_state import EngineStateRecorder
-from sidecar.metrics.estimates import Estimates
+from sidecar.observe.engine_state import EngineStateRecorder
+from sidecar.observe.estimates import Estimates
 from sidecar.proxy.errors import Failure
+from sidecar.slo.prefill_cost import READY_SAMPLES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Socket
 from tests.support.walk import Walk

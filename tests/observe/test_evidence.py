@@ -4,18 +4,18 @@ from itertools import count
 
 import pytest
 
-from sidecar.engines.prefill_cost import READY_SAMPLES
-from sidecar.evidence.silence import UNKNOWN_SECONDS
 from sidecar.ledger.account import Account, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import promises as p
-from sidecar.metrics.evidence import Evidence
-from sidecar.metrics.own import DROPPED_TOTAL
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.observe.evidence import Evidence
+from sidecar.slo.prefill_cost import READY_SAMPLES
+from sidecar.slo.silence import UNKNOWN_SECONDS
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 KEYS = count()

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.in_flight import InFlight, LaneInFlight
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.in_flight import InFlight, LaneInFlight
 
 
 def metrics() -> Metrics:

@@ -9,15 +9,15 @@ from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import own
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.observe.record import Recorder
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
-from sidecar.timeline.reading import Usage
 
 
 MARKS = Marks(

@@ -4,12 +4,12 @@ import pytest
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import promises as p
-from sidecar.metrics.evidence import Evidence
-from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
-from sidecar.objectives.blame import VOTES
-from sidecar.objectives.judge import Judge
-from sidecar.objectives.objective import Aims, Objectives
+from sidecar.metrics import slo_metrics as p
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
+from sidecar.observe.evidence import Evidence
+from sidecar.slo.attribution import VOTES
+from sidecar.slo.judge import Judge
+from sidecar.slo.objective import Aims, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.promises import AIMS, BUCKETS, LOOSE, House

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter
-from sidecar.metrics.own import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.timeline.outcome import Outcome
 from tests.support.promises import House, Request
 

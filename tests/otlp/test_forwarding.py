@@ -9,9 +9,9 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sidecar.classify.trace import Minted, TraceContext
-from sidecar.otlp import forward as forwards
+from sidecar.otlp import forwarding as forwards
 from sidecar.otlp import json_spans, protobuf
-from sidecar.otlp.forward import BATCH_SPANS, MAX_WAITING_SPANS, Forward
+from sidecar.otlp.forwarding import BATCH_SPANS, MAX_WAITING_SPANS, Forward
 from sidecar.otlp.limits import Tally
 from tests.support.otlp import PARENT, SPAN, TRACE, json_of, request_of
 

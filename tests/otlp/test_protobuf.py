@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sidecar.engines.span import Span
-from sidecar.otlp.fields import Fields
 from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_FIELDS,
@@ -23,6 +22,7 @@ from sidecar.otlp.limits import (
     TooLargeError,
 )
 from sidecar.otlp.protobuf import _Walk, spans
+from sidecar.otlp.wire_format import Fields
 from tests.support.otlp import (
     IDS,
     PARENT,

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener
 from sidecar.engines.span import Span
-from sidecar.metrics.record import Recorder
+from sidecar.observe.record import Recorder
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.receiver import SpanReceiver
 from tests.support.admin import Double, metrics

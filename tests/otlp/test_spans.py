@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar import config_values
-from sidecar.config_file import ConfigErrors, load
+from sidecar.config import values as config_values
+from sidecar.config.file import ConfigErrors, load
 from tests.support.otlp import TRACE, json_of, many_attributes, request_of
 from tests.support.plain_engine import plain_answer, plain_engine
 from tests.support.ports import free_port

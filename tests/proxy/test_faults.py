@@ -13,7 +13,7 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.watching import Unwatched, Watch
+from sidecar.proxy.observer import Unwatched, Watch
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit

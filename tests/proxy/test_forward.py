@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.watching import Unwatched
+from sidecar.proxy.observer import Unwatched
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import Unwatched, Watch
 from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.upload import Upload
-from sidecar.proxy.watching import Unwatched, Watch
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road, Socket
 from tests.support.origin import Origin, Visit, answering

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.watching import Unwatched
+from sidecar.proxy.observer import Unwatched
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 

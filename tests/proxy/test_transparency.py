@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.watching import Unwatched
+from sidecar.proxy.observer import Unwatched
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording, Road, Socket
 from tests.support.messages import Message, pieces, read, requests, responses, sizes

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sidecar.engines.asking.scrape import STATE_INTERVAL_SECONDS
+from sidecar.engines.probe.scrape import STATE_INTERVAL_SECONDS
 from tests.real.server import RunningEngine
 from tests.real.told import page_of
 from tests.support.sidecar_process import running_sidecar

@@ -4,11 +4,11 @@ import asyncio
 
 import aiohttp
 
-from sidecar.engines.asking.probe import Prober
-from sidecar.engines.asking.scrape import StateProber, state_session
-from sidecar.engines.asking.state import EngineState, Growth
-from sidecar.engines.asking.state_names import LLAMA_CPP
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.probe import Prober
+from sidecar.engines.probe.scrape import StateProber, state_session
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import LLAMA_CPP
 from sidecar.lifecycle import Readiness
 from tests.real.server import RunningEngine
 

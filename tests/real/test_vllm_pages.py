@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.demo.workload import Shape, Workload
+from sidecar.simulator.workload import Shape, Workload
 from tests.real.server import SLOTS, RunningEngine
 from tests.support.background import Background, background
 from tests.support.prometheus import explained

@@ -5,10 +5,10 @@ import urllib.request
 
 import aiohttp
 
-from sidecar.engines.asking.scrape import MAX_PAGE_BYTES, StateProber, state_session
-from sidecar.engines.asking.state import STEP_BYTES, EngineState, Growth, PageScan
-from sidecar.engines.asking.state_names import VLLM, Count
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.scrape import MAX_PAGE_BYTES, StateProber, state_session
+from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, PageScan
+from sidecar.engines.probe.state_names import VLLM, Count
 from tests.real.server import SLOTS, RunningEngine
 
 

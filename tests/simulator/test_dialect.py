@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.demo.dialect import Answer, RefusedError, per_request_metrics, read_question
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.dialect import Answer, RefusedError, per_request_metrics, read_question
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
 
 
 def a_finished_request() -> SimulatedRequest:

@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.demo.engine import SimulatedEngine
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.presets import Preset
-from sidecar.demo.simulation import Simulation
-from sidecar.demo.workload import Shape, Workload
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.replica_presets import Preset
+from sidecar.simulator.simulation import Simulation
+from sidecar.simulator.workload import Shape, Workload
 
 
 QUICK = Preset(

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sidecar.demo.kv import KvPool
+from sidecar.simulator.kv import KvPool
 
 
 CHAIN = [bytes([number]) for number in range(12)]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.player import Player, Reception
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.player import Player, Reception
+from sidecar.simulator.simulation import Simulation
 
 
 LIMITS = Limits(max_num_seqs=4, max_num_batched_tokens=512, max_model_len=1024, kv_blocks=512)

@@ -6,10 +6,10 @@ from statistics import fmean
 
 import pytest
 
-from sidecar.demo.operating_point import describe, mean_queue_seconds, rate_for_mean_queue
-from sidecar.demo.presets import LLAMA_70B, PRESETS
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.operating_point import describe, mean_queue_seconds, rate_for_mean_queue
+from sidecar.simulator.replica_presets import LLAMA_70B, PRESETS
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
 
 
 def lives_at_the_printed_rate() -> list[SimulatedRequest]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.request import SimulatedRequest
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
 
 
 COSTS = Costs(

@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.simulation import Simulation
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.simulation import Simulation
 
 
 ONE_SLOT = Limits(max_num_seqs=1, max_num_batched_tokens=200_000, max_model_len=200_000, kv_blocks=12_500)

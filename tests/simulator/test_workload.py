@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from sidecar.demo.load import MIXED
-from sidecar.demo.workload import Arrival
+from sidecar.simulator.workload import Arrival
 
 
 def some(rate: float, seed: int = 1, count: int = 20_000) -> list[Arrival]:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.objectives.blame import E2E_SHARES, VOTES, Blame, blame_of_ledger, blame_of_outcome
-from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective
+from sidecar.slo.attribution import E2E_SHARES, VOTES, Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 from tests.support.story import Story
 
 

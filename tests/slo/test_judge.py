@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
-from sidecar.objectives.judge import FEW_DUE, Case, Judge, pace_seconds
-from sidecar.objectives.objective import NOTHING, Aim, Aims, Objective
+from sidecar.slo.judge import FEW_DUE, Case, Judge, pace_seconds
+from sidecar.slo.objective import NOTHING, Aim, Aims, Objective
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.objectives.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective, Objectives
+from sidecar.slo.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective, Objectives
 
 
 SHORT = Aims(ttft=Aim(1.0, 0.99), e2e=Aim(30.0, 0.95))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.prefill_cost import READY_SAMPLES, Length
-from sidecar.evidence.prefill_work import (
+from sidecar.slo.prefill_cost import READY_SAMPLES, Length
+from sidecar.slo.prefill_work import (
     MAX_CURVES,
     MAX_SPANS,
     RECENT_ARRIVALS,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.objectives.objective import TTFT_SHARES, Objective
-from sidecar.objectives.presets import (
+from sidecar.slo.objective import TTFT_SHARES, Objective
+from sidecar.slo.presets import (
     BATCH,
     CODE,
     INTERACTIVE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.objectives.recent import FACTOR, FEWEST, MEMORY_SECONDS, Burning
+from sidecar.slo.recent import FACTOR, FEWEST, MEMORY_SECONDS, Burning
 
 
 def burning(requests: int, misses: int, *, allowed: float = 0.01, at: float = 100.0) -> Burning:

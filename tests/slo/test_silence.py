@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.evidence.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS, Silence
+from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS, Silence
 
 
 class Engine:

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 import aiohttp
 
 from sidecar.admin.listener import AdminListener
-from sidecar.admin.pages import Facts
-from sidecar.admin.troubles import Troubles
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
+from sidecar.admin.page.page import Facts
+from sidecar.admin.page.recent_failures import Troubles
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
 
 
 class Double:

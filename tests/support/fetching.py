@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.config import EngineConfig
+from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
-from sidecar.engines.words.hearing import Ears
-from sidecar.engines.words.outside import Outside, sources_of
+from sidecar.engines.reports.fetcher import Outside, sources_of
+from sidecar.engines.reports.sink import Ears
 from tests.support.memory import Socket
 from tests.support.story import phases
 from tests.support.walk import Walk

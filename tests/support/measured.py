@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 
 
 seconds = st.one_of(st.none(), st.floats(0.001, 400), st.just(float("inf")))

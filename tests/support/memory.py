@@ -12,10 +12,10 @@ from sidecar.proxy.accept import ClientConnection
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
+from sidecar.proxy.observer import Unwatched, Watch
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
-from sidecar.proxy.traffic import Limits, Traffic
-from sidecar.proxy.watching import Unwatched, Watch
+from sidecar.proxy.server import Limits, Traffic
 from sidecar.timeline.outcome import Outcome
 
 

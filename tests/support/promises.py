@@ -10,14 +10,14 @@ from itertools import count
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, suppress
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import Watch
 from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.traffic import Limits, Traffic
-from sidecar.proxy.watching import Watch
+from sidecar.proxy.server import Limits, Traffic
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording
 from tests.support.story_loop import opened

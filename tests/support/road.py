@@ -12,18 +12,18 @@ from contextlib import asynccontextmanager
 from sidecar.app import limits_of
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import Config
+from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.metrics.exposition import slices
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Objectives
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.settlement import Watchers
+from sidecar.observe.slo_counters import Slo
 from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.traffic import Traffic
-from sidecar.watchers import Watchers
+from sidecar.proxy.server import Traffic
+from sidecar.slo.objective import Objectives
 from tests.support.promtool import samples
 
 

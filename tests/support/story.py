@@ -8,7 +8,7 @@ from typing import Self
 from sidecar.ledger.account import Ledger, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.timeline.reading import Reading, Usage
+from sidecar.timeline.events import Reading, Usage
 from sidecar.timeline.timeline import Timeline
 
 

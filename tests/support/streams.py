@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import EventReader
-from sidecar.timeline.reading import NOTHING, Dialect, Reading, Usage
+from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
+from sidecar.timeline.reader import EventReader
 
 
 STREAMS = pathlib.Path(__file__).parent.parent / "streams"

@@ -8,17 +8,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.classify.lane import LaneRules
 from sidecar.classify.length import PromptBuckets
-from sidecar.config import LanesConfig
+from sidecar.config.schema import LanesConfig
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
-from sidecar.log_text import allowed_headers
+from sidecar.logs.sanitise import allowed_headers
 from sidecar.metrics.exposition import slices
-from sidecar.metrics.in_flight import InFlight
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo import Slo
-from sidecar.objectives.objective import Objectives
-from sidecar.watchers import Watchers
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.settlement import Watchers
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Objectives
 from tests.support.memory import LIMITS, Road
 
 

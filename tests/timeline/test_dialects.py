@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import EventReader
-from sidecar.timeline.reading import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.events import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, reader_of, streams, written
 
 

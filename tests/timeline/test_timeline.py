@@ -1,8 +1,8 @@
 """The timeline: what happened and when comes in, marks come out."""
 
+from sidecar.timeline.events import NOTHING, Reading, Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
-from sidecar.timeline.reading import NOTHING, Reading, Usage
 from sidecar.timeline.timeline import MAX_CHOICES
 from tests.support.story import START, Story
 

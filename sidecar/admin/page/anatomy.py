@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
-from sidecar.admin.budget import Budget, budgets
-from sidecar.admin.looks import Labels, Look, Total, counted, look, observed
+from sidecar.admin.page.budget import Budget, budgets
+from sidecar.history.quantiles import quantile
+from sidecar.history.slices import Turns, at_once
+from sidecar.history.snapshot import Labels, Look, Total, counted, look, observed
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.quantile import quantile
 from sidecar.metrics.registry import Metrics
-from sidecar.turns import Turns, at_once
 
 
 WINDOW_SECONDS = 300.0

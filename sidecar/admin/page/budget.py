@@ -7,11 +7,11 @@ stated. Refuses to speak of a month: a process knows only what it has lived thro
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sidecar.admin.looks import Labels, Look, counted
-from sidecar.metrics import promises as p
+from sidecar.history.snapshot import Labels, Look, counted
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Gauge
 from sidecar.metrics.registry import Metrics
-from sidecar.objectives.objective import Objective
+from sidecar.slo.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 
-from sidecar.admin.html import items, percent, plain, section, table
-from sidecar.admin.picture import phase_name, seconds
+from sidecar.admin.page.html import items, percent, plain, section, table
+from sidecar.admin.page.picture import phase_name, seconds
 from sidecar.diagnosis.wording import digits
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import promises as p
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Gauge
 from sidecar.metrics.registry import Metrics
 

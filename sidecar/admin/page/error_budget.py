@@ -6,10 +6,10 @@ Draws what `budget.py` found. Says which lanes can never page, because nothing i
 from collections.abc import Sequence
 from html import escape
 
-from sidecar.admin.anatomy import Anatomy
-from sidecar.admin.budget import Budget, Tally
-from sidecar.admin.html import percent, plain, quiet, section, span, table
-from sidecar.admin.numbers import kept, promise
+from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.budget import Budget, Tally
+from sidecar.admin.page.html import percent, plain, quiet, section, span, table
+from sidecar.admin.page.latency_tables import kept, promise
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import times
 

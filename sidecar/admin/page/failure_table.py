@@ -6,13 +6,13 @@ Draws what `troubles.py` kept, in turns. Every value is a number or a word of a 
 from collections.abc import Sequence
 from html import escape
 
-from sidecar.admin.anatomy import LaneAnatomy
-from sidecar.admin.html import plain, section, table
-from sidecar.admin.picture import bar_title, phase_name, seconds, stacked
-from sidecar.admin.troubles import KEPT, Trouble
+from sidecar.admin.page.anatomy import LaneAnatomy
+from sidecar.admin.page.html import plain, section, table
+from sidecar.admin.page.picture import bar_title, phase_name, seconds, stacked
+from sidecar.admin.page.recent_failures import KEPT, Trouble
 from sidecar.diagnosis.why import NAMES
+from sidecar.history.slices import Turns
 from sidecar.timeline.outcome import Outcome
-from sidecar.turns import Turns
 
 
 HEADS = ("request", "what", "where its time went")

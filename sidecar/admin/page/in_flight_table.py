@@ -7,9 +7,9 @@ is over, and here it says so.
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from sidecar.admin.html import plain, section, table
-from sidecar.admin.picture import seconds
-from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
+from sidecar.admin.page.html import plain, section, table
+from sidecar.admin.page.picture import seconds
+from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
 
 
 OLDEST = 12

@@ -7,12 +7,12 @@ half of it is broken. Draws what `anatomy.py` and `budget.py` found; a quantile 
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
-from sidecar.admin.budget import Budget
-from sidecar.admin.html import percent, plain, quiet, section, span, table
-from sidecar.admin.picture import seconds
+from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
+from sidecar.admin.page.budget import Budget
+from sidecar.admin.page.html import percent, plain, quiet, section, span, table
+from sidecar.admin.page.picture import seconds
 from sidecar.diagnosis.tree import MISSES_BEYOND_CHANCE
-from sidecar.objectives.objective import Objective
+from sidecar.slo.objective import Objective
 
 
 def two_numbers(anatomy: Anatomy) -> str:

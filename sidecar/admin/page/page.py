@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 
-from sidecar.admin.anatomy import Anatomy
-from sidecar.admin.engine_now import EngineNow, engine_state
-from sidecar.admin.html import span
-from sidecar.admin.numbers import two_numbers
-from sidecar.admin.people import in_flight
-from sidecar.admin.phases import how_requests_ended, where_time_goes
-from sidecar.admin.promised import error_budget
-from sidecar.admin.script import SCRIPT
-from sidecar.admin.style import STYLE
-from sidecar.admin.trouble_table import last_troubles
-from sidecar.admin.troubles import Trouble
-from sidecar.admin.verdicts import headline, in_short, verdicts, worst_first
+from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.engine_now import EngineNow, engine_state
+from sidecar.admin.page.error_budget import error_budget
+from sidecar.admin.page.failure_table import last_troubles
+from sidecar.admin.page.html import span
+from sidecar.admin.page.in_flight_table import in_flight
+from sidecar.admin.page.latency_tables import two_numbers
+from sidecar.admin.page.phases import how_requests_ended, where_time_goes
+from sidecar.admin.page.recent_failures import Trouble
+from sidecar.admin.page.script import SCRIPT
+from sidecar.admin.page.style import STYLE
+from sidecar.admin.page.verdicts import headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.metrics.in_flight import Inside, LaneInFlight
-from sidecar.turns import Turns
+from sidecar.history.slices import Turns
+from sidecar.observe.in_flight import Inside, LaneInFlight
 
 
 REFRESH_SECONDS = 5

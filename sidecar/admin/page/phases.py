@@ -6,11 +6,11 @@ phase stands beside its number.
 
 from html import escape
 
-from sidecar.admin.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEnds
-from sidecar.admin.html import percent, plain, quiet, section, span, table
-from sidecar.admin.numbers import quantile_cells
-from sidecar.admin.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, phase_name, seconds
-from sidecar.turns import Turns
+from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEnds
+from sidecar.admin.page.html import percent, plain, quiet, section, span, table
+from sidecar.admin.page.latency_tables import quantile_cells
+from sidecar.admin.page.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, phase_name, seconds
+from sidecar.history.slices import Turns
 
 
 _LETTERS = {"engine": "e", "wire": "w", "derived": "d", "estimated": "~"}

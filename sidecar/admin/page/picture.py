@@ -7,7 +7,7 @@ scale, so that lanes can be compared; phases too thin to label are named in the 
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from sidecar.admin.anatomy import LaneAnatomy
+from sidecar.admin.page.anatomy import LaneAnatomy
 from sidecar.ledger.account import Phase
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from sidecar.ledger.account import Account, Phase
-from sidecar.log_request import SPOILED
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.logs.request_line import SPOILED
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
 

@@ -10,16 +10,16 @@ from typing import Protocol
 
 from aiohttp import web
 
-from sidecar.admin.anatomy import AnatomyRing
-from sidecar.admin.engine_now import engine_now
-from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
-from sidecar.admin.people import OLDEST
-from sidecar.admin.troubles import Troubles
-from sidecar.admin.turns import in_turns
+from sidecar.admin.loop_slices import in_turns
+from sidecar.admin.page.anatomy import AnatomyRing
+from sidecar.admin.page.engine_now import engine_now
+from sidecar.admin.page.in_flight_table import OLDEST
+from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
+from sidecar.admin.page.recent_failures import Troubles
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.metrics.in_flight import InFlight
+from sidecar.history.slices import Turns
 from sidecar.metrics.registry import Metrics
-from sidecar.turns import Turns
+from sidecar.observe.in_flight import InFlight
 
 
 FRESH_SECONDS = 1.0

@@ -9,16 +9,16 @@ Texts of data files and names of lanes are escaped.
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from sidecar.admin.anatomy import Anatomy
-from sidecar.admin.html import items, percent, plain, prose, quiet, section
-from sidecar.admin.picture import BLAME_ORDER, phase_name, stacked
+from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.html import items, percent, plain, prose, quiet, section
+from sidecar.admin.page.picture import BLAME_ORDER, phase_name, stacked
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.verdict import FEWEST_MISSES
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import listed
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 
 
 STEPS = 3

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidecar.engines.asking.state import Growth
-from sidecar.engines.asking.state_names import Count
+from sidecar.engines.probe.state import Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Phase, Source
 from sidecar.timeline.outcome import Outcome
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sidecar.engines.asking.detect import INFO, KSERVE, METRICS, MODELS, PROPS, Answers, decoded, models_in
+from sidecar.engines.probe.detect import INFO, KSERVE, METRICS, MODELS, PROPS, Answers, decoded, models_in
 
 
 VERSION = "/version"

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import aiohttp
 import structlog
 
-from sidecar.engines.asking.detect import MODELS, Answer, next_question, recognised
-from sidecar.engines.asking.identity import QUESTIONS, identity_of
 from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.engines.probe.detect import MODELS, Answer, next_question, recognised
+from sidecar.engines.probe.identity import QUESTIONS, identity_of
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 

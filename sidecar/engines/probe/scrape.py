@@ -13,9 +13,9 @@ from typing import Protocol
 import aiohttp
 import structlog
 
-from sidecar.engines.asking.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
-from sidecar.engines.asking.state_names import STATE_NAMES, StateNames
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
+from sidecar.engines.probe.state_names import STATE_NAMES, StateNames
 
 
 STATE_INTERVAL_SECONDS = 5.0
@@ -43,7 +43,7 @@ class Scraped(StrEnum):
 
 
 class StateSink(Protocol):
-    """Whoever wants the engine's state: `sidecar/metrics/engine_state.py`."""
+    """Whoever wants the engine's state: `sidecar/observe/engine_state.py`."""
 
     def scraped(self, result: str) -> None:
         """A reading ended so."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidecar.engines.asking.state_names import Count, Name, StateNames
+from sidecar.engines.probe.state_names import Count, Name, StateNames
 
 
 STEP_BYTES = 16_384

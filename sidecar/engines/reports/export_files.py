@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sidecar.engines.words.sglang_export import STEP_BYTES
+from sidecar.engines.reports.sglang_export import STEP_BYTES
 
 
 T = TypeVar("T")

@@ -14,17 +14,17 @@ from typing import Protocol
 
 import structlog
 
-from sidecar.config import EngineConfig
-from sidecar.engines.asking.scrape import MAX_PAGE_BYTES
+from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
-from sidecar.engines.words.ending import Ending
-from sidecar.engines.words.export_files import ExportDirectory, OwnThread
-from sidecar.engines.words.hearing import FAILED_SECONDS, Asking, Ears, Trouble, Unanswered
-from sidecar.engines.words.lmdeploy_counts import PATH as COUNTS_PATH
-from sidecar.engines.words.lmdeploy_counts import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
-from sidecar.engines.words.perf_metrics import MAX_BODY_BYTES, RECORDS_A_STEP, records_of, word_of
-from sidecar.engines.words.perf_metrics import PATH as RECORDS_PATH
-from sidecar.engines.words.sglang_export import ExportLines
+from sidecar.engines.probe.scrape import MAX_PAGE_BYTES
+from sidecar.engines.reports.ending import Ending
+from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
+from sidecar.engines.reports.lmdeploy_counts import PATH as COUNTS_PATH
+from sidecar.engines.reports.lmdeploy_counts import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
+from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, RECORDS_A_STEP, records_of, word_of
+from sidecar.engines.reports.perf_metrics import PATH as RECORDS_PATH
+from sidecar.engines.reports.sglang_export import ExportLines
+from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, Ears, Trouble, Unanswered
 
 
 IDLE_SECONDS = 1.0

@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sidecar.engines.reports.ending import Ending
 from sidecar.engines.span import Word
-from sidecar.engines.words.ending import Ending
 from sidecar.ledger.report import EngineReport
 
 

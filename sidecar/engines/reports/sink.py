@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 import structlog
 
-from sidecar.engines.asking.scrape import state_session
+from sidecar.engines.probe.scrape import state_session
 from sidecar.engines.span import Word
 
 

@@ -9,14 +9,14 @@ import re
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
 from sidecar.timeline.dialects.either import Either
 from sidecar.timeline.dialects.llama_completion import LlamaCompletion
-from sidecar.timeline.dialects.ollama import Ollama
+from sidecar.timeline.dialects.ollama_api import Ollama
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
 from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.dialects.tgi_generate import TGIGenerate
 from sidecar.timeline.dialects.triton_generate import TritonGenerate
-from sidecar.timeline.reading import Dialect
+from sidecar.timeline.events import Dialect
 
 
 __all__ = ["dialect_for"]

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import DONE, ERROR, OUTPUT, Extras, count, decode, without_decoding
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import DONE, ERROR, OUTPUT, Extras, count, decode, without_decoding
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):

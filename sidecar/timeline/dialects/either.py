@@ -4,7 +4,7 @@ It knows one key that only the first of two dialects writes. It needs no word on
 yet, and refuses to look further than for that key: a key inside a string of text is escaped there, and is not found.
 """
 
-from sidecar.timeline.reading import Dialect, Reading
+from sidecar.timeline.events import Dialect, Reading
 
 
 class Either:

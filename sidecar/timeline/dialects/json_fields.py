@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sidecar.timeline.reading import NOTHING, Reading, UnreadableEvent
+from sidecar.timeline.events import NOTHING, Reading, UnreadableEvent
 
 
 T = TypeVar("T")

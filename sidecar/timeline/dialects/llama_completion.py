@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 class _Event(Extras, frozen=True):

@@ -5,8 +5,8 @@ counts all generated tokens: the counts that a usage chunk would state, without 
 durations beside them: `sidecar/engines/llama_cpp.py` does.
 """
 
-from sidecar.timeline.dialects.fields import count
-from sidecar.timeline.reading import Usage
+from sidecar.timeline.dialects.json_fields import count
+from sidecar.timeline.events import Usage
 
 
 _NO_USAGE = Usage()

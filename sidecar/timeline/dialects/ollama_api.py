@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import ERROR, OUTPUT, count, decode
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, OUTPUT, count, decode
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import Extras, reading_of
+from sidecar.timeline.dialects.json_fields import Extras, reading_of
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
 from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
-from sidecar.timeline.reading import Reading
+from sidecar.timeline.events import Reading
 
 
 class OpenAIChunk(Extras, frozen=True):

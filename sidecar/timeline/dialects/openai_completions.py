@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import decode, index_of, without_decoding
+from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
 from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, reading_of_chunk
-from sidecar.timeline.reading import Reading
+from sidecar.timeline.events import Reading
 
 
 class _Choice(msgspec.Struct, frozen=True):

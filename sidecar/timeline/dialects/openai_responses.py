@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import ERROR, OUTPUT, Extras, count, decode, without_decoding
+from sidecar.timeline.dialects.json_fields import ERROR, OUTPUT, Extras, count, decode, without_decoding
 from sidecar.timeline.dialects.openai_usage import detail
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import count
-from sidecar.timeline.reading import Usage
+from sidecar.timeline.dialects.json_fields import count
+from sidecar.timeline.events import Usage
 
 
 class OpenAIUsage(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import ERROR, count, decode, index_of, reading_of, without_decoding
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, reading_of, without_decoding
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, OUTPUT, count, decode
-from sidecar.timeline.reading import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, OUTPUT, count, decode
+from sidecar.timeline.events import NOTHING, Reading, Usage
 
 
 _SEVERAL = b"["

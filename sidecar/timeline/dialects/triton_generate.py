@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.fields import DONE, DONE_DATA, ERROR, OUTPUT, decode
-from sidecar.timeline.reading import NOTHING, Reading
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, OUTPUT, decode
+from sidecar.timeline.events import NOTHING, Reading
 
 
 TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.admin.anatomy import AnatomyRing
+from sidecar.admin.page.anatomy import AnatomyRing
+from sidecar.history.quantiles import quantile
+from sidecar.history.slices import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics.quantile import quantile
-from sidecar.metrics.record import Recorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.record import Recorder
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.turns import at_once
 
 
 def request(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sidecar.admin.anatomy import AnatomyRing
-from sidecar.admin.budget import Budget, Tally
-from sidecar.admin.promised import error_budget
-from sidecar.objectives.objective import Objective, Objectives
+from sidecar.admin.page.anatomy import AnatomyRing
+from sidecar.admin.page.budget import Budget, Tally
+from sidecar.admin.page.error_budget import error_budget
+from sidecar.slo.objective import Objective, Objectives
 from tests.support.page_reader import Reader
 from tests.support.promises import House
 

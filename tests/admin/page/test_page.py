@@ -3,12 +3,12 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from sidecar.admin.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
-from sidecar.admin.pages import STATUS_HEADERS, Facts, Status, status_page
-from sidecar.admin.script import SCRIPT
-from sidecar.admin.style import STYLE
-from sidecar.metrics.in_flight import Inside, LaneInFlight, Stage
-from sidecar.turns import at_once
+from sidecar.admin.page.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
+from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
+from sidecar.admin.page.script import SCRIPT
+from sidecar.admin.page.style import STYLE
+from sidecar.history.slices import at_once
+from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
 from tests.support.page_reader import Reader
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.admin.anatomy import LaneAnatomy
-from sidecar.admin.picture import PHASE_ORDER, longest, mean_bar, seconds, stacked
+from sidecar.admin.page.anatomy import LaneAnatomy
+from sidecar.admin.page.picture import PHASE_ORDER, longest, mean_bar, seconds, stacked
 from sidecar.ledger.account import Phase
 
 

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from sidecar.admin.trouble_table import SHOWN, last_troubles
-from sidecar.admin.troubles import KEPT, Trouble, Troubles, trouble
+from sidecar.admin.page.failure_table import SHOWN, last_troubles
+from sidecar.admin.page.recent_failures import KEPT, Trouble, Troubles, trouble
+from sidecar.history.slices import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.objectives.blame import Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
-from sidecar.turns import at_once
 from tests.support.page_reader import Reader
 
 

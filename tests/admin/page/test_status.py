@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import aiohttp
 
 from sidecar.admin.listener import AdminListener
-from sidecar.admin.status import FRESH_SECONDS, StatusPage
+from sidecar.admin.page.status import FRESH_SECONDS, StatusPage
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.turns import Turns
+from sidecar.history.slices import Turns
 from tests.support.admin import Double, metrics
 
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.admin.anatomy import Anatomy
-from sidecar.admin.verdicts import STEPS, headline, in_short, verdicts, worst_first
+from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.verdicts import STEPS, headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
-from sidecar.objectives.blame import VOTES, Blame
-from sidecar.objectives.objective import Objective
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.objective import Objective
 from tests.support.measured import anything
 from tests.support.page_reader import Reader
 

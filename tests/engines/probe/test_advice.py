@@ -2,13 +2,13 @@
 
 import pytest
 
-from sidecar.engines.asking.advice import ENOUGH, WINDOW, Advisor
-from sidecar.engines.asking.identity import Identity
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.advice import ENOUGH, WINDOW, Advisor
+from sidecar.engines.probe.identity import Identity
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reading import Usage
 
 
 SPLIT = (Share(Phase.QUEUE, 0.5, Source.ENGINE), Share(Phase.PREFILL, 0.5, Source.ENGINE))

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.demo.engine import SimulatedEngine
-from sidecar.demo.physics import Costs, Limits
-from sidecar.demo.presets import CHAT_WITH_DOCUMENTS, Preset
-from sidecar.engines.asking.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
-from sidecar.engines.asking.scrape import StateProber, state_session
-from sidecar.engines.asking.state import Growth
-from sidecar.engines.asking.state_names import Count
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
+from sidecar.engines.probe.scrape import StateProber, state_session
+from sidecar.engines.probe.state import Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.engine_state import EngineStateRecorder
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.client import Connection, post

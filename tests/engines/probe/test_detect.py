@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import EngineConfig
-from sidecar.engines.asking.detect import METRICS, MODELS, ORDER, PROPS, Answer, next_question, recognised
+from sidecar.config.schema import EngineConfig
 from sidecar.engines.kinds import KINDS
+from sidecar.engines.probe.detect import METRICS, MODELS, ORDER, PROPS, Answer, next_question, recognised
 from sidecar.metrics import catalogue as c
 
 

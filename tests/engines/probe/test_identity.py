@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.asking.detect import MODELS, Answer
-from sidecar.engines.asking.identity import QUESTIONS, Identity, identity_of
 from sidecar.engines.kinds import KINDS
+from sidecar.engines.probe.detect import MODELS, Answer
+from sidecar.engines.probe.identity import QUESTIONS, Identity, identity_of
 
 
 LISTED = b'{"object":"list","data":[{"id":"m"}]}'

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from sidecar.engines.asking.probe import MODELS_AGAIN_SECONDS, Prober
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS, Prober
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 

@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from sidecar.engines.asking.scrape import MAX_PAGE_BYTES, Scraped, StateProber, state_session
-from sidecar.engines.asking.state import STEP_BYTES
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.scrape import MAX_PAGE_BYTES, Scraped, StateProber, state_session
+from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.engine_state import EngineStateRecorder
 from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.engine_state import EngineStateRecorder
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.asking.state import (
+from sidecar.engines.probe.state import (
     MAX_LINE_BYTES,
     MAX_SAMPLES,
     STARTED,
@@ -14,7 +14,7 @@ from sidecar.engines.asking.state import (
     GrowthReader,
     PageScan,
 )
-from sidecar.engines.asking.state_names import STATE_NAMES, VLLM, Count
+from sidecar.engines.probe.state_names import STATE_NAMES, VLLM, Count
 
 
 PAGE = b"""\

@@ -14,7 +14,8 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.words.lmdeploy_counts import (
+from sidecar.engines.reports.fetcher import IDLE_SECONDS
+from sidecar.engines.reports.lmdeploy_counts import (
     DECODE,
     HISTOGRAMS,
     PREFILL,
@@ -26,7 +27,6 @@ from sidecar.engines.words.lmdeploy_counts import (
     WHOLE,
     SumsScan,
 )
-from sidecar.engines.words.outside import IDLE_SECONDS
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 

@@ -12,10 +12,10 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.words import hearing
-from sidecar.engines.words.hearing import FAILED_SECONDS
-from sidecar.engines.words.outside import IDLE_SECONDS, RecordsPoll
-from sidecar.engines.words.perf_metrics import MAX_BODY_BYTES, records_of, word_of
+from sidecar.engines.reports import sink as hearing
+from sidecar.engines.reports.fetcher import IDLE_SECONDS, RecordsPoll
+from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, records_of, word_of
+from sidecar.engines.reports.sink import FAILED_SECONDS
 from tests.support.answers import damaged
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.engines.reports import fetcher as outside
+from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
+from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
+from sidecar.engines.reports.sglang_export import MAX_LINE_BYTES, ExportLines
 from sidecar.engines.span import response_key
-from sidecar.engines.words import outside
-from sidecar.engines.words.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
-from sidecar.engines.words.outside import IDLE_SECONDS, ExportTail
-from sidecar.engines.words.sglang_export import MAX_LINE_BYTES, ExportLines
 from sidecar.ledger.account import Account
 from tests.support.answers import damaged
 from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, WORDS, Fetching
