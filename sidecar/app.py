@@ -23,11 +23,11 @@ from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import Troubles
 from sidecar.classify.lane import LaneRules
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.file import ConfigErrors
+from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
-from sidecar.config_notes import notes
 from sidecar.engines.reports.fetcher import Outside, sources_of
 from sidecar.engines.reports.sink import Ears
 from sidecar.ledger.account import Account, Reason

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from sidecar import __version__
-from sidecar.classify.length import bucket_labels
+from sidecar.config.buckets import bucket_labels
 from sidecar.config.checks import counted_models
 from sidecar.config.file import FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.notes import Note, notes
 from sidecar.config.objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.config.values import UNKNOWN
-from sidecar.config_notes import Note, notes
 from sidecar.slo.objective import Objective
 
 

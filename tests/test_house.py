@@ -1,30 +1,55 @@
-"""The walls of the house: which room may know what, read from the imports of every module (docs/architecture.md)."""
+"""The walls of the house, read from the imports of every module: which room may know which (docs/architecture.md)."""
 
 import ast
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 
 CHECKOUT = Path(__file__).parents[1]
-MODULES = sorted(path for path in (CHECKOUT / "sidecar").rglob("*.py"))
-HEART = ("timeline", "classify", "ledger", "objectives", "evidence")
-PURE_ENGINES = "sidecar.slo.prefill_cost"
-ASKING = ("asking.py", "export_files.py", "hearing.py", "outside.py", "probe.py", "scrape.py")
-"""The files that speak to the engine or to a fleet on the sidecar's own account; what they hear is judged elsewhere."""
+PACKAGE = CHECKOUT / "sidecar"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "wiring.py")
+"""The root of the package holds these files and no other."""
+HEART = ("timeline", "classify", "ledger", "slo")
+LOOP_CLOCK_AND_SOCKETS = (
+    *("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random"),
+    *("aiohttp", "uvloop", "httptools", "grpc", "structlog", "logging", "prometheus_client"),
+)
+ASKS_OVER_HTTP = (
+    *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
+    *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py"),
+)
+"""The files outside the rooms with listeners that ask an engine, a sidecar or a Prometheus; others judge the answers."""
+ONE_USER = {
+    "admin": "a listener of its own, started by the hallway",
+    "capacity": "a command of its own",
+    "demo": "a command of its own",
+    "otlp": "a listener of its own, started by the hallway",
+    "simulator": "bench/ and the tests play it without the demo",
+}
+"""Rooms that one other room or the hallway alone imports, and are no sub-package of it: each with its reason."""
 CEILING_LINES = 400
+
+
+def name_of(path: Path) -> str:
+    """`timeline/sse.py`; of a file outside the package, its whole path."""
+    return str(path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path)
+
+
+def dotted(path: Path) -> str:
+    """`sidecar.timeline.sse`; a package's `__init__` is the package."""
+    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def room_of(path: Path) -> str:
     """`proxy`, `timeline`, ...; for the hallway the file's own name."""
-    return path.relative_to(CHECKOUT / "sidecar").parts[0]
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(CHECKOUT))
+    return path.relative_to(PACKAGE).parts[0]
 
 
 @cache
@@ -35,7 +60,7 @@ def imports_of(path: Path) -> frozenset[str]:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}: relative imports hide which room is meant"
+            assert node.level == 0, f"{path}: relative imports hide which room is meant"
             module = node.module or ""
             names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
     return frozenset(names)
@@ -65,6 +90,18 @@ def outside(*rooms: str) -> list[Path]:
     return [path for path in MODULES if room_of(path) not in rooms]
 
 
+def circle_of(graph: Mapping[str, set[str]]) -> list[str]:
+    """One circle of the graph, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+# --- the plan ----------------------------------------------------------------------------------------------------------
+
+
 def test_the_scan_sees_imports_of_every_form(tmp_path: Path) -> None:
     """Or the walls below would stand on nothing."""
     path = tmp_path / "module.py"
@@ -74,129 +111,189 @@ def test_the_scan_sees_imports_of_every_form(tmp_path: Path) -> None:
     assert len(modules(*HEART)) > 15
 
 
+def test_the_root_of_the_package_is_the_hallway() -> None:
+    assert {path.name for path in PACKAGE.glob("*.py")} - set(HALLWAY) == set()
+
+
+def test_imports_run_in_no_circle_of_rooms() -> None:
+    """A room is read after the rooms that it imports, and never before."""
+    rooms = {room_of(path) for path in MODULES}
+    graph: dict[str, set[str]] = {room: set() for room in rooms}
+    for path in MODULES:
+        for name in imports_of(path):
+            parts = name.split(".")
+            if parts[0] == "sidecar" and len(parts) > 1:
+                graph[room_of(path)] |= {parts[1], f"{parts[1]}.py"} & rooms - {room_of(path)}
+
+    assert circle_of(graph) == []
+
+
+def test_no_two_files_have_one_name() -> None:
+    """A name in a traceback or in a question is one file."""
+    names = Counter(path.name for path in MODULES if path.name != "__init__.py")
+
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
+def test_a_room_that_one_other_uses_is_a_part_of_it() -> None:
+    users: dict[str, set[str]] = {path.parent.name: set() for path in MODULES if path.parent.parent == PACKAGE}
+    for path in MODULES:
+        user = "hallway" if path.parent == PACKAGE else room_of(path)
+        for name in imports_of(path):
+            room = (*name.split("."), "")[1]
+            if name.startswith("sidecar.") and room in users and room != user:
+                users[room].add(user)
+
+    assert {room for room, known_to in users.items() if len(known_to) < 2} == set(ONE_USER)
+
+
+def test_tests_stand_where_their_modules_stand() -> None:
+    """tests/timeline/test_sse.py is about sidecar/timeline/sse.py; test_sse_orders.py tells more of the same module.
+
+    Stories that cross rooms stand at the top of tests/, in the folders of what they are played on, or in STORIES.
+    """
+    stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
+    own = {"real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools"}
+    files = [path.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    astray = [
+        str(path)
+        for path in files
+        if path.parent != Path() and path.parts[0] not in own and not _has_module(path, stems)
+    ]
+
+    assert [path for path in astray if path not in STORIES] == []
+    assert sorted(set(STORIES) - set(astray)) == []
+
+
+def test_no_test_is_imported_from_a_test_file() -> None:
+    """What two test files share is a plain module: in tests/support, or beside them in their room."""
+    found = importers("tests", among=sorted((CHECKOUT / "tests").rglob("*.py")))
+
+    assert len(found) > 100
+    assert [name for name in found if re.search(r"\.(test_\w+|conftest)\b", name.partition(": ")[2])] == []
+
+
+def _has_module(path: Path, stems: set[Path]) -> bool:
+    words = path.stem.removeprefix("test_").split("_")
+    return any(path.parent / "_".join(words[:count]) in stems for count in range(1, len(words) + 1))
+
+
+STORIES = {
+    "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
+    "diagnosis/test_fleet.py": "a diagnosis out of a real Prometheus: sources, promql and tree together",
+    "diagnosis/test_same_as_the_page.py": "the diagnosis and the alert rules come to the same verdict",
+    "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
+    "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
+    "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",
+    "proxy/test_faults.py": "each row of docs/errors.md happens on real sockets",
+    "proxy/test_transparency.py": "bytes out equal bytes in, for generated requests and responses",
+    "proxy/test_wire.py": "recorded wires of tests/wire: requests, headers and accept together",
+    "proxy/test_wire_endings.py": "how a connection ends, on real sockets",
+    "proxy/test_wire_pipelining.py": "several requests on one connection, on real sockets",
+    "proxy/test_wire_shutdown.py": "what connections see of a shutdown",
+    "proxy/test_wire_sockets.py": "slow clients, resets and half-closed connections on real sockets",
+    "timeline/test_dialects.py": "all dialects on the recorded streams of tests/streams",
+}
+"""Tests of a room as a whole: file to what is told there."""
+
+
+# --- what may be known where ---------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("room", HEART)
 def test_the_heart_is_pure(room: str) -> None:
     """No loop, no clock, no socket, no logger, no metric: bytes and instants in, marks and phases out."""
-    forbidden = ("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random")
-    libraries = ("aiohttp", "uvloop", "httptools", "structlog", "logging", "prometheus_client")
-    rooms = (
-        "sidecar.metrics",
-        "sidecar.proxy",
-        "sidecar.admin",
-        "sidecar.engines",
-        "sidecar.logs.setup",
-        "sidecar.app",
-    )
+    rooms = ("sidecar.metrics", "sidecar.proxy", "sidecar.admin", "sidecar.engines", "sidecar.logs", "sidecar.observe")
 
-    found = importers(*forbidden, *libraries, *rooms, among=modules(room))
-
-    assert [name for name in found if PURE_ENGINES not in name or room != "evidence"] == []
+    assert importers(*LOOP_CLOCK_AND_SOCKETS, *rooms, among=modules(room)) == []
 
 
-def test_the_evidence_takes_one_thing_from_the_engines() -> None:
-    """What a prompt costs: the estimator and the evidence learn it by the same function, which is as pure as they are."""
-    known = importers("sidecar.engines", among=modules("evidence"))
-
-    assert {name.split(": ")[1] for name in known if PURE_ENGINES not in name} == set()
-    assert importers("sidecar", among=[CHECKOUT / "sidecar/slo/prefill_cost.py"]) == []
-
-
-def test_promises_know_neither_the_config_nor_how_the_engine_is_seen() -> None:
-    """What was promised comes as numbers; what was seen is told apart from what is blamed."""
-    assert importers("sidecar.config.schema", "sidecar.classify", among=modules("objectives", "evidence")) == []
-    assert importers("sidecar.evidence", among=modules("objectives")) == []
-    assert importers("sidecar.slo", among=modules("evidence", "timeline", "classify", "ledger")) == []
-
-
-def test_timeline_and_ledger_do_not_know_the_config_or_each_others_makers() -> None:
-    """The ledger reads marks; the timeline does not know that there is a ledger."""
-    assert importers("sidecar.config.schema", "sidecar.classify", among=modules("timeline", "ledger")) == []
-    assert importers("sidecar.ledger", "sidecar.classify", among=modules("timeline")) == []
+def test_the_heart_follows_the_walk() -> None:
+    """Marks know no ledger, a ledger knows no objective, and objectives come as numbers, not as a config."""
+    assert importers("sidecar.config", among=modules("timeline", "ledger", "slo")) == []
+    assert importers("sidecar.ledger", "sidecar.slo", "sidecar.classify", among=modules("timeline")) == []
+    assert importers("sidecar.slo", "sidecar.classify", among=modules("ledger")) == []
+    assert importers("sidecar.classify", among=modules("slo")) == []
 
 
 def test_what_an_engine_says_is_read_without_io() -> None:
-    """Only the probe and the reader of its page ask."""
-    pure = [path for path in modules("engines") if path.name not in ASKING]
+    """Only the files that ask know a loop; what they hear is read by pure ones."""
+    pure = [path for path in modules("engines") if name_of(path) not in ASKS_OVER_HTTP]
 
-    assert len(pure) == len(modules("engines")) - len(ASKING) + 1
-    assert (
-        importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.proxy", "sidecar.metrics", among=pure)
-        == []
-    )
+    assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.proxy", "sidecar.metrics", among=pure) == []
 
 
 def test_a_diagnosis_is_made_without_io() -> None:
     """Numbers in, findings out; the command starts a loop only to ask, and the demo's own numbers have no way in."""
-    pure = [path for path in modules("diagnosis") if path.name not in ("asking.py", "command.py")]
+    hands_on = (*ASKS_OVER_HTTP, "diagnosis/diagnose_command.py")
+    pure = [path for path in modules("diagnosis") if name_of(path) not in hands_on]
 
-    assert len(pure) >= 15
     assert importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.admin", among=pure) == []
 
 
 def test_spans_are_decoded_without_io() -> None:
     """Bytes in, spans out; only the intake knows a loop, and only the listeners and the forwarding a socket."""
-    hands_on = ("intake.py", "receiver.py", "grpc_listener.py", "forward.py", "spans.py")
-    pure = [path for path in modules("otlp") if path.name not in hands_on and path.name != "__init__.py"]
+    hands_on = ("intake.py", "receiver.py", "grpc_listener.py", "forwarding.py", "spans.py")
+    pure = [path for path in modules("otlp") if path.name not in hands_on]
 
-    assert len(pure) >= 8
-    assert importers("asyncio", "time", "socket", "aiohttp", "grpc", "structlog", "sidecar.metrics", among=pure) == []
+    assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.metrics", among=pure) == []
     assert importers("sidecar.otlp", among=outside("otlp", "app.py")) == []
+
+
+def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
+    """The wheel holds `sidecar/` alone. The one exception: the demo plays the shipped rules where it runs in a checkout."""
+    installed = [path for path in MODULES if name_of(path) != "demo/shipped.py"]
+
+    assert importers("alert_rules", "bench", "grafana", "tests", "tools", among=installed) == []
 
 
 def test_only_the_hallway_knows_the_admin_room() -> None:
     assert importers("sidecar.admin", among=outside("admin", "app.py", "cli.py")) == []
 
 
-def test_nothing_on_the_road_knows_the_demo() -> None:
+def test_nothing_on_the_road_knows_the_simulation() -> None:
     """A simulation must not be able to reach production."""
-    assert importers("sidecar.demo", among=outside("demo", "cli.py")) == []
-
-
-def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
-    """The wheel holds `sidecar/` alone. The one exception: the demo plays the shipped rules where it runs in a checkout."""
-    installed = [path for path in MODULES if path != CHECKOUT / "sidecar/demo/shipped.py"]
-
-    assert importers("alert_rules", "bench", "grafana", "tests", "tools", among=installed) == []
+    assert importers("sidecar.demo", "sidecar.simulator", among=outside("demo", "simulator", "cli.py")) == []
 
 
 def test_only_the_hallway_knows_the_app() -> None:
-    assert importers("sidecar.app", among=outside("app.py", "cli.py", "__main__.py", "demo")) == []
+    assert importers("sidecar.app", "sidecar.wiring", among=outside(*HALLWAY)) == []
 
 
 def test_sockets_are_opened_in_few_rooms() -> None:
-    """The road by itself; the admin room, the span room, the probe and the demo through aiohttp or gRPC.
+    """The road by itself; the rooms with listeners, and the files that ask, through aiohttp or gRPC.
 
     `sidecar capacity` and `sidecar diagnose` ask from processes of their own.
     """
-    asking = [path for path in modules("engines", "diagnosis") if path.name in ASKING]
-    off_the_road = [
-        path for path in outside("proxy", "demo") if path != CHECKOUT / "sidecar" / "capacity" / "asking.py"
-    ]
-    raw = importers("socket", "socketserver", "http", "urllib.request", "httptools", "requests", among=off_the_road)
-    through_aiohttp = importers(
-        "aiohttp", among=[path for path in outside("admin", "demo", "otlp") if path not in asking]
-    )
-    through_grpc = importers("grpc", among=outside("otlp"))
+    asks = [path for path in MODULES if name_of(path) in ASKS_OVER_HTTP]
+    raw = ("socket", "socketserver", "http", "urllib.request", "httptools", "requests")
+    listeners = [path for path in outside("proxy", "demo", "simulator", "admin", "otlp") if path not in asks]
 
-    assert raw + through_aiohttp + through_grpc == []
+    assert len(asks) == len(ASKS_OVER_HTTP)
+    assert importers(*raw, among=[path for path in outside("proxy", "demo", "simulator") if path not in asks]) == []
+    assert importers("aiohttp", among=listeners) == []
+    assert importers("grpc", among=outside("otlp")) == []
 
 
 @pytest.mark.parametrize(
     "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
 )
 def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
-    callers = [name_of(path) for path in outside("proxy", "demo") if call in attributes_of(path)]
+    callers = [name_of(path) for path in outside("proxy", "demo", "simulator") if call in attributes_of(path)]
 
     assert callers == []
 
 
 def test_the_road_does_not_know_what_is_measured() -> None:
-    """It tells instants and bytes to a watch. Outcomes are the one word that both sides share."""
+    """It tells instants and bytes to an observer. Outcomes are the one word that both sides share."""
     known = importers("sidecar", among=modules("proxy"))
     others = [name for name in known if ": sidecar.proxy" not in name and ": sidecar.timeline.outcome" not in name]
 
     assert others == []
     assert importers("structlog", "logging", "prometheus_client", "msgspec", among=modules("proxy")) == []
+
+
+# --- the files -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_module_says_what_it_knows() -> None:
@@ -217,7 +314,7 @@ def test_no_module_outgrows_its_room() -> None:
 
 
 def test_nothing_is_named_after_nothing() -> None:
-    """A module called utils is where the next thing goes that nobody has thought about."""
+    """A module called utils is where the next thing goes that has no place yet."""
     words = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
     assert [name_of(path) for path in MODULES if words & {*path.stem.split("_"), *path.parent.parts}] == []
@@ -235,21 +332,3 @@ def test_a_threshold_of_misses_or_votes_has_one_name_and_one_value() -> None:
 
     assert {"FEWEST_MISSES", "FEWEST_VOTES", "MISSES_BEYOND_CHANCE"} <= homes.keys()
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
-
-
-def test_every_test_file_stands_where_its_module_stands() -> None:
-    """tests/timeline/test_sse.py is about sidecar/timeline/sse.py, or tells a story of that room."""
-    rooms = {path.parent.relative_to(CHECKOUT / "sidecar") for path in MODULES}
-    tools = ("real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools")
-    own = {Path(name) for name in tools}
-    folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
-
-    assert folders - rooms - own == set()
-
-
-def test_no_test_is_imported_from_a_test_file() -> None:
-    """What two test files share is a plain module: in tests/support, or beside them in their room."""
-    found = importers("tests", among=sorted((CHECKOUT / "tests").rglob("*.py")))
-
-    assert len(found) > 100
-    assert [name for name in found if re.search(r"\.(test_\w+|conftest)\b", name)] == []

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.describe import expected
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import (

@@ -11,7 +11,7 @@ are used. Nothing here was changed after a rule had been seen to fail on it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.simulator.physics import Costs, Limits
 from sidecar.slo.objective import Aim, Aims, Objectives
 

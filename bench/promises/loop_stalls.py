@@ -15,7 +15,7 @@ from bench.exposition import OPENMETRICS, QuietHouse, filled, one
 from bench.promises.promise import Promise, spread
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import look
-from sidecar.engines.usage_chunk import ask_for_usage
+from sidecar.observe.usage_chunk import ask_for_usage
 from tests.support.origin import Origin, Visit
 from tests.support.proxy import running
 

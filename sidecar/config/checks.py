@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeGuard
 
-from sidecar.classify.length import bucket_labels
+from sidecar.config.buckets import bucket_labels
 from sidecar.config.describe import KEY_MARK, Path
 from sidecar.config.objectives import bucket_promises, lane_promise, preset_name
+from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import OTHER, UNKNOWN, Address, parse_address, parse_engine_url
-from sidecar.config_rules import takes_all_of
 from sidecar.slo.objective import Objective
 
 

@@ -7,7 +7,7 @@ than a shorter one unless the config says so, which `config_checks.py` refuses. 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sidecar.classify.length import bucket_labels
+from sidecar.config.buckets import bucket_labels
 from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
 from sidecar.config.values import UNKNOWN
 from sidecar.ledger.account import Phase

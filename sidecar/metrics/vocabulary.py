@@ -4,7 +4,8 @@ Knows every value that a label can have where the code decides it. Refuses to kn
 prompt buckets and models are told by the config or the engine, and everything else becomes their fallback.
 """
 
-from sidecar.engines.usage_chunk import NotAsked
+from enum import StrEnum
+
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
 from sidecar.metrics.declaration import Label
@@ -105,6 +106,23 @@ FAILURE_REASONS = (
     "sidecar_error",
 )
 """The words of `x-sidecar-error`; a test holds them to the relay's own table."""
+
+
+class NotAsked(StrEnum):
+    """Why the usage chunk was not asked for: a closed set, a counter's label."""
+
+    ALREADY_ASKED = "already_asked"
+    DECLINED = "declined"
+    UNCLEAR = "unclear"
+    NOT_STREAMED = "not_streamed"
+    SEVERAL_CHOICES = "several_choices"
+    """vLLM gives no per-request metrics then, and the split is not worth the intrusion."""
+    NOT_WHOLE = "not_whole"
+    """The body is longer than the look-in bound, or no JSON object."""
+    ENGINE_DEFAULT = "engine_default"
+    """`stream_options` is there and leaves include_usage out. vLLM then includes it (its default is true), OpenAI does
+    not: with the key added nobody could tell whether this client would have got the chunk."""
+
 
 USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
 """What became of asking for the usage chunk, one per inference request."""

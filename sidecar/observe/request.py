@@ -15,10 +15,11 @@ from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, tracepare
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.engines.span import response_key, span_key, traced_key
-from sidecar.engines.usage_chunk import NotAsked, UsageCut, ask_for_usage
 from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import clean_path
+from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
+from sidecar.observe.usage_chunk import UsageCut, ask_for_usage
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
 from sidecar.proxy.observer import Unwatched

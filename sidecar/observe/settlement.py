@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from sidecar.classify.lane import LaneRules
-from sidecar.classify.length import PromptBuckets, PromptLengthEstimator
+from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
+from sidecar.config.buckets import PromptBuckets
 from sidecar.engines.engine import Engine
 from sidecar.engines.reports.ending import Ending
 from sidecar.engines.span import Span, Word, span_key, traced_key

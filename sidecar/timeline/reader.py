@@ -2,7 +2,7 @@
 
 It knows how to go on when an event cannot be read: such an event says nothing and is counted. It refuses to know time
 and traffic; whoever moves the bytes asks for the readings and gives them an instant. Who cuts bytes out of the stream
-(`sidecar/engines/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
+(`sidecar/observe/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
 """
 
 from sidecar.timeline.events import NOTHING, Dialect, Reading, UnreadableEvent

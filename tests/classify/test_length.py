@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from sidecar.classify.length import READY_SAMPLES, PromptBuckets, PromptLengthEstimator
+from sidecar.classify.length import READY_SAMPLES, PromptLengthEstimator
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import PromptBucketsConfig
 
 

@@ -11,7 +11,7 @@ from sidecar.config.schema import Config, EngineConfig
 from sidecar.config.yaml import read
 
 
-BROKEN = sorted((Path(__file__).parent / "configs" / "broken").glob("*.yml"))
+BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yml"))
 URL = "http://127.0.0.1:8000"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from sidecar.app import limits_of
 from sidecar.classify.lane import LaneRules
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account

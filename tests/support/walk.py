@@ -7,7 +7,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.classify.lane import LaneRules
-from sidecar.classify.length import PromptBuckets
+from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import LanesConfig
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account

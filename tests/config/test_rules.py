@@ -13,8 +13,8 @@ from sidecar.classify.body import Look
 from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions
 from sidecar.config.describe import Path
+from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneRule, LanesConfig
-from sidecar.config_rules import takes_all_of
 
 
 KEYS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("k", "l")}

@@ -9,9 +9,9 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.config.file import load
+from sidecar.config.notes import notes
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config
-from sidecar.config_notes import notes
 
 
 def config(tmp_path: Path, text: str = "") -> Config:

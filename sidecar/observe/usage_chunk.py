@@ -15,10 +15,9 @@ What a client of vLLM may notice: with usage asked for, vLLM (0.32, 0.33) moves 
 the finish reason to the usage chunk, and so out of what this client gets.
 """
 
-from enum import StrEnum
-
 from sidecar.classify.body import Asked, Look
 from sidecar.classify.top_level import members
+from sidecar.metrics.vocabulary import NotAsked
 from sidecar.timeline.events import Reading
 from sidecar.timeline.reader import EventReader
 
@@ -28,22 +27,6 @@ MAX_HELD_BYTES = 65_536
 
 _KEY = b'"stream_options":{"include_usage":true}'
 _VALUE = b'{"include_usage":true}'
-
-
-class NotAsked(StrEnum):
-    """Why the usage chunk was not asked for: a closed set, a counter's label."""
-
-    ALREADY_ASKED = "already_asked"
-    DECLINED = "declined"
-    UNCLEAR = "unclear"
-    NOT_STREAMED = "not_streamed"
-    SEVERAL_CHOICES = "several_choices"
-    """vLLM gives no per-request metrics then, and the split is not worth the intrusion."""
-    NOT_WHOLE = "not_whole"
-    """The body is longer than the look-in bound, or no JSON object."""
-    ENGINE_DEFAULT = "engine_default"
-    """`stream_options` is there and leaves include_usage out. vLLM then includes it (its default is true), OpenAI does
-    not: with the key added nobody could tell whether this client would have got the chunk."""
 
 
 def ask_for_usage(body: bytes, look: Look) -> bytes | NotAsked:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.classify.body import look
-from sidecar.engines.usage_chunk import MAX_HELD_BYTES, NotAsked, UsageCut, ask_for_usage
+from sidecar.metrics.vocabulary import NotAsked
+from sidecar.observe.usage_chunk import MAX_HELD_BYTES, UsageCut, ask_for_usage
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, written

@@ -1,0 +1,39 @@
+"""The closed set of `prompt_bucket` label values, made from the configured edges.
+
+Knows how an edge in tokens becomes a label, and which bucket a count of tokens belongs to. It refuses to know where a
+count comes from: `classify/length.py` estimates it, and the engine's usage states it.
+"""
+
+import bisect
+from collections.abc import Sequence
+
+from sidecar.config.values import UNKNOWN
+
+
+def bucket_labels(edges: Sequence[int]) -> tuple[str, ...]:
+    """The label of each bucket from short to long, without `unknown`: `0-512`, `512-4k`, ..., `64k+` (k = 1024 tokens)."""
+    names = [_short(edge) for edge in edges]
+    return (*(f"{low}-{high}" for low, high in zip(["0", *names], names, strict=False)), f"{names[-1]}+")
+
+
+def _short(tokens: int) -> str:
+    for unit, suffix in ((1 << 20, "m"), (1 << 10, "k")):
+        if tokens % unit == 0:
+            return f"{tokens // unit}{suffix}"
+    return str(tokens)
+
+
+class PromptBuckets:
+    """The closed set of `prompt_bucket` label values."""
+
+    def __init__(self, edges: Sequence[int]) -> None:
+        """`edges` are rising token counts, each the inclusive upper edge of its bucket."""
+        self._edges = tuple(edges)
+        self._buckets = bucket_labels(edges)
+        self.labels = (*self._buckets, UNKNOWN)
+
+    def bucket_of(self, tokens: float | None) -> str:
+        """The bucket of a prompt of so many tokens; `unknown` for None and for what is no count."""
+        if tokens is None or not tokens >= 0:
+            return UNKNOWN
+        return self._buckets[bisect.bisect_left(self._edges, tokens)]
