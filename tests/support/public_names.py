@@ -1,0 +1,110 @@
+"""Every name that users build on: metrics, labels, config keys, flags, endpoints, log fields, and the values of closed sets.
+
+Read from the code itself, one line a name. `python -m tests.support.public_names` prints them; tests/public_names.txt
+holds what commit b839b8d printed, and tests/test_public_names.py says that none of it may go.
+"""
+
+import ast
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from enum import Enum
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from sidecar.cli import main
+from sidecar.config.schema import Config
+from sidecar.metrics.catalogue import CATALOGUE
+
+
+PACKAGE = Path(__file__).parents[2] / "sidecar"
+COMMANDS = ("serve", "check", "demo", "diagnose", "capacity")
+LEVELS = ("debug", "info", "warning", "error")
+ROUTES = ("add_get", "add_post", "add_route", "get", "post")
+
+
+def public_names() -> list[str]:
+    """All of them, sorted."""
+    return sorted({*_metrics(), *_config_keys(Config, ""), *_flags(), *_endpoints(), *_logged()})
+
+
+def _metrics() -> Iterator[str]:
+    for metric in CATALOGUE:
+        yield f"metric {metric.name} {metric.kind.value} {','.join(label.name for label in metric.labels)}"
+        yield from (f"bucket {metric.name} {edge:g}" for edge in metric.buckets)
+        for label in metric.labels:
+            yield from (f"value {metric.name} {label.name}={value}" for value in label.values)
+
+
+def _config_keys(section: type[BaseModel], before: str) -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        yield f"config {before}{name}"
+        for inner in _parts(field.annotation):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from _config_keys(inner, f"{before}{name}.")
+            elif isinstance(inner, type) and issubclass(inner, Enum):
+                yield from (f"config {before}{name}={member.value}" for member in inner)
+            elif isinstance(inner, str):
+                yield f"config {before}{name}={inner}"
+
+
+def _parts(annotation: Any) -> Iterator[object]:
+    """The classes and literal words that an annotation is made of."""
+    if get_origin(annotation) is None and not isinstance(annotation, UnionType) and annotation is not Union:
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _parts(argument)
+
+
+def _flags() -> Iterator[str]:
+    for command in COMMANDS:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            main([command, "--help"])
+        yield from (
+            f"flag {command} {name}"
+            for name in re.findall(r"^ +(?:-\w, )?(--[\w.-]+)", printed.getvalue(), re.MULTILINE)
+        )
+
+
+def _endpoints() -> Iterator[str]:
+    for call in _calls("admin"):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ROUTES:
+            yield from (f"endpoint {path}" for path in map(_text, call.args) if path is not None and path[:1] == "/")
+
+
+def _logged() -> Iterator[str]:
+    """Events with their fields, and the keys of the request line."""
+    for call in _calls(""):
+        event = _text(call.args[0]) if call.args else None
+        if (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in LEVELS
+            and event
+            and re.fullmatch(r"[a-z_]+", event)
+        ):
+            yield f"log {event}"
+            yield from (f"log {event} {keyword.arg}" for keyword in call.keywords if keyword.arg is not None)
+    lines = [path for path in PACKAGE.rglob("*.py") if path.name in ("request_line.py", "log_request.py")]
+    assert len(lines) == 1, "the request line is written in one file"
+    for node in ast.walk(ast.parse(lines[0].read_text())):
+        word = _text(node)
+        if word is not None and re.fullmatch(r"[a-z_0-9]+", word):
+            yield f"log request {word}"
+
+
+def _calls(room: str) -> Iterator[ast.Call]:
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+
+
+def _text(node: ast.AST) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+if __name__ == "__main__":
+    print("\n".join(public_names()))  # noqa: T201  a command prints
