@@ -42,7 +42,7 @@ test-engines: .venv/.dev ## the tests that start real engines on the CPU; the fi
 promises: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.promises $(ARGS)
 
-bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/incidents.md
+bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it

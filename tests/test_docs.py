@@ -15,7 +15,7 @@ from tests.support.tools import need_tool
 
 
 CHECKOUT = Path(__file__).parents[1]
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -47,7 +47,7 @@ def commands_of(page: Path, program: str) -> list[list[str]]:
 # --- links ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     """To a file of this checkout, and to a heading that is on it; links to other sites are not followed."""
     broken = []
@@ -71,7 +71,7 @@ def test_a_broken_link_would_be_seen(tmp_path: Path) -> None:
     assert _LINK.findall(prose_of(page)) == ["other.md#b"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_file_that_is_named_exists(page: Path) -> None:
     """Paths in backticks, from the checkout or from `sidecar/`; a bare file name may be anybody's."""
     rooms = "|".join(path.name for path in (CHECKOUT / "sidecar").iterdir() if path.is_dir())
@@ -85,7 +85,7 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
 # --- commands ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_make_target_that_is_named_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE))
     named = {words[1] for words in commands_of(page, "make")}
@@ -93,7 +93,7 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
     assert named - targets == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_sidecar_command_that_is_shown_is_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Command and flags, as the program's own help knows them."""
     unknown = []
@@ -114,7 +114,7 @@ def test_commands_are_found_on_the_pages() -> None:
 # --- what stands in code blocks ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_config_that_is_shown_is_a_good_one(page: Path, tmp_path: Path) -> None:
     file = tmp_path / "sidecar.yml"
     for block in code_of(page, "yaml"):
@@ -124,7 +124,7 @@ def test_every_config_that_is_shown_is_a_good_one(page: Path, tmp_path: Path) ->
             assert load(str(file), {}, {}).engine.url.startswith("http://")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> None:
     """Scrape configurations and queries, by promtool."""
     scrapes = [block for block in code_of(page, "yaml") if "scrape_configs:" in block]

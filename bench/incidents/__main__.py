@@ -1,4 +1,4 @@
-"""`make bench-incidents`: every kind of incident against the shipped rules, and what came of it. See docs/incidents.md.
+"""`make bench-incidents`: every kind of incident against the shipped rules, and what came of it. See docs/evidence/incidents.md.
 
 The whole takes most of an hour on two cores. `--sample` is what CI takes: one run of each kind.
 """
@@ -52,7 +52,7 @@ SAMPLE = {
     "two-faults": 24,
 }
 """Of each kind one of the reported seeds, on which some lane must page."""
-PAGE = Path(__file__).parents[2] / "docs" / "incidents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "incidents.md"
 _I = TypeVar("_I")
 _O = TypeVar("_O")
 
@@ -142,7 +142,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", choices=("reports", "estimator", "both"), default="both")
     parser.add_argument("--healthy-days", type=int, help=f"how many (default: {DAYS} in a whole run, else none)")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--report", action="store_true", help="write docs/incidents.md")
+    parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
     whole = not (arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds)
     if arguments.healthy_days is None:

@@ -1,4 +1,4 @@
-"""docs/incidents.md: how the bench works, what was true of each kind, and what the last whole run came to. Written by the bench alone.
+"""docs/evidence/incidents.md: how the bench works, what was true of each kind, and what the last whole run came to. Written by the bench alone.
 
 It knows prose and the tables that others make. It refuses to compute.
 """
