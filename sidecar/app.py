@@ -28,8 +28,8 @@ from sidecar.config.file import ConfigErrors
 from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
-from sidecar.engines.reports.fetcher import Outside, sources_of
-from sidecar.engines.reports.sink import Ears
+from sidecar.engines.reports.fetcher import ReportFetcher, sources_of
+from sidecar.engines.reports.sink import ReportSink
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.logs.sanitise import allowed_headers
@@ -118,12 +118,12 @@ class App:
             mints=config.spans.receive,
         )
         self.engine_side.state.on_restart = self._engine_restarted
-        self.outside = Outside(
+        self.report_fetcher = ReportFetcher(
             sources_of(
                 config.engine,
                 self.engine,
-                Ears(
-                    word=self.watchers.word,
+                ReportSink(
+                    reported=self.watchers.word,
                     dropped=self.recorder.dropped,
                     waiting=lambda: len(self.watchers.joins),
                     in_flight=lambda: len(self.inside),
@@ -132,8 +132,8 @@ class App:
             ),
             self.engine,
         )
-        self.watchers.listens = self.outside.listens
-        self.watchers.on_ended = self.outside.ended
+        self.watchers.listens = self.report_fetcher.listens
+        self.watchers.on_ended = self.report_fetcher.ended
         address = config.engine.address
         self.traffic = Traffic(
             limits_of(config),
@@ -200,7 +200,7 @@ class App:
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
-            loop.create_task(self.outside.run()),
+            loop.create_task(self.report_fetcher.run()),
         ]
         # Modules, config and every series that begins at 0 live as long as the process: a full collection that walked through
         # them would hold every stream for milliseconds.
@@ -332,7 +332,7 @@ class App:
     def _engine_known(self) -> None:
         engine = self.engine
         self.watchers.engine_known()
-        self.watchers.listens = self.outside.listens
+        self.watchers.listens = self.report_fetcher.listens
         if self.watchers.estimates is not None and engine.models:
             self.watchers.estimates.serves(engine.models)
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.engines.span import Word, span_key
 from sidecar.ledger.account import Reason
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 from sidecar.metrics.slo_metrics import SLO_BLAMED_MISSES_TOTAL
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.objective import Aim, Aims, Objectives
@@ -255,7 +254,7 @@ def test_a_late_report_settles_the_vote_later() -> None:
     assert (verdicts(walk, "ttft"), votes(walk)) == ((1, 1), {})
 
     span_id = next(iter(walk.watchers.minted))
-    walk.watchers.word(Word((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
+    walk.watchers.word(KeyedReport((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
 
     assert votes(walk) == {"ttft": "prefill", "tpot": "decode"}
 

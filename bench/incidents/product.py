@@ -6,7 +6,7 @@ wire shows them, and the report where one comes; it refuses to know the true pha
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,9 +20,8 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
-from sidecar.engines.span import Word
 from sidecar.ledger.account import Account
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
@@ -53,7 +52,7 @@ class _Speaks(EngineKind):
         self._words = words
         self.late_report_seconds = LATE_REPORT_SECONDS if words else 0.0
 
-    def words_on(self, choices: int) -> int:  # noqa: ARG002  the interface
+    def reports_on(self, choices: int) -> int:  # noqa: ARG002  the interface
         return self._words
 
 
@@ -119,7 +118,9 @@ class Product:
         elif what == ENDED:
             self._ended(self._run.lives[number], at)
         elif what == WORD:
-            self._watchers.word(Word(keys=(("life", number),), report=_report(self._run.lives[number])))
+            self._watchers.word(
+                KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.lives[number]))
+            )
         elif what == STATE:
             self._engine_said(self._run.states[number])
         elif what == PAUSED:
@@ -177,7 +178,7 @@ class Product:
             key=number,
         )
         in_band = self._reports and life.report is not None and life.report_late_seconds == 0
-        keys: tuple[Hashable, ...] = (("life", number),)
+        keys = (RequestKey("response", str(number)),)
         self._watchers.ended(account, _report(life) if in_band else None, keys, None, at=at)
 
     def _engine_said(self, state: State) -> None:

@@ -9,8 +9,8 @@ any case, and a second under the same request makes both of them nobody's.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sidecar.engines.span import Span, Word, span_key
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.span import Span
+from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 
 
 MAX_SPANS = 16_384
@@ -51,7 +51,7 @@ class Descendants:
         self._held: dict[str, _Held] = {}
         self._by_trace: dict[str, list[_Held]] = {}
 
-    def span(self, span: Span, at: float) -> Sequence[Word] | None:
+    def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The words that this span makes whole. Any span may be the parent that was looked for, so none is unknown."""
         self._parents[span.span_id] = span.parent_span_id
         if len(self._parents) > MAX_SPANS:
@@ -64,7 +64,7 @@ class Descendants:
         found = [held for held in self._by_trace.get(span.trace_id, ()) if self._minted_above(held) is not None]
         return [self._released(held) for held in found]
 
-    def due(self, at: float) -> Sequence[Word]:
+    def due(self, at: float) -> Sequence[KeyedReport]:
         """What was held for long enough, in the order in which it came."""
         due = []
         for held in self._held.values():
@@ -93,10 +93,10 @@ class Descendants:
         if not of_the_trace:
             del self._by_trace[held.span.trace_id]
 
-    def _released(self, held: _Held) -> Word:
+    def _released(self, held: _Held) -> KeyedReport:
         self._drop(held)
         minted = self._minted_above(held)
-        return Word(() if minted is None else (span_key(minted),), held.report, held.span.trace_id or None)
+        return KeyedReport(() if minted is None else (span_key(minted),), held.report, held.span.trace_id or None)
 
     def _minted_above(self, held: _Held) -> str | None:
         parent = held.span.parent_span_id
@@ -108,7 +108,7 @@ class Descendants:
             parent = self._parents.get(parent, "")
         return held.minted
 
-    def _without_rivals(self, due: Sequence[_Held]) -> list[Word]:
+    def _without_rivals(self, due: Sequence[_Held]) -> list[KeyedReport]:
         """Of those that are due, the ones that have their request, or else their trace, for themselves; rivals go with them."""
         words = []
         for held in due:

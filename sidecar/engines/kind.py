@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from sidecar.engines.span import Span, Word
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.span import Span
+from sidecar.ledger.report import EngineReport, KeyedReport
 from sidecar.timeline.marks import Marks
 
 
@@ -59,11 +59,11 @@ class Assembler(Protocol):
     lost: int
     """Words given up so far: a table was full, or nothing told two of them apart."""
 
-    def span(self, span: Span, at: float) -> Sequence[Word] | None:
+    def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The words that this span makes whole; None where it is none of this engine's. Must not raise."""
         ...
 
-    def due(self, at: float) -> Sequence[Word]:
+    def due(self, at: float) -> Sequence[KeyedReport]:
         """Words that were held back until now. Told once a second."""
         ...
 
@@ -92,7 +92,7 @@ class EngineKind:
         """The report in the response itself; None where there is none. Must not raise, whatever the values."""
         return None
 
-    def span(self, span: Span) -> Word | None:  # noqa: ARG002  the interface
+    def span(self, span: Span) -> KeyedReport | None:  # noqa: ARG002  the interface
         """The word in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
         return None
 
@@ -100,7 +100,7 @@ class EngineKind:
         """Where one span does not say everything: what is asked in place of `span`. `is_minted`: a span id of the sidecar's own."""
         return None
 
-    def words_on(self, choices: int) -> int:
+    def reports_on(self, choices: int) -> int:
         """How many words come out-of-band on a request with so many choices; 0: none that could be told from others'."""
         return 1 if choices <= 1 else 0
 

@@ -10,14 +10,14 @@ Decode runs from the end of the prefill to the end of `decode_forward`: two inst
 It refuses the root's `gen_ai.latency.time_in_model_prefill`: vLLM's name, but there it includes the queue. Of a request that
 was retracted, the first slices count: its second wait lies in decode. Where tensor ranks each send slices, the first rank to
 be whole speaks; they run in step. Of a disaggregated pair only the prefill side splits the TTFT, and it states the transfer
-of its cache, which is part of first_token. Several samples are told apart by nothing: `words_on` says so.
+of its cache, which is part of first_token. Several samples are told apart by nothing: `reports_on` says so.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sidecar.engines.span import Span, Word, response_key, span_key
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.span import Span
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, response_key, span_key
 
 
 QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
@@ -68,7 +68,7 @@ class Slices:
         self._told: dict[str, None] = {}
         """Roots that have had their word: other ranks come after the first."""
 
-    def span(self, span: Span, at: float) -> Sequence[Word] | None:  # noqa: ARG002  the interface; nothing here waits for a time
+    def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
         """The word that this span makes whole; None where it is no part of one."""
         attributes = span.attributes
         if span.name in SLICES:
@@ -81,11 +81,11 @@ class Slices:
             return self._root_ended(span)
         return () if span.scope == SCOPE else None
 
-    def due(self, at: float) -> Sequence[Word]:  # noqa: ARG002  the interface
+    def due(self, at: float) -> Sequence[KeyedReport]:  # noqa: ARG002  the interface
         """Nothing is held back for a time."""
         return ()
 
-    def _thread_ended(self, span: Span) -> Sequence[Word]:
+    def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:
         thread = self._threads.pop(span.span_id, None)
         report = None if thread is None else thread.report()
         root_id = span.parent_span_id
@@ -98,7 +98,7 @@ class Slices:
         self._bound(self._reports)
         return ()
 
-    def _root_ended(self, span: Span) -> Sequence[Word]:
+    def _root_ended(self, span: Span) -> Sequence[KeyedReport]:
         report = self._reports.pop(span.span_id, None)
         if report is not None:
             return (self._word(span, report),)
@@ -107,12 +107,12 @@ class Slices:
             self._bound(self._roots)
         return ()
 
-    def _word(self, root: Span, report: EngineReport) -> Word:
+    def _word(self, root: Span, report: EngineReport) -> KeyedReport:
         self._told[root.span_id] = None
         if len(self._told) > MAX_REQUESTS:
             del self._told[next(iter(self._told))]
-        keys: list[Hashable] = [span_key(root.parent_span_id)] if root.parent_span_id else []
-        return Word((*keys, response_key(str(root.attributes["rid"]))), report, root.trace_id or None)
+        keys: list[RequestKey] = [span_key(root.parent_span_id)] if root.parent_span_id else []
+        return KeyedReport((*keys, response_key(str(root.attributes["rid"]))), report, root.trace_id or None)
 
     def _bound(self, table: dict[str, _Thread] | dict[str, EngineReport] | dict[str, Span]) -> None:
         if len(table) > MAX_REQUESTS:

@@ -8,8 +8,9 @@ would lose what it gets today.
 """
 
 from sidecar.engines.kind import Channel, EngineKind, Ran
-from sidecar.engines.span import Span, Word
+from sidecar.engines.span import Span
 from sidecar.engines.tensorrt_llm_spans import word_of
+from sidecar.ledger.report import KeyedReport
 
 
 class TensorRTLLM(EngineKind):
@@ -50,6 +51,6 @@ class TensorRTLLM(EngineKind):
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
 
-    def span(self, span: Span) -> Word | None:
+    def span(self, span: Span) -> KeyedReport | None:
         """`llm_request`."""
         return word_of(span)

@@ -10,10 +10,8 @@ It refuses to make a zero of an absent queue (builds of 2025 leave out what is n
 of a disaggregated generation server, whose span tells of a transferred cache: its first token is not the prompt's.
 """
 
-from collections.abc import Hashable
-
-from sidecar.engines.span import Span, Word, response_key, seconds_in, span_key
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.engines.span import Span, seconds_in
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key, span_key
 
 
 NAME = "llm_request"
@@ -37,16 +35,16 @@ def report_of(span: Span) -> EngineReport | None:
     return None if report == NO_REPORT else report
 
 
-def word_of(span: Span) -> Word | None:
+def word_of(span: Span) -> KeyedReport | None:
     """The word in one span; None where it is no request's."""
     report = report_of(span)
     if report is None:
         return None
-    keys: list[Hashable] = [span_key(span.parent_span_id)] if span.parent_span_id else []
+    keys: list[RequestKey] = [span_key(span.parent_span_id)] if span.parent_span_id else []
     number = span.attributes.get("gen_ai.request.id")
     if not isinstance(number, bool) and isinstance(number, int | str) and number != "":
         keys += [response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")]
-    return Word(tuple(keys), report, span.trace_id or None)
+    return KeyedReport(tuple(keys), report, span.trace_id or None)
 
 
 def _between(start: float | None, end: float | None) -> float | None:

@@ -7,7 +7,7 @@ handler's span hangs under one for the HTTP request, and that under the minted o
 
 It refuses to split `inference_time`, which is prefill and decode in one: the prefill is what validation and queue leave of
 the TTFT on the wire (`derived`), the decode is the wire's. Of several prompts in one request the times overwrite each other:
-`words_on` says so.
+`reports_on` says so.
 """
 
 import re

@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.span import Span, Word
+from sidecar.engines.span import Span
 from sidecar.engines.vllm_spans import word_of
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport
 
 
 def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
@@ -73,10 +73,10 @@ class VLLM(EngineKind):
         """The `metrics` object, wherever it stood."""
         return report_of(extras)
 
-    def span(self, span: Span) -> Word | None:
+    def span(self, span: Span) -> KeyedReport | None:
         """`llm_request`."""
         return word_of(span)
 
-    def words_on(self, choices: int) -> int:
+    def reports_on(self, choices: int) -> int:
         """A span for each choice."""
         return choices

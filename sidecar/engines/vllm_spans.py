@@ -13,10 +13,9 @@ first turn's.
 """
 
 import re
-from collections.abc import Hashable
 
-from sidecar.engines.span import Span, Word, response_key, seconds_in, span_key
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.engines.span import Span, seconds_in
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key, span_key
 
 
 NAME = "llm_request"
@@ -25,7 +24,7 @@ _TURN = re.compile(r"(resp_.+)_([0-9]+)")
 _BEAM = re.compile(r".+-beam-[0-9]+")
 
 
-def word_of(span: Span) -> Word | None:
+def word_of(span: Span) -> KeyedReport | None:
     """The word in one span; None where it is no generation's, or one that does not split its request."""
     if span.name != NAME:
         return None
@@ -38,10 +37,10 @@ def word_of(span: Span) -> Word | None:
     generation = span.attributes.get("gen_ai.request.id")
     if report == NO_REPORT or (isinstance(generation, str) and not _begins_the_answer(generation)):
         return None
-    keys: list[Hashable] = [span_key(span.parent_span_id)] if span.parent_span_id else []
+    keys: list[RequestKey] = [span_key(span.parent_span_id)] if span.parent_span_id else []
     if isinstance(generation, str) and generation:
         keys.append(response_key(_answer_of(generation)))
-    return Word(tuple(keys), report, span.trace_id or None, part=span.span_id)
+    return KeyedReport(tuple(keys), report, span.trace_id or None, part=span.span_id)
 
 
 def _spoke_at(span: Span) -> float | None:

@@ -1,7 +1,13 @@
-"""What an engine reports about one request: durations on the engine's own clock. Only durations ever cross a process boundary."""
+"""The report of an engine on one request, and the keys by which that request is found.
+
+It knows durations on the engine's own clock: only durations ever cross a process boundary. A key is the id that the answer
+gave itself, or the span that the sidecar minted; either may count within one trace only. It refuses to know where a
+report came from.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sidecar.ledger.account import Source
 
@@ -31,6 +37,44 @@ class EngineReport:
 
 
 NO_REPORT = EngineReport()
+
+
+class RequestKey(NamedTuple):
+    """One name by which a request is found."""
+
+    names: str
+    """The thing that the id names: "response" or "span"."""
+    id: str
+    trace_id: str | None = None
+    """The trace within which alone the key counts; None: it counts everywhere."""
+
+
+def response_key(response_id: str) -> RequestKey:
+    """The key of a request by the id that its answer gave itself."""
+    return RequestKey("response", response_id)
+
+
+def span_key(span_id: str) -> RequestKey:
+    """The key of a request by the span that the sidecar minted for it, the parent of the engine's own."""
+    return RequestKey("span", span_id)
+
+
+def traced_key(key: RequestKey, trace_id: str) -> RequestKey:
+    """A key that counts within one trace: clients choose ids freely, also those that bypass the sidecar."""
+    return RequestKey(key.names, key.id, trace_id)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedReport:
+    """A report that came out-of-band, with the keys by which its request is found."""
+
+    keys: tuple[RequestKey, ...]
+    """Those that only this request has."""
+    report: EngineReport
+    trace_id: str | None = None
+    """The trace of a span: its ids count within it alone, and without ids it counts by itself while one request has it."""
+    part: str | None = None
+    """Key that distinguishes this report from other reports on the same request (one per choice); None: it is the only one."""
 
 
 def of_choices(reports: Sequence[EngineReport]) -> EngineReport:

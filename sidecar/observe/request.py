@@ -5,7 +5,7 @@ ledger; then it hands one account to what all watches share (`watchers.py`). Any
 counts it and the bytes go on.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from sidecar.classify.lane import hash_api_key
 from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, traceparent
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
-from sidecar.engines.span import response_key, span_key, traced_key
 from sidecar.ledger.account import Account
+from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.logs.sanitise import clean_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
@@ -320,10 +320,10 @@ class RequestWatch:
         report = shared.engine.speaks.in_band(timeline.extras, wire)
         shared.ended(account, report, self._keys(), self._trace_id(), at=at, choices=choices)
 
-    def _keys(self) -> tuple[Hashable, ...]:
+    def _keys(self) -> tuple[RequestKey, ...]:
         """By which the engine's word finds this request: the id of its answer, and the span that was minted for it."""
         response_id = self._response_id if self._reader is None else self._reader.response_id
-        keys: list[Hashable] = [] if response_id is None else [response_key(response_id)]
+        keys: list[RequestKey] = [] if response_id is None else [response_key(response_id)]
         if self._minted is None:
             return tuple(keys)
         traced = [traced_key(key, self._minted.trace_id) for key in keys]

@@ -5,7 +5,7 @@ spans by which its word finds them, and hands closed accounts to the recorder an
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sidecar.classify.lane import LaneRules
@@ -14,11 +14,11 @@ from sidecar.classify.trace import Minted, TraceContext
 from sidecar.config.buckets import PromptBuckets
 from sidecar.engines.engine import Engine
 from sidecar.engines.reports.ending import Ending
-from sidecar.engines.span import Span, Word, span_key, traced_key
+from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.pending import Joins
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -94,7 +94,7 @@ class Watchers:
         """Trace id to span id, where the client had no trace: such a trace has one request, by construction."""
         self._in_vain = 0
         """Requests in a row whose word did not come."""
-        self._due_words: deque[Word] = deque()
+        self._due_words: deque[KeyedReport] = deque()
         """Words that an assembler has let go; not longer than its own bound."""
         self._speaks = engine.speaks
         self._assembler = engine.speaks.assembler(self.minted.__contains__)
@@ -136,18 +136,18 @@ class Watchers:
         """A span of the engine's came; False where it is none that says anything about a request."""
         if self._assembler is None:
             word = self.engine.speaks.span(span)
-            words: Sequence[Word] | None = None if word is None else (word,)
+            words: Sequence[KeyedReport] | None = None if word is None else (word,)
         else:
             words = self._assembler.span(span, self.clock())
         for word in words or ():
             self._hear(word)
         return words is not None
 
-    def word(self, word: Word) -> None:
+    def word(self, word: KeyedReport) -> None:
         """An engine's word came out-of-band, by another way than a span."""
         self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: KeyedReport) -> None:
         """A word from spans: of the request for which its parent was minted; else of the one that is all alone in its trace."""
         ours = tuple(key for key in word.keys if self._is_minted(key))
         if not ours and word.trace_id in self._own_traces:
@@ -157,7 +157,7 @@ class Watchers:
             self.joins.word(ours, word.report, self.clock(), part=word.part)
             return
         # Somebody in between has spans of his own, or it is nobody's request. Ids are chosen by clients: they count in their trace.
-        ids = tuple(traced_key(key, word.trace_id or "") for key in word.keys if not self._is_span(key))
+        ids = tuple(traced_key(key, word.trace_id or "") for key in word.keys if key.names != "span")
         self.joins.word(ids, word.report, self.clock(), None if ids else word.trace_id, part=word.part)
 
     def expire(self, at: float) -> bool:
@@ -171,18 +171,14 @@ class Watchers:
             self._hear(self._due_words.popleft())
         return self.joins.expire(at, SETTLED_AT_ONCE) or bool(self._due_words)
 
-    def _is_minted(self, key: Hashable) -> bool:
-        return self._is_span(key) and isinstance(key, tuple) and key[1] in self.minted
-
-    @staticmethod
-    def _is_span(key: Hashable) -> bool:
-        return isinstance(key, tuple) and len(key) == 2 and key[0] == "span"
+    def _is_minted(self, key: RequestKey) -> bool:
+        return key.names == "span" and key.id in self.minted
 
     def ended(
         self,
         account: Account,
         report: EngineReport | None,
-        keys: tuple[Hashable, ...],
+        keys: tuple[RequestKey, ...],
         trace_id: str | None,
         *,
         at: float,
@@ -192,7 +188,7 @@ class Watchers:
         self.recorder.ended(account, self.unix())
         self.slo.ended(account.key, account, at)
         self.joins.ended(keys)
-        words = self.engine.speaks.words_on(choices)
+        words = self.engine.speaks.reports_on(choices)
         waits = False
         if account.outcome is not Outcome.OK:
             self.log(account)

@@ -6,8 +6,8 @@ import pytest
 
 from sidecar.engines.ancestry import MAX_HELD, MAX_OF_A_TRACE, Descendants
 from sidecar.engines.dynamo_spans import report_of
-from sidecar.engines.span import Span, Word, span_key
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.span import Span
+from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 from tests.support.spans import fixture
 
 
@@ -20,7 +20,7 @@ def descendants(*, alone: bool = True) -> Descendants:
     return Descendants(report_of, {MINTED}.__contains__, hold_seconds=6.0, alone=alone)
 
 
-def heard(*spans: Span, alone: bool = True) -> list[Word]:
+def heard(*spans: Span, alone: bool = True) -> list[KeyedReport]:
     """What comes of these, at once and when the hold is over."""
     family = descendants(alone=alone)
     return [word for span in spans for word in family.span(span, 0.0) or ()] + list(family.due(6.0))
@@ -29,7 +29,7 @@ def heard(*spans: Span, alone: bool = True) -> list[Word]:
 def test_dynamos_own_spans_lead_up_to_the_request() -> None:
     """In whatever order they come; the word is held for as long as another engine's could still come."""
     for spans in ((ENGINE, WORKER, FRONT), (FRONT, WORKER, ENGINE), (WORKER, ENGINE, FRONT)):
-        assert heard(*spans) == [Word((span_key(MINTED),), REPORT, ENGINE.trace_id)]
+        assert heard(*spans) == [KeyedReport((span_key(MINTED),), REPORT, ENGINE.trace_id)]
     family = descendants()
     family.span(ENGINE, 0.0)
     assert list(family.due(5.9)) == []
@@ -37,7 +37,7 @@ def test_dynamos_own_spans_lead_up_to_the_request() -> None:
 
 def test_where_they_do_not_come_only_the_trace_is_known() -> None:
     """It is for the joins to say whether that is one request's."""
-    assert heard(ENGINE) == [Word((), REPORT, ENGINE.trace_id)]
+    assert heard(ENGINE) == [KeyedReport((), REPORT, ENGINE.trace_id)]
 
 
 def test_two_engines_in_one_request_are_nobodys_word() -> None:
@@ -84,7 +84,9 @@ def test_what_is_held_is_bounded() -> None:
 
 def test_a_circle_of_spans_ends_the_search() -> None:
     """Ids are what somebody sent."""
-    assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id), alone=False) == [Word((), REPORT, ENGINE.trace_id)]
+    assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id), alone=False) == [
+        KeyedReport((), REPORT, ENGINE.trace_id)
+    ]
 
 
 def test_tensorrt_llm_may_stand_behind_it_too() -> None:

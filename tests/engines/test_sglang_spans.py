@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sidecar.engines.sglang_spans import MAX_REQUESTS, Slices
-from sidecar.engines.span import Span, Word, response_key, span_key
-from sidecar.ledger.report import EngineReport
+from sidecar.engines.span import Span
+from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
 from tests.support.spans import fixture
 
 
@@ -15,7 +15,7 @@ ROOT, SCHEDULER = SPANS[-1], SPANS[-2]
 RID = "9c1de0a7b5f64c4e8b6a4a0f8b0a2f11"
 
 
-def words(spans: list[Span]) -> list[Word]:
+def words(spans: list[Span]) -> list[KeyedReport]:
     slices = Slices()
     return [word for span in spans for word in slices.span(span, 0.0) or ()]
 
@@ -28,7 +28,9 @@ def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
     """The root says 0.41 s under the name that is vLLM's prefill: queue and prefill together."""
     (word,) = words(SPANS)
 
-    assert word == Word((span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2), ROOT.trace_id)
+    assert word == KeyedReport(
+        (span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2), ROOT.trace_id
+    )
     assert ROOT.attributes["gen_ai.latency.time_in_model_prefill"] == 0.41
 
 

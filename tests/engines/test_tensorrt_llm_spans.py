@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.engines.span import response_key, span_key
 from sidecar.engines.tensorrt_llm_spans import report_of, word_of
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, response_key, span_key
 from tests.support.spans import fixture
 
 

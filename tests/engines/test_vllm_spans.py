@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.span import Span, response_key, span_key
+from sidecar.engines.span import Span
 from sidecar.engines.vllm_spans import word_of
 from sidecar.ledger.account import Ledger, Reason
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, response_key, span_key
 from sidecar.observe.settlement import GIVES_UP_AFTER
 from tests.support.memory import Socket
 from tests.support.spans import fixture

@@ -6,10 +6,9 @@ import pytest
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.span import Word, response_key, span_key
 from sidecar.engines.vllm import VLLM
 from sidecar.ledger.account import Phase, Reason, Source
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
@@ -152,7 +151,7 @@ def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPa
     assert walk.value("llm_requests_total", outcome="ok") == 1
     assert walk.accounts == []
 
-    walk.watchers.word(Word((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
+    walk.watchers.word(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
 
     (account,) = walk.accounts
     assert account.ledger is not None
@@ -183,7 +182,7 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     walk.client().send(post({"stream": True}))
     walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)) + chunk(DONE) + b"0\r\n\r\n")
 
-    walk.watchers.word(Word((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
+    walk.watchers.word(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
 

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
-from sidecar.engines.reports.fetcher import Outside, sources_of
-from sidecar.engines.reports.sink import Ears
+from sidecar.engines.reports.fetcher import ReportFetcher, sources_of
+from sidecar.engines.reports.sink import ReportSink
 from tests.support.memory import Socket
 from tests.support.story import phases
 from tests.support.walk import Walk
@@ -29,27 +29,27 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encodin
 
 
 class Fetching(Walk):
-    """A walk with ears."""
+    """A walk whose reports are fetched."""
 
     def __init__(self, kind: str, url: str = "http://127.0.0.1:1", **config: object) -> None:
         super().__init__(engine=Engine(kind, ["tiny"]), include_usage=False)
         self.watchers.engine.up = True
         dropped = self.watchers.recorder.dropped
-        self.ears = Ears(
-            word=self.watchers.word,
+        self.sink = ReportSink(
+            reported=self.watchers.word,
             dropped=dropped,
             waiting=lambda: len(self.watchers.joins),
             in_flight=lambda: len(self.watchers.in_flight),
             clock=self.clock,
         )
         settings = EngineConfig(url=url, kind=kind, **config)  # type: ignore[arg-type]  # each test's own keys
-        self.outside = Outside(sources_of(settings, self.watchers.engine, self.ears), self.watchers.engine)
-        self.watchers.listens = self.outside.listens
-        self.watchers.on_ended = self.outside.ended
+        self.report_fetcher = ReportFetcher(sources_of(settings, self.watchers.engine, self.sink), self.watchers.engine)
+        self.watchers.listens = self.report_fetcher.listens
+        self.watchers.on_ended = self.report_fetcher.ended
 
     async def look(self) -> float:
         """One look of the task."""
-        return await self.outside.look()
+        return await self.report_fetcher.look()
 
     def begin(self, path: str = "/v1/chat/completions") -> tuple[Socket, Socket]:
         """A request is on its way; its client and its engine."""

@@ -3,9 +3,9 @@
 They are fetched only when somebody waits for one, and LMDeploy's page speaks of one request alone only if no other ended.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
+from sidecar.ledger.report import RequestKey
 from sidecar.timeline.marks import Marks
 
 
@@ -13,8 +13,8 @@ from sidecar.timeline.marks import Marks
 class Ending:
     """One inference request that is over, in whatever way."""
 
-    keys: tuple[Hashable, ...]
-    """By which a word finds it (`ledger/joins.py`)."""
+    keys: tuple[RequestKey, ...]
+    """By which a report finds it (`ledger/pending.py`)."""
     marks: Marks
     streaming: bool
     at: float

@@ -24,7 +24,7 @@ from sidecar.engines.reports.lmdeploy_counts import SETTLE_SECONDS, STEP_BYTES, 
 from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, RECORDS_A_STEP, records_of, word_of
 from sidecar.engines.reports.perf_metrics import PATH as RECORDS_PATH
 from sidecar.engines.reports.sglang_export import ExportLines
-from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, Ears, Trouble, Unanswered
+from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Trouble, Unanswered
 
 
 IDLE_SECONDS = 1.0
@@ -49,7 +49,7 @@ class Source(Protocol):
         ...
 
 
-class Outside:
+class ReportFetcher:
     """Looks with the source of the engine's kind, if it has one."""
 
     def __init__(self, sources: Mapping[str, Source], engine: Engine) -> None:
@@ -98,13 +98,13 @@ class Outside:
             return FAILED_SECONDS
 
 
-def sources_of(config: EngineConfig, engine: Engine, ears: Ears) -> dict[str, Source]:
+def sources_of(config: EngineConfig, engine: Engine, sink: ReportSink) -> dict[str, Source]:
     """The sources that the config allows, by the kind's name."""
-    sources: dict[str, Source] = {"lmdeploy": LoneReadings(config.metrics_url, engine, ears)}
+    sources: dict[str, Source] = {"lmdeploy": LoneReadings(config.metrics_url, engine, sink)}
     if config.sglang_metrics_dir:
-        sources["sglang"] = ExportTail(config.sglang_metrics_dir, ears)
+        sources["sglang"] = ExportTail(config.sglang_metrics_dir, sink)
     if config.poll_perf_metrics:
-        sources["tensorrt_llm"] = RecordsPoll(config.url, ears)
+        sources["tensorrt_llm"] = RecordsPoll(config.url, sink)
     return sources
 
 
@@ -113,16 +113,16 @@ class ExportTail:
 
     WAITING_SECONDS = 0.1
 
-    def __init__(self, path: str, ears: Ears, unix: Callable[[], float] = wall_clock) -> None:
+    def __init__(self, path: str, sink: ReportSink, unix: Callable[[], float] = wall_clock) -> None:
         self._directory = ExportDirectory(path)
         self._thread = OwnThread("sglang-export")
-        self._ears = ears
+        self._sink = sink
         self._unix = unix
         self._lines: dict[int, ExportLines] = {}
         self._trouble = Trouble(
             "engine.sglang_metrics_dir",
             "it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
-            ears.dropped,
+            sink.dropped,
         )
 
     def ended(self, ending: Ending) -> bool:
@@ -136,21 +136,21 @@ class ExportTail:
             if piece.broken_off:
                 lines.broken_off()
             for word in lines.feed(piece.data):
-                self._ears.word(word)
+                self._sink.reported(word)
             await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
         gone = [self._lines.pop(number) for number in list(self._lines) if number not in looked.followed]
         for lines in gone:
             lines.broken_off()
         for lines in (*gone, *self._lines.values()):
             if lines.unreadable:
-                self._ears.dropped("report_unreadable", lines.unreadable)
+                self._sink.dropped("report_unreadable", lines.unreadable)
                 lines.unreadable = 0
         if looked.error is not None:
             return self._trouble.failed(looked.error.strerror or type(looked.error).__name__)
         self._trouble.over()
         if looked.more:
             return 0.0
-        return self.WAITING_SECONDS if self._ears.waiting() else IDLE_SECONDS
+        return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
 
     async def close(self) -> None:
         self._thread.stop()
@@ -161,13 +161,13 @@ class RecordsPoll:
 
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 
-    def __init__(self, url: str, ears: Ears) -> None:
+    def __init__(self, url: str, sink: ReportSink) -> None:
         self._asking = Asking(url)
-        self._ears = ears
+        self._sink = sink
         self._pause = self.FIRST_SECONDS
         self._asked_at = float("-inf")
         self._trouble = Trouble(
-            RECORDS_PATH, "TensorRT-LLM's YAML config wants return_perf_metrics: true", ears.dropped
+            RECORDS_PATH, "TensorRT-LLM's YAML config wants return_perf_metrics: true", sink.dropped
         )
 
     def ended(self, ending: Ending) -> bool:
@@ -176,12 +176,12 @@ class RecordsPoll:
         return ending.waits
 
     async def look(self) -> float:
-        if not self._ears.waiting():
+        if not self._sink.waiting():
             return IDLE_SECONDS
-        early = self._asked_at + self.FIRST_SECONDS - self._ears.clock()
+        early = self._asked_at + self.FIRST_SECONDS - self._sink.clock()
         if early > 0:
             return early
-        self._asked_at = self._ears.clock()
+        self._asked_at = self._sink.clock()
         body = bytearray()
         try:
             async with contextlib.aclosing(self._asking.get(RECORDS_PATH, 65_536, MAX_BODY_BYTES)) as pieces:
@@ -193,12 +193,12 @@ class RecordsPoll:
         for number, record in enumerate(records_of(bytes(body)), 1):
             word = word_of(record)
             if word is None:
-                self._ears.dropped("report_unreadable", 1)
+                self._sink.dropped("report_unreadable", 1)
             else:
-                self._ears.word(word)
+                self._sink.reported(word)
             if number % RECORDS_A_STEP == 0:
                 await asyncio.sleep(0)  # a step of the loop stays below 2 ms
-        if not self._ears.waiting():
+        if not self._sink.waiting():
             return IDLE_SECONDS
         # The record is appended after the stream's last byte: it may not have been there yet.
         pause, self._pause = self._pause, min(2 * self._pause, self.LAST_SECONDS)
@@ -213,16 +213,16 @@ class LoneReadings:
 
     AGAIN_SECONDS = 0.5
 
-    def __init__(self, url: str, engine: Engine, ears: Ears) -> None:
+    def __init__(self, url: str, engine: Engine, sink: ReportSink) -> None:
         self._asking = Asking(url)
         self._engine = engine
-        self._ears = ears
+        self._sink = sink
         self._lone = LoneRequests()
         self._ended_at = float("-inf")
         self._asked_at = float("-inf")
         self._bypassed = False
         self._trouble = Trouble(
-            COUNTS_PATH, "LMDeploy has it unless it was started with --disable-metrics", ears.dropped
+            COUNTS_PATH, "LMDeploy has it unless it was started with --disable-metrics", sink.dropped
         )
 
     def ended(self, ending: Ending) -> bool:
@@ -231,7 +231,7 @@ class LoneReadings:
         return ending.waits
 
     async def look(self) -> float:
-        now = self._ears.clock()
+        now = self._sink.clock()
         if not self._engine.up or (self._lone.has_reading and not self._lone.ended):
             return IDLE_SECONDS
         early = max(self._ended_at + SETTLE_SECONDS, self._asked_at + self.AGAIN_SECONDS) - now
@@ -252,9 +252,9 @@ class LoneReadings:
             self._lone.unknown()
             return self._trouble.failed("none of the sums that are looked for")
         self._trouble.over()
-        judgement = self._lone.read(PageReading(ranks, now, self._ears.clock(), self._ears.in_flight()))
+        judgement = self._lone.read(PageReading(ranks, now, self._sink.clock(), self._sink.in_flight()))
         if judgement.refused:
-            self._ears.dropped("report_ambiguous", 1)
+            self._sink.dropped("report_ambiguous", 1)
         if judgement.bypassed and not self._bypassed:
             log.warning(
                 "engine_bypassed",
@@ -262,7 +262,7 @@ class LoneReadings:
             )
         self._bypassed = judgement.bypassed
         if judgement.word is not None:
-            self._ears.word(judgement.word)
+            self._sink.reported(judgement.word)
         return IDLE_SECONDS
 
     async def close(self) -> None:

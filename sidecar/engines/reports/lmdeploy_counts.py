@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sidecar.engines.reports.ending import Ending
-from sidecar.engines.span import Word
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport
 
 
 PATH = "/metrics"
@@ -103,7 +102,7 @@ class PageReading:
 class Judgement:
     """What two readings say together."""
 
-    word: Word | None = None
+    word: KeyedReport | None = None
     refused: bool = False
     """Somebody waited, and what the page said could not be told to be its own."""
     bypassed: bool = False
@@ -164,7 +163,7 @@ class LoneRequests:
         begun_after = ending.marks.accepted_at >= before.answered_at
         safe = ending.at > before.answered_at > self._unsafe_until and (alone or begun_after)
         if safe and sums is not None and _fits(ending, sums):
-            judgement.word = Word(ending.keys, EngineReport(sums[QUEUE], sums[PREFILL], sums[DECODE]))
+            judgement.word = KeyedReport(ending.keys, EngineReport(sums[QUEUE], sums[PREFILL], sums[DECODE]))
         else:
             judgement.refused = True
         return judgement

@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from sidecar.engines.durations import between, seconds_of
-from sidecar.engines.span import Word, response_key
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
 PATH = "/perf_metrics"
@@ -79,7 +78,7 @@ def _one(raw: msgspec.Raw) -> Record | None:
         return None
 
 
-def word_of(record: Record | msgspec.Raw | None) -> Word | None:
+def word_of(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     """The word in one record; None where it is no request's, or states none of its times. Never raises."""
     if isinstance(record, msgspec.Raw):
         record = _one(record)
@@ -110,7 +109,7 @@ def word_of(record: Record | msgspec.Raw | None) -> Word | None:
     )
     if report == NO_REPORT:
         return None
-    return Word((response_key(f"chatcmpl-{request_id}"), response_key(f"cmpl-{request_id}")), report)
+    return KeyedReport((response_key(f"chatcmpl-{request_id}"), response_key(f"cmpl-{request_id}")), report)
 
 
 def _id_of(value: object) -> str | None:

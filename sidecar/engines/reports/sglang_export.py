@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sidecar.engines.sglang import report_of
-from sidecar.engines.span import Word, response_key
+from sidecar.ledger.report import KeyedReport, response_key
 
 
 STEP_BYTES = 65_536
@@ -46,7 +46,7 @@ class _Line(msgspec.Struct, frozen=True):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-def word_of_line(line: bytes) -> Word | None:
+def word_of_line(line: bytes) -> KeyedReport | None:
     """The word in one line; None where it is no request's, or states none of its times. Never raises."""
     try:
         said = _LINE.decode(line)
@@ -55,7 +55,7 @@ def word_of_line(line: bytes) -> Word | None:
     if not isinstance(said.id, str) or not 0 < len(said.id) <= MAX_ID_CHARACTERS:
         return None
     report = report_of(said.meta())
-    return None if report is None else Word((response_key(said.id),), report)
+    return None if report is None else KeyedReport((response_key(said.id),), report)
 
 
 class ExportLines:
@@ -72,13 +72,13 @@ class ExportLines:
         self.unreadable = 0
         """Lines that were no request's, or too long."""
 
-    def feed(self, data: bytes) -> list[Word]:
+    def feed(self, data: bytes) -> list[KeyedReport]:
         """The words in the lines that end in these bytes, of which there are at most `STEP_BYTES`."""
         if self._in_parameters:
             data = self._behind_parameters(data)
             if self._in_parameters:
                 return []
-        words: list[Word] = []
+        words: list[KeyedReport] = []
         *ended, rest = data.split(b"\n")
         for line in ended:
             if self._passing_over:

@@ -11,7 +11,7 @@ import aiohttp
 import structlog
 
 from sidecar.engines.probe.scrape import state_session
-from sidecar.engines.span import Word
+from sidecar.ledger.report import KeyedReport
 
 
 TIMEOUT_SECONDS = 2.0
@@ -22,10 +22,10 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class ReportSink:
     """What every source is given."""
 
-    word: Callable[[Word], None]
+    reported: Callable[[KeyedReport], None]
     dropped: Callable[[str, int], None]
     waiting: Callable[[], int]
     """How many requests wait for a word."""

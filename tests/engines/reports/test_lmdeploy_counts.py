@@ -76,7 +76,7 @@ async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
         walk.clock.later(1.0)
         yield walk
     finally:
-        await walk.outside.close()
+        await walk.report_fetcher.close()
         await server.close()
 
 

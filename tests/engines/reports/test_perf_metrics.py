@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.reports import sink as hearing
+from sidecar.engines.reports import sink
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, RecordsPoll
 from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, records_of, word_of
 from sidecar.engines.reports.sink import FAILED_SECONDS
@@ -61,7 +61,7 @@ async def polling(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
     try:
         yield walk
     finally:
-        await walk.outside.close()
+        await walk.report_fetcher.close()
         await server.close()
 
 
@@ -183,7 +183,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Counted each time, said once, tried again later; the request is settled without its report."""
-    monkeypatch.setattr(hearing, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 0.1)
 
     async def story() -> None:
         async with polling(handler) as walk:
@@ -207,7 +207,7 @@ def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
         walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
         walk.answer("chatcmpl-2048")
         await walk.look()
-        await walk.outside.close()
+        await walk.report_fetcher.close()
 
         assert walk.drops() == {"report_source_failed": 1}
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.reports import fetcher as outside
+from sidecar.engines.reports import fetcher
 from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
 from sidecar.engines.reports.sglang_export import MAX_LINE_BYTES, ExportLines
-from sidecar.engines.span import response_key
 from sidecar.ledger.account import Account
+from sidecar.ledger.report import response_key
 from tests.support.answers import damaged
 from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, WORDS, Fetching
 
@@ -357,7 +357,7 @@ def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
 
 def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only with its next idle look, which here never comes; and it ends when told to."""
-    monkeypatch.setattr(outside, "IDLE_SECONDS", 3600.0)
+    monkeypatch.setattr(fetcher, "IDLE_SECONDS", 3600.0)
 
     async def story() -> None:
         walk = fetching(tmp_path)
@@ -368,7 +368,7 @@ def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: 
             settled.set()
 
         walk.watchers.log = log
-        task = asyncio.create_task(walk.outside.run())
+        task = asyncio.create_task(walk.report_fetcher.run())
         await asyncio.sleep(0.05)
         append(tmp_path / THIS_HOUR, line())
         walk.answer(OURS)
