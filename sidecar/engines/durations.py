@@ -15,6 +15,8 @@ NANOSECONDS = 1e9
 
 LARGEST = 2**63 - 1
 """Engines count in 64 bits with a sign; what is above was never a count."""
+LATEST_SECONDS = 2.0**33
+"""The latest instant that is believed, in seconds on any clock (Unix time: the year 2242): above it floats lie over 2 us apart."""
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
@@ -27,6 +29,12 @@ def seconds_of(value: object, per_second: float = 1.0) -> float | None:
     except OverflowError:  # an int beyond what a float can hold
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def instant_of(value: object) -> float | None:
+    """An instant in seconds; None where it is none, is 0 (it was never taken), or is too large for a difference to mean anything."""
+    seconds = seconds_of(value)
+    return seconds if seconds is not None and 0 < seconds <= LATEST_SECONDS else None
 
 
 def whole_number(value: object) -> int | None:

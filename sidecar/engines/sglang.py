@@ -12,7 +12,7 @@ difference is then absurd, and the ledger refuses it against the wire.
 
 from collections.abc import Callable, Mapping
 
-from sidecar.engines.durations import between, seconds_of
+from sidecar.engines.durations import between, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
 from sidecar.engines.sglang_spans import Slices
 from sidecar.ledger.report import NO_REPORT, EngineReport
@@ -20,11 +20,10 @@ from sidecar.ledger.report import NO_REPORT, EngineReport
 
 def report_of(meta: Mapping[str, object]) -> EngineReport | None:
     """The times in `meta_info`, wherever it stood; None where there is none that can be used."""
-    begun, done = (seconds_of(meta.get(name)) for name in ("forward_entry_time", "prefill_finished_time"))
+    begun, done = (instant_of(meta.get(name)) for name in ("forward_entry_time", "prefill_finished_time"))
     report = EngineReport(
         queue_seconds=None if meta.get("num_retractions") else seconds_of(meta.get("queue_time")),
-        # An instant of 0 is one that was never taken.
-        prefill_seconds=between(begun or None, done or None),
+        prefill_seconds=between(begun, done),
     )
     return None if report == NO_REPORT else report
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.durations import LARGEST, MILLISECONDS, NANOSECONDS, between, seconds_of, whole_number
+from sidecar.engines.durations import (
+    LARGEST,
+    LATEST_SECONDS,
+    MILLISECONDS,
+    NANOSECONDS,
+    between,
+    instant_of,
+    seconds_of,
+    whole_number,
+)
 
 
 ANYTHING = st.recursive(
@@ -47,6 +56,14 @@ def test_what_is_no_count_is_none(value: object) -> None:
 
 def test_time_does_not_run_backwards() -> None:
     assert [between(1.0, 3.0), between(3.0, 1.0), between(None, 1.0), between(1.0, None)] == [2.0, None, None, None]
+
+
+def test_an_instant_was_taken_and_is_one_that_differences_can_be_told_of() -> None:
+    """0 was never taken; of two instants of 2**63 s a float can tell no difference below half an hour."""
+    assert [instant_of(1.8e9), instant_of(LATEST_SECONDS)] == [1.8e9, LATEST_SECONDS]
+    assert [instant_of(value) for value in (None, 0, 0.0, -1.0, 2**63, math.nextafter(LATEST_SECONDS, math.inf))] == [
+        None
+    ] * 6
 
 
 @given(value=ANYTHING, per_second=st.sampled_from([1.0, MILLISECONDS, NANOSECONDS]))

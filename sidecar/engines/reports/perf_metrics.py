@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.engines.durations import between, seconds_of
+from sidecar.engines.durations import between, instant_of
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
@@ -90,7 +90,7 @@ def word_of(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     if request_id is None or timing is None:
         return None
     arrived, scheduled, first, last = (
-        seconds_of(instant) or None
+        instant_of(instant)
         for instant in (
             timing.arrival_time,
             timing.first_scheduled_time,
@@ -98,9 +98,7 @@ def word_of(record: Record | msgspec.Raw | None) -> KeyedReport | None:
             timing.last_token_time,
         )
     )
-    moving, moved = (
-        seconds_of(instant) or None for instant in (timing.kv_cache_transfer_start, timing.kv_cache_transfer_end)
-    )
+    moving, moved = (instant_of(instant) for instant in (timing.kv_cache_transfer_start, timing.kv_cache_transfer_end))
     report = EngineReport(
         queue_seconds=between(arrived, scheduled),
         prefill_seconds=between(scheduled, first),
