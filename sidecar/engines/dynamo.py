@@ -1,25 +1,34 @@
-"""What NVIDIA Dynamo says about the time a request took (1.6.1, `lib/llm/src/protocols/openai/nvext.rs`, `common/timing.rs`).
+"""The facts of NVIDIA Dynamo (1.6.1, `lib/llm/src/protocols/openai/nvext.rs`, `common/timing.rs`; from fixtures).
 
-It knows `nvext.timing` on the last chunk: its `prefill_wait_time_ms` is the wait in the front end and its router, and its
-`prefill_time_ms` runs from the dispatch to a worker until the first token, so the engine's own queue hides in it. Neither
-is a phase of ours: the two come as one, and the TTFT is `unattributed`, reason `engine_merges_phases`. The engine behind
-Dynamo can be asked instead: its spans have the same trace.
+**In the answer** it states `nvext.timing` on the last chunk: its `prefill_wait_time_ms` is the wait in the front end and its
+router, and its `prefill_time_ms` runs from the dispatch to a worker until the first token, so the engine's own queue hides in
+it. Neither is a phase of ours: the two come as one, and the TTFT is `unattributed`, reason `engine_merges_phases`. It is read
+where the client asked for it, and never asked for. Asking would be safe for the request (`nvext` is an object that ignores
+what it does not know), but the answer could not be taken out again: it stands in the chunk with the finish reason, not in one
+of its own, and it would not split the TTFT anyway.
 
-It is read where the client asked for it, and never asked for. Asking would be safe for the request (`nvext` is an object
-that ignores what it does not know), but the answer could not be taken out again: it stands in the chunk with the finish
-reason, not in one of its own, and it would not split the TTFT anyway.
+**In spans** (`docs/observability/tracing.md`) the engine behind it speaks: Dynamo hands the trace on to its workers, so that
+the engine's own `llm_request` (vLLM's or TensorRT-LLM's) hangs somewhere under the minted span, below Dynamo's `http-request`
+and `handle_payload`. Dynamo's own spans say nothing of the split, but lead up to the request (`ancestry.py`) where they come
+here too; else the trace alone leads there, while it is one request's. It refuses where two engines had a part in one request
+(disaggregated prefill and decode): neither's numbers are the request's, and nothing in a span says which it is. That is why a
+report is held until another would have come.
 """
 
 from collections.abc import Callable, Mapping
 
+from sidecar.engines import tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
-from sidecar.engines.dynamo_spans import HOLD_SECONDS, report_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
 
 
 MERGED = ("prefill_wait_time_ms", "prefill_time_ms", "ttft_ms")
+HOLD_SECONDS = 6.0
+"""Two engines' batches come at most so far apart: each sends one every 5 s."""
 
 
 class Dynamo(EngineKind):
@@ -47,6 +56,14 @@ class Dynamo(EngineKind):
             follows="`docs/observability/tracing.md` at 0b71cf84, and the engine's own files",
         ),
     )
+    owned_by = "nvidia"
+    owner_is_shared = True
+    metric_prefix = b"dynamo_frontend_"
+    shows_engine_inside = True
+    # 1.6.1, the frontend; its workers' pages stand on other ports. Its count of requests before their first token is no queue.
+    state = StateNames(
+        counts={Count.REQUESTS: (Name("dynamo_frontend_requests_total", only=(b'status="success"',)),)},
+    )
     reads_spans = True
     late_report_seconds = 5.0 + HOLD_SECONDS + 5.0
     """The engine's batch, the hold, and room for an exporter that had to try again."""
@@ -63,4 +80,12 @@ class Dynamo(EngineKind):
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
         """The engine's span hangs under Dynamo's own."""
-        return Descendants(report_of, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
+        return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
+
+
+def report_in_span(span: Span) -> EngineReport | None:
+    """What the span of either engine says; vLLM alone states its prefill as such."""
+    if "gen_ai.latency.time_in_model_prefill" in span.attributes:
+        found = vllm.report_in_span(span)
+        return None if found is None else found.report
+    return tensorrt_llm.times_in_span(span)

@@ -1,8 +1,9 @@
-"""What a kind of engine is, as far as the sidecar cares: one small interface, filled in by one file per engine.
+"""The interface of an engine: everything that the sidecar knows about one kind, filled in by one file per engine.
 
-Four questions: what may be asked of the request, what is read from the response in-band, what comes out-of-band (spans
-here; files and polls are tasks of their own, `outside`), and what the engine's /metrics page means (`state.py`). The
-defaults answer "nothing", which is the truth about a server that nobody has looked into.
+How it is recognised and what it says about itself (`probe/` asks), how its own metrics name its state, what may be asked of a
+request, what is read from the response in-band, from spans and from elsewhere (`reports/` fetches), and which flags make
+it tell more. The defaults answer "nothing", which is the truth about a server of which nothing is known. An engine with a
+file, a line in `kinds.py` and, where its API is new, a dialect is complete: config, metrics, diagnosis and docs ask here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from sidecar.engines.probe.answers import Answers, Identity
+from sidecar.engines.probe.state_names import StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport
+from sidecar.timeline.events import Dialect
 from sidecar.timeline.marks import Marks
 
 
@@ -27,7 +31,7 @@ class Channel:
     """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
 
     source: str
-    """Where the word stands, e.g. "usage chunk `metrics`"."""
+    """Where the report stands, e.g. "usage chunk `metrics`"."""
     version: str
     """From which version on, and in which version it was read or seen."""
     flags: str
@@ -54,17 +58,17 @@ class Wire:
 
 
 class Assembler(Protocol):
-    """Puts words together that come in several spans. One a process; bounded; knows no clock: instants are told."""
+    """Puts reports together that come in several spans. One a process; bounded; knows no clock: instants are told."""
 
     lost: int
-    """Words given up so far: a table was full, or nothing told two of them apart."""
+    """Reports given up so far: a table was full, or nothing told two of them apart."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
-        """The words that this span makes whole; None where it is none of this engine's. Must not raise."""
+        """The reports that this span makes whole; None where it is none of this engine's. Must not raise."""
         ...
 
     def due(self, at: float) -> Sequence[KeyedReport]:
-        """Words that were held back until now. Told once a second."""
+        """Reports that were held back until now. Told once a second."""
         ...
 
 
@@ -72,17 +76,63 @@ class EngineKind:
     """An engine of which nothing is known. One stateless instance serves the process."""
 
     name = "none"
-    """The label value of `llm_engine_info{engine}` and the word in `engine.kind`."""
+    """The label value of `llm_engine_info{engine}` and the value of `engine.kind`."""
     title = "any other OpenAI-like server"
     channels: tuple[Channel, ...] = ()
+
+    # --- recognised by (`probe/detect.py`)
+    owned_by = ""
+    """`owned_by` of every model in its /v1/models."""
+    owner_is_shared = False
+    """Others name that owner too: only the names on /metrics prove it."""
+    server = ""
+    """The beginning of its Server header, in lower case."""
+    page = ""
+    """The path of a page that it alone has."""
+    page_turn = 9
+    """When that page is asked for: the lowest first."""
+    metric_prefix = b""
+    """The beginning of the names on its /metrics."""
+    shows_engine_inside = False
+    """Its /metrics shows the names of an engine inside it beside its own."""
+    reading_resets = False
+    """Each reading of its /metrics resets gauges for everybody who reads them: it is not read unless the config allows it."""
+
+    # --- asked about itself (`probe/identity.py`, `probe/scrape.py`)
+    asks: tuple[str, ...] = ()
+    """The pages that are asked for beside /v1/models, once it is recognised."""
+    state: StateNames | None = None
+    """The names of its state on its own page of metrics; None where it has no page."""
+
+    # --- its requests
+    paths: Mapping[bytes, Dialect] = {}
+    """Paths that generate on this engine alone, and their dialects: they count once the engine is known."""
     accepts_include_usage = False
     """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
     reads_spans = False
-    """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its word is waited for."""
+    """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its report is waited for."""
     late_report_seconds = 0.0
-    """How long after the stream its word may come; 0 where it speaks in-band or not at all."""
+    """How long after the stream its report may come; 0 where it reports in-band or not at all."""
+
+    # --- flags that operators are told of (`probe/advice.py`)
     advice = ""
-    """The exact flag that would make it tell more, in one sentence for the log and the status page; "" where there is none."""
+    """The exact flag that would make it report on requests, in one sentence for the log and the status page; "" where there is none."""
+    cached_advice = ""
+    """The flag that makes it state cached prompt tokens."""
+    page_advice = ""
+    """The flag that makes it expose its page of metrics."""
+
+    def is_own(self, body: bytes) -> bool:  # noqa: ARG002  the interface
+        """Whether this is the body of its own `page`. Must not raise, whatever it is."""
+        return False
+
+    def describes(self, answers: Answers) -> Identity:  # noqa: ARG002  the interface
+        """Its description of itself as it writes it, models left out. Must not raise, whatever the answers."""
+        return Identity()
+
+    def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
+        """The advice for this version of it, as far as that is known."""
+        return self.advice
 
     def takes_include_usage(self, dialect: str) -> bool:  # noqa: ARG002  the interface
         """Whether it is proven so on the API of this dialect (`sidecar/timeline/dialects/`): an engine's APIs may differ."""
@@ -93,7 +143,7 @@ class EngineKind:
         return None
 
     def span(self, span: Span) -> KeyedReport | None:  # noqa: ARG002  the interface
-        """The word in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
+        """The report in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
         return None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler | None:  # noqa: ARG002  the interface
@@ -101,7 +151,7 @@ class EngineKind:
         return None
 
     def reports_on(self, choices: int) -> int:
-        """How many words come out-of-band on a request with so many choices; 0: none that could be told from others'."""
+        """How many reports come out-of-band on a request with so many choices; 0: none that could be told from others'."""
         return 1 if choices <= 1 else 0
 
 

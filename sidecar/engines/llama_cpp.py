@@ -1,4 +1,4 @@
-"""What llama.cpp's server says about the time a request took (read in b11434, `tools/server/server-task.cpp` and
+"""The facts of llama.cpp's server (read in b11434, `tools/server/server-task.cpp` and
 `server-context.cpp`, and seen on its wire).
 
 It knows `timings`, which stand in the last event of every stream and in every whole answer, without a flag: `prompt_ms`
@@ -19,8 +19,12 @@ client that did not ask for usage would lose them. The counts stand in `timings`
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded
+from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import EngineReport
 
@@ -30,6 +34,17 @@ SLOT_START_RATIO = 0.02
 """By how much head + prefill may miss the first token, what was held back taken off, for the head to count as the slot's start. On a
 real b11434 whose two cores it shared with everybody half of the streams missed by under 0.5 ms, the worst of 120 by 8 ms.
 It bounds what a wrong conclusion moves between queue and first_token."""
+
+
+class _Props(msgspec.Struct):
+    build_info: str
+    default_generation_settings: object = None
+    role: str | None = None
+
+
+class _Build(msgspec.Struct):
+    build_info: str | None = None
+    model_ftype: str | None = None
 
 
 class LlamaCpp(EngineKind):
@@ -57,6 +72,37 @@ class LlamaCpp(EngineKind):
             follows="`tools/server/server-context.cpp` of b11434",
         ),
     )
+
+    server = "llama.cpp"
+    owned_by = "llamacpp"
+    page = "/props"
+    page_turn = 1
+    metric_prefix = b"llamacpp:"
+    reading_resets = True
+    asks = ("/props",)
+    state = StateNames(  # b11434, needs --metrics; each reading resets two other gauges, for everybody
+        waiting=Name("llamacpp:requests_deferred"),
+        running=Name("llamacpp:requests_processing"),
+        counts={
+            Count.PREFIX_CACHE_QUERIES: (
+                Name("llamacpp:prompt_tokens_total"),
+                Name("llamacpp:prompt_tokens_cached_total"),
+            ),
+            Count.PREFIX_CACHE_HITS: (Name("llamacpp:prompt_tokens_cached_total"),),
+        },
+    )
+    advice = "llama.cpp states its timings in every answer: something in front of it takes them out"
+    page_advice = "--metrics makes llama.cpp expose its queue"
+
+    def is_own(self, body: bytes) -> bool:
+        """Its /props has its build beside its settings, or beside its role as a router."""
+        props = decoded(body, _Props)
+        return props is not None and (props.default_generation_settings is not None or props.role is not None)
+
+    def describes(self, answers: Answers) -> Identity:
+        """The build and the file's format."""
+        build = decoded(body_at(answers, self.page), _Build) or _Build()
+        return Identity(build.build_info, quantization=build.model_ftype)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """`timings`, and the queue that they leave."""

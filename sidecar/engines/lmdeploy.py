@@ -1,12 +1,14 @@
-"""What LMDeploy says about the time a request took: nothing (read in 0.18.0, `serve/openai/`).
+"""The facts of LMDeploy, which says nothing about the time a request took (read in 0.18.0, `serve/openai/`).
 
-It knows that neither bodies, chunks nor headers carry a duration, that there are no spans, and that no id of a request
-comes back. Its `/generate` speaks SGLang's words without SGLang's times. What remains is its `/metrics` page, where one
+Neither bodies, chunks nor headers carry a duration, there are no spans, and no id of a request comes
+back. Its `/generate` speaks SGLang's words without SGLang's times. What remains is its `/metrics` page, where one
 request's times can be told only if it alone finished between two readings.
 `include_usage` is not added: every other chunk then carries `usage: null`.
 """
 
 from sidecar.engines.kind import Channel, EngineKind, Ran
+from sidecar.engines.probe.answers import METRICS, Answers, Identity, body_at, info_labels
+from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
 
 
 class LMDeploy(EngineKind):
@@ -34,5 +36,24 @@ class LMDeploy(EngineKind):
             follows="`lmdeploy/metrics/loggers.py`, `lmdeploy/metrics/stats.py` of 0.18.0",
         ),
     )
+    owned_by = "lmdeploy"
+    metric_prefix = b"lmdeploy:"
+    asks = (METRICS,)
+    state = StateNames(  # 0.18.0, metrics/loggers.py; whether its prompt tokens include cached ones it does not say
+        waiting=Name("lmdeploy:num_requests_waiting"),
+        running=Name("lmdeploy:num_requests_running"),
+        kv_cache_usage=Name("lmdeploy:gpu_cache_usage_perc"),
+        counts={
+            Count.REQUESTS: (Name("lmdeploy:request_success_total", only=(b'FINISH"', b'SUCCESS"')),),
+            **finished_seconds("lmdeploy:"),
+        },
+    )
     late_report_seconds = 3.0
     """Its page is read half a second after the end at most, and once more would say nothing new."""
+    advice = "LMDeploy reports on no request by itself: the split can only be estimated"
+    page_advice = "without --disable-metrics LMDeploy exposes its queue and its cache"
+
+    def describes(self, answers: Answers) -> Identity:
+        """The weights' format, where it names a quantisation; `hf` is a file format."""
+        weights = info_labels(body_at(answers, METRICS), b"lmdeploy:backend_config_info").get("model_format")
+        return Identity(quantization=weights if weights in ("awq", "gptq", "fp8", "mxfp4") else None)

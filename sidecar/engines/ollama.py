@@ -1,4 +1,4 @@
-"""What Ollama says about the time a request took, on its own `/api/chat` and `/api/generate` (read in fb307609, `server/routes.go`).
+"""The facts of Ollama, which states times on its own `/api/chat` and `/api/generate` (read in fb307609, `server/routes.go`).
 
 It knows the four durations of the last line, in nanoseconds. `prompt_eval_duration` is the prefill and `eval_duration`
 the decode, both as the runner measured them. There is no queue among them: a request waits behind `OLLAMA_NUM_PARALLEL`
@@ -15,14 +15,29 @@ another model to be unloaded lies within it, and Ollama does not tell that apart
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded, version_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
 
 
 CLOCKS_SECONDS = 0.002
 """By how much the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
+
+
+class _Details(msgspec.Struct):
+    quantization_level: str | None = None
+
+
+class _Tag(msgspec.Struct):
+    details: _Details | None = None
+
+
+class _Tags(msgspec.Struct):
+    models: list[_Tag]
 
 
 class Ollama(EngineKind):
@@ -41,7 +56,20 @@ class Ollama(EngineKind):
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )
+    page = "/"
+    page_turn = 3
+    asks = ("/api/version", "/api/tags")
     advice = "have clients use /api/chat: Ollama's OpenAI paths state no times"
+
+    def is_own(self, body: bytes) -> bool:
+        """The sentence at its root."""
+        return body.strip() == b"Ollama is running"
+
+    def describes(self, answers: Answers) -> Identity:
+        """The version, and the format that all its models have."""
+        tags = decoded(body_at(answers, "/api/tags"), _Tags)
+        levels = {tag.details.quantization_level for tag in (tags.models if tags else ()) if tag.details is not None}
+        return Identity(version_at(answers, "/api/version"), quantization=levels.pop() if len(levels) == 1 else None)
 
     def takes_include_usage(self, dialect: str) -> bool:
         """On chat it adds one chunk at the end (`middleware/openai.go`)."""

@@ -1,31 +1,51 @@
-"""What SGLang says about the time a request took (read in 0.5.23, `srt/observability/req_time_stats.py`).
+"""The facts of SGLang (read in 0.5.23, `srt/observability/req_time_stats.py` and `trace.py`; from fixtures). Pure.
 
-It knows the times in the `meta_info` of its own `/generate`, there with `--enable-metrics`: `queue_time` in seconds, the
-scheduler's wait, and the instants `forward_entry_time` and
-`prefill_finished_time`, both of the scheduler's clock, between which lies the prefill. Its OpenAI paths carry none of
-them (`return_meta_info` is refused for streams); for those there are its spans and its exported file. The decode is not
-stated, so the wire's stands. Of a request that was retracted `queue_time` holds a wait after its first token, in some
-builds only that one: its queue is then not stated. Older builds (0.5.5) gave `forward_entry_time` on another clock than the prefill's end: the
-difference is then absurd, and the ledger refuses it against the wire.
-`include_usage` is not added: chunks made by pydantic (completions, tool calls, hidden states) carry `usage: null`.
+**In the answer** it states times in the `meta_info` of its own `/generate`, there with `--enable-metrics`: `queue_time` in
+seconds, the scheduler's wait, and the instants `forward_entry_time` and `prefill_finished_time`, both of the scheduler's
+clock, between which lies the prefill. Its OpenAI paths carry none of them (`return_meta_info` is refused for streams); for
+those there are its spans and its exported file. The decode is not stated, so the wire's stands. Of a request that was
+retracted `queue_time` holds a wait after its first token, in some builds only that one: its queue is then not stated. Older
+builds (0.5.5) gave `forward_entry_time` on another clock than the prefill's end: the difference is then absurd, and the
+ledger refuses it against the wire. `include_usage` is not added: chunks made by pydantic (completions, tool calls, hidden
+states) carry `usage: null`.
+
+**In spans** a request is a root (attributes `rid` and `module`), whose parent is the span that the sidecar minted; below it
+one span for each thread that handled the request (`thread_label`); below the scheduler's the slices `prefill_waiting`, which
+is the queue, `prefill_forward`, which is the prefill, and `decode_forward`. They come in several batches from several
+processes, and the slices of a long request long before its root: so they are put together here, in bounded tables. Slices end
+before their thread and are exported in that order, so with the thread a scheduler's report is whole. Decode runs from the end
+of the prefill to the end of `decode_forward`: two instants of one process. The root's
+`gen_ai.latency.time_in_model_prefill` is refused: vLLM's name, but there it includes the queue. Of a request that was
+retracted, the first slices count: its second wait lies in decode. Where tensor ranks each send slices, the first rank to be
+whole speaks; they run in step. Of a disaggregated pair only the prefill side splits the TTFT, and it states the transfer of
+its cache, which is part of first_token. Several samples are told apart by nothing: `reports_on` says so.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
 
 from sidecar.engines.durations import between, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.sglang_spans import Slices
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.engines.probe.answers import SERVER_INFO, Answers, Identity, body_at, decoded
+from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.span import Span
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
-def report_of(meta: Mapping[str, object]) -> EngineReport | None:
-    """The times in `meta_info`, wherever it stood; None where there is none that can be used."""
-    begun, done = (instant_of(meta.get(name)) for name in ("forward_entry_time", "prefill_finished_time"))
-    report = EngineReport(
-        queue_seconds=None if meta.get("num_retractions") else seconds_of(meta.get("queue_time")),
-        prefill_seconds=between(begun, done),
-    )
-    return None if report == NO_REPORT else report
+QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
+TRANSFER = "prefill_transfer_kv_cache"
+SLICES = (QUEUE, PREFILL, DECODE, TRANSFER)
+SCOPE = "sglang server"
+"""Its tracer's name: spans of its other stages are known, and not needed."""
+MAX_REQUESTS = 8192
+"""In each table: slices of a request that runs for minutes wait for its root for minutes."""
+
+
+class _ServerArgs(msgspec.Struct):
+    version: str | None = None
+    quantization: str | None = None
 
 
 class SGLang(EngineKind):
@@ -62,6 +82,23 @@ class SGLang(EngineKind):
             follows="`srt/observability/trace.py`, `srt/observability/req_time_stats.py` of 0.5.23",
         ),
     )
+    owned_by = "sglang"
+    metric_prefix = b"sglang:"
+    asks = (SERVER_INFO,)
+    state = StateNames(  # 0.5.23, srt/observability metrics collector; needs --enable-metrics
+        waiting=Name("sglang:num_queue_reqs"),
+        running=Name("sglang:num_running_reqs"),
+        kv_cache_usage=Name("sglang:token_usage"),
+        counts={
+            Count.PREFIX_CACHE_QUERIES: (Name("sglang:prompt_tokens_total"),),
+            Count.PREFIX_CACHE_HITS: (Name("sglang:cached_tokens_total"),),
+            Count.PREEMPTIONS: (Name("sglang:num_retracted_requests_total"),),
+            Count.REQUESTS: (Name("sglang:num_requests_total"),),
+            Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
+        },
+        same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells
+        breakdown="priority",
+    )
     reads_spans = True
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
@@ -69,6 +106,13 @@ class SGLang(EngineKind):
         "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace "
         "--otlp-traces-endpoint or --export-metrics-to-file, as docs/engines.md has it"
     )
+    cached_advice = "--enable-cache-report makes SGLang state cached prompt tokens"
+    page_advice = "--enable-metrics makes SGLang expose its queue and its cache"
+
+    def describes(self, answers: Answers) -> Identity:
+        """Its arguments."""
+        args = decoded(body_at(answers, SERVER_INFO), _ServerArgs) or _ServerArgs()
+        return Identity(args.version, quantization=args.quantization)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """The times in `meta_info`."""
@@ -80,3 +124,108 @@ class SGLang(EngineKind):
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:  # noqa: ARG002  the root names its parent
         """Its slices come in batches of several processes."""
         return Slices()
+
+
+def report_of(meta: Mapping[str, object]) -> EngineReport | None:
+    """The times in `meta_info`, wherever it stood; None where there is none that can be used."""
+    begun, done = (instant_of(meta.get(name)) for name in ("forward_entry_time", "prefill_finished_time"))
+    report = EngineReport(
+        queue_seconds=None if meta.get("num_retractions") else seconds_of(meta.get("queue_time")),
+        prefill_seconds=between(begun, done),
+    )
+    return None if report == NO_REPORT else report
+
+
+@dataclass(slots=True)
+class _Thread:
+    """The slices of one thread; the first of each name, by when it began."""
+
+    slices: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, span: Span) -> None:
+        known = self.slices.get(span.name)
+        if known is None or span.start_unix_nano < known[0]:
+            self.slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
+
+    def report(self) -> EngineReport | None:
+        """None where this thread is no scheduler of a prefill."""
+        if QUEUE not in self.slices or PREFILL not in self.slices:
+            return None
+        decode = None
+        if DECODE in self.slices:
+            decode = _seconds(self.slices[PREFILL][1], self.slices[DECODE][1])
+        return EngineReport(
+            queue_seconds=_seconds(*self.slices[QUEUE]),
+            prefill_seconds=_seconds(*self.slices[PREFILL]),
+            decode_seconds=decode,
+            kv_transfer_seconds=_seconds(*self.slices[TRANSFER]) if TRANSFER in self.slices else None,
+        )
+
+
+class Slices:
+    """Puts a request's slices together. `lost`: of how many requests a part was given up because a table was full."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._threads: dict[str, _Thread] = {}
+        """By the thread's span id, until it comes itself."""
+        self._reports: dict[str, EngineReport] = {}
+        """By the root's span id, until it comes itself."""
+        self._roots: dict[str, Span] = {}
+        self._told: dict[str, None] = {}
+        """Roots that have had their word: other ranks come after the first."""
+
+    def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
+        """The word that this span makes whole; None where it is no part of one."""
+        attributes = span.attributes
+        if span.name in SLICES:
+            self._threads.setdefault(span.parent_span_id, _Thread()).add(span)
+            self._bound(self._threads)
+            return ()
+        if "thread_label" in attributes:
+            return self._thread_ended(span)
+        if isinstance(attributes.get("rid"), str) and str(attributes.get("module")).startswith("sglang::"):
+            return self._root_ended(span)
+        return () if span.scope == SCOPE else None
+
+    def due(self, at: float) -> Sequence[KeyedReport]:  # noqa: ARG002  the interface
+        """Nothing is held back for a time."""
+        return ()
+
+    def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:
+        thread = self._threads.pop(span.span_id, None)
+        report = None if thread is None else thread.report()
+        root_id = span.parent_span_id
+        if report is None or root_id in self._told or root_id in self._reports:
+            return ()
+        root = self._roots.pop(root_id, None)
+        if root is not None:
+            return (self._word(root, report),)
+        self._reports[root_id] = report
+        self._bound(self._reports)
+        return ()
+
+    def _root_ended(self, span: Span) -> Sequence[KeyedReport]:
+        report = self._reports.pop(span.span_id, None)
+        if report is not None:
+            return (self._word(span, report),)
+        if span.span_id not in self._told:
+            self._roots[span.span_id] = span
+            self._bound(self._roots)
+        return ()
+
+    def _word(self, root: Span, report: EngineReport) -> KeyedReport:
+        self._told[root.span_id] = None
+        if len(self._told) > MAX_REQUESTS:
+            del self._told[next(iter(self._told))]
+        keys = (*root.parent_keys, response_key(str(root.attributes["rid"])))
+        return KeyedReport(keys, report, root.trace_id or None)
+
+    def _bound(self, table: dict[str, _Thread] | dict[str, EngineReport] | dict[str, Span]) -> None:
+        if len(table) > MAX_REQUESTS:
+            del table[next(iter(table))]
+            self.lost += 1
+
+
+def _seconds(start: int, end: int) -> float | None:
+    return (end - start) / 1e9 if end >= start else None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidecar.engines.durations import seconds_of
+from sidecar.ledger.report import RequestKey, span_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class Span:
         """How long it took; None where it ends before it begins."""
         nanoseconds = self.end_unix_nano - self.start_unix_nano
         return nanoseconds / 1e9 if nanoseconds >= 0 else None
+
+    @property
+    def parent_keys(self) -> tuple[RequestKey, ...]:
+        """The key of the request for which its parent was minted, if it has a parent."""
+        return (span_key(self.parent_span_id),) if self.parent_span_id else ()
 
 
 def seconds_in(attributes: Mapping[str, str | int | float | bool], name: str) -> float | None:

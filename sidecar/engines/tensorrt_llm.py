@@ -1,16 +1,29 @@
-"""What TensorRT-LLM's `trtllm-serve` says in the answer itself about the time it took: nothing (read in 1.4.0rc1, `tensorrt_llm/serve/`).
+"""The facts of TensorRT-LLM's `trtllm-serve` (read in 1.4.0rc1 and in sources of 2026, `tensorrt_llm/serve/`; from fixtures).
 
-It knows that the answer's id is `chatcmpl-` or `cmpl-` and the number by which `/perf_metrics` and the engine's spans
-call the request: what is told, is told there.
-`include_usage` is not added. Completions write `usage: null` into every chunk, asked or not. Chat sends one usage chunk at
-the end, but for gpt-oss models builds of 2025 (`harmony_adapter.py` at 02238b67) send it unasked too: cut out, a client
-would lose what it gets today.
+**In the answer** it states nothing. The answer's id is `chatcmpl-` or `cmpl-` and the number by which `/perf_metrics` and
+the engine's spans call the request; it begins anew when the engine does. `include_usage` is not added. Completions write
+`usage: null` into every chunk, asked or not. Chat sends one usage chunk at the end, but for gpt-oss models builds of 2025
+(`harmony_adapter.py` at 02238b67) send it unasked too: cut out, a client would lose what it gets today.
+
+**In spans** (`tensorrt_llm/llmapi/tracing.py`, `executor/result.py`) it states one, `llm_request`, of each request, with
+`return_perf_metrics` and `otlp_traces_endpoint`: `time_in_queue` from arrival to first scheduled, `time_to_first_token` and
+`e2e` from the same arrival, all of one steady clock and in seconds. So the prefill is the difference of the first two, and the
+decode that of the last two: subtractions on one clock, as exact as their operands. It refuses to make a zero of an absent
+queue (builds of 2025 leave out what is not above zero), and to split the request of a disaggregated generation server, whose
+span tells of a transferred cache: its first token is not the prompt's.
 """
 
+from sidecar.engines.durations import between
 from sidecar.engines.kind import Channel, EngineKind, Ran
-from sidecar.engines.span import Span
-from sidecar.engines.tensorrt_llm_spans import word_of
-from sidecar.ledger.report import KeyedReport
+from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, info_labels, version_at
+from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
+from sidecar.engines.span import Span, seconds_in
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
+
+
+SPAN = "llm_request"
+METRICS_OF_PROMETHEUS = "/prometheus/metrics"
+"""Its /metrics is another page, which hands each statistic out once: it is never read."""
 
 
 class TensorRTLLM(EngineKind):
@@ -47,10 +60,75 @@ class TensorRTLLM(EngineKind):
             follows="`tensorrt_llm/llmapi/tracing.py` at 0fb7f758, `tensorrt_llm/executor/result.py` at 5f158410",
         ),
     )
+    owned_by = "tensorrt_llm"
+    metric_prefix = b"trtllm_"
+    asks = (VERSION, METRICS_OF_PROMETHEUS)
+    state = StateNames(  # metrics/collector.py of 2026; needs return_perf_metrics. `num_paused_requests` is a gauge: no count.
+        path=METRICS_OF_PROMETHEUS,
+        waiting=Name("trtllm_num_requests_waiting"),
+        running=Name("trtllm_num_requests_running"),
+        kv_cache_usage=Name("trtllm_kv_cache_utilization"),
+        counts={
+            Count.PREFIX_CACHE_QUERIES: (
+                Name("trtllm_kv_cache_reused_blocks_total"),
+                Name("trtllm_kv_cache_missed_blocks_total"),
+            ),
+            Count.PREFIX_CACHE_HITS: (Name("trtllm_kv_cache_reused_blocks_total"),),
+            Count.REQUESTS: (Name("trtllm_request_success_total", never=ENDED_BADLY),),
+            **finished_seconds("trtllm_"),
+        },
+    )
     reads_spans = True
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
 
+    advice = (
+        "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report"
+    )
+    page_advice = "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache"
+
+    def describes(self, answers: Answers) -> Identity:
+        """The version, and an info on its page of metrics."""
+        labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
+        return Identity(
+            version_at(answers, VERSION), quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type")
+        )
+
     def span(self, span: Span) -> KeyedReport | None:
         """`llm_request`."""
-        return word_of(span)
+        return report_in_span(span)
+
+
+def times_in_span(span: Span) -> EngineReport | None:
+    """What one span says; None where it is no request's."""
+    if span.name != SPAN:
+        return None
+    queue = seconds_in(span.attributes, "gen_ai.latency.time_in_queue")
+    first_token = seconds_in(span.attributes, "gen_ai.latency.time_to_first_token")
+    end = seconds_in(span.attributes, "gen_ai.latency.e2e")
+    transfer = seconds_in(span.attributes, "gen_ai.latency.kv_cache_transfer_time")
+    received_its_cache = transfer is not None and transfer > 0
+    report = EngineReport(
+        queue_seconds=None if received_its_cache else queue,
+        prefill_seconds=None if received_its_cache else between(queue, first_token),
+        decode_seconds=between(first_token, end),
+        kv_transfer_seconds=transfer if received_its_cache else None,
+    )
+    return None if report == NO_REPORT else report
+
+
+def report_in_span(span: Span) -> KeyedReport | None:
+    """The report in one span; None where it is no request's."""
+    report = times_in_span(span)
+    if report is None:
+        return None
+    keys = span.parent_keys
+    number = span.attributes.get("gen_ai.request.id")
+    if not isinstance(number, bool) and isinstance(number, int | str) and number != "":
+        keys = (*keys, *_answers_numbered(number))
+    return KeyedReport(keys, report, span.trace_id or None)
+
+
+def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
+    """The ids that the answer to the request of this number may give itself."""
+    return response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")

@@ -1,18 +1,43 @@
-"""What Hugging Face TGI says about the time a request took (read in 3.3.6-dev0, db931fcf, `router/src/server.rs`).
+"""The facts of Hugging Face TGI (read in 3.3.6-dev0, db931fcf, `router/src/server.rs`, `router/src/logging.rs`; from fixtures).
 
-It knows the headers of answers that are not streamed: `x-queue-time` is the wait for a batch, in whole milliseconds, cut
-off and not rounded. `x-inference-time` runs from the batch to the end of the answer, prefill and decode together, and
-nothing separates them, so neither is stated here. Streamed answers have no such headers; for them there are its spans.
-The chunks of its OpenAI paths were not proven to be free of `usage: null`, so `include_usage` is not added.
+**In the answer** it states times in the headers of answers that are not streamed: `x-queue-time` is the wait for a batch, in
+whole milliseconds, cut off and not rounded. `x-inference-time` runs from the batch to the end of the answer, prefill and
+decode together, and nothing separates them, so neither is stated here. Streamed answers have no such headers. The chunks of
+its OpenAI paths were not proven to be free of `usage: null`, so `include_usage` is not added.
+
+**In spans** it states the times of each handler (`generate_stream`, `chat_completions`, ...), set when the last token has gone
+out, of streams too: strings, as Rust writes a `Duration` for debugging: a decimal number and `ns`, `\u00b5s`, `ms` or `s`, at
+full precision; there are no minutes. `validation_time` runs from the request to the queue, `queue_time` to the batch. The
+handler's span hangs under one for the HTTP request, and that under the minted one, so it is led up there (`ancestry.py`).
+It refuses to split `inference_time`, which is prefill and decode in one: the prefill is what validation and queue leave of
+the TTFT on the wire (`derived`), the decode is the wire's. Of several prompts in one request the times overwrite each other:
+`reports_on` says so.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.tgi_spans import report_of
+from sidecar.engines.probe.answers import Answers, Identity, decoded, version_at
+from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
+from sidecar.timeline.dialects.tgi_generate import TGIGenerate
+from sidecar.timeline.events import Dialect
+
+
+# U+00B5 is what Rust writes; U+03BC looks the same, and "us" is what a log pipeline may make of them.
+_PER_SECOND = {"ns": 1e9, "\u00b5s": 1e6, "\u03bcs": 1e6, "us": 1e6, "ms": 1e3, "s": 1.0}
+_DURATION = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?)(ns|\u00b5s|\u03bcs|us|ms|s)")
+
+
+class _Info(msgspec.Struct):
+    router: str | None = None
+    waiting_served_ratio: float | None = None
 
 
 class TGI(EngineKind):
@@ -40,9 +65,32 @@ class TGI(EngineKind):
             follows="`router/src/server.rs`, `router/src/logging.rs` of db931fcf",
         ),
     )
+    page = "/info"
+    page_turn = 2
+    metric_prefix = b"tgi_"
+    asks = ("/info",)
+    state = StateNames(  # 3.3.6-dev0, router; the exporter writes counters without _total
+        waiting=Name("tgi_queue_size"),
+        running=Name("tgi_batch_current_size"),
+        counts={
+            Count.REQUESTS: (Name("tgi_request_success"),),
+            Count.QUEUE_SECONDS: (Name("tgi_request_queue_duration_sum"),),
+        },
+    )
+    paths: Mapping[bytes, Dialect] = {b"/": TGIGenerate()}
     reads_spans = True
     late_report_seconds = 12.0
     """Its exporter sends a batch every 5 s; the two spans of a request may lie in two of them."""
+    advice = "--otlp-endpoint makes TGI send its spans to the sidecar"
+
+    def is_own(self, body: bytes) -> bool:
+        """Its /info names its router; older ones have a field that no other has."""
+        info = decoded(body, _Info) or _Info()
+        return info.waiting_served_ratio is not None or (info.router or "").startswith("text-generation-router")
+
+    def describes(self, answers: Answers) -> Identity:
+        """The version."""
+        return Identity(version_at(answers, self.page))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The headers of a whole answer."""
@@ -53,10 +101,25 @@ class TGI(EngineKind):
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
         """The handler's span hangs under one for the HTTP request."""
-        return Descendants(report_of, is_minted, hold_seconds=6.0)
+        return Descendants(report_in_span, is_minted, hold_seconds=6.0)
 
 
 def _header(fields: Sequence[tuple[bytes, bytes]], name: bytes) -> str | None:
     """The value of a field that stands exactly once; several would contradict each other."""
     found = [value for stated, value in fields if stated.lower() == name]
     return found[0].decode("ascii", "replace").strip() if len(found) == 1 else None
+
+
+def report_in_span(span: Span) -> EngineReport | None:
+    """What one span says; None where it is no handler's that has answered."""
+    queue = duration(span.attributes.get("queue_time"))
+    validation = duration(span.attributes.get("validation_time"))
+    if queue is None or "inference_time" not in span.attributes:
+        return None
+    return EngineReport(queue_seconds=queue, front_end_seconds=validation)
+
+
+def duration(value: object) -> float | None:
+    """Seconds, of a Rust `Duration` in its debug form; None where it is none."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else float(found[1]) / _PER_SECOND[found[2]]

@@ -1,4 +1,4 @@
-"""What Triton with the TensorRT-LLM backend says about the time a request took (TensorRT-LLM `triton_backend/`, read at 044a90d2).
+"""The facts of Triton with the TensorRT-LLM backend (TensorRT-LLM `triton_backend/`, read at 044a90d2).
 
 It knows four output tensors of the generate extension, nanoseconds of one steady clock: `arrival_time_ns`,
 `first_scheduled_time_ns`, `first_token_time_ns`, `last_token_time_ns`. They come with the last response where the request
@@ -12,9 +12,17 @@ tensors.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sidecar.engines.durations import NANOSECONDS, whole_number
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.probe.answers import Answers, Identity, decoded, version_at
+from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
+
+
+class _Server(msgspec.Struct):
+    name: str
 
 
 class Triton(EngineKind):
@@ -33,7 +41,32 @@ class Triton(EngineKind):
             follows="`triton_backend/all_models/llmapi/tensorrt_llm/1/model.py`, server `docs/protocol/extension_generate.md`",
         ),
     )
+    owned_by = "Triton Inference Server"
+    """On its OpenAI front end."""
+    page = "/v2"
+    page_turn = 4
+    metric_prefix = b"nv_inference_"
+    shows_engine_inside = True
+    asks = ("/v2",)
+    # 2.73 with the TensorRT-LLM backend. Triton's own queue is another one, and it counts a request once for each step of an
+    # ensemble: no count of requests that could be compared.
+    state = StateNames(
+        waiting=Name("nv_trt_llm_request_metrics", only=(b'request_type="waiting"',)),
+        running=Name("nv_trt_llm_request_metrics", only=(b'request_type="scheduled"',)),
+        kv_cache_usage=Name("nv_trt_llm_kv_cache_block_metrics", only=(b'kv_cache_block_type="fraction"',)),
+    )
     advice = "have clients send return_perf_metrics: true to the TensorRT-LLM backend's generate_stream"
+
+    page_advice = "engine.metrics_port: 8002 lets the sidecar read Triton's own metrics"
+
+    def is_own(self, body: bytes) -> bool:
+        """Its KServe page names it."""
+        server = decoded(body, _Server)
+        return server is not None and server.name == "triton"
+
+    def describes(self, answers: Answers) -> Identity:
+        """The version."""
+        return Identity(version_at(answers, self.page))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The four instants."""

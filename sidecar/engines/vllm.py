@@ -1,44 +1,59 @@
-"""What vLLM says in the answer itself about the time it took (V1 engine, 0.25 and newer; read in 0.33, seen on 0.32's wire).
+"""The facts of vLLM (V1 engine, 0.25 and newer; read in 0.33, seen on 0.32's wire).
 
-It knows the `metrics` object that `--enable-per-request-metrics` adds: on the usage chunk of a stream (so
+**In the answer** it states `metrics`, which `--enable-per-request-metrics` adds: on the usage chunk of a stream (so
 `include_usage` must be asked for, or forced by `--enable-force-include-usage`), in the body of a non-streamed answer,
 and in the last event of `/v1/responses` (0.31). Not for several choices or prompts, not on `/v1/messages`, not with
 `--disable-log-stats`. All values are milliseconds on the engine core's monotonic clock. The trap is in a name:
 `time_to_first_token_ms` runs from *scheduled* to first token, so it is the prefill and no TTFT. A preempted request keeps
 its first scheduling instant: its second wait lies in prefill or decode, not in queue.
-It refuses to repair: a field that is no finite, non-negative number is not stated.
+
+**In spans** (0.10.2 and newer; `v1/engine/output_processor.py` and `tracing/`) it states one, `llm_request`, that the
+engine's front end makes of each generation when it has finished: durations in seconds on the same clock, the very numbers of
+the in-band report, for every API and with every number of choices. Several choices or prompts are several generations, each
+with a span under the same parent. It comes with the exporter's next batch (5 s). No span comes for a request that was cut
+off, and none at all where the client's `traceparent` said unsampled; that is why the sidecar raises the flag.
+
+A generation's id is the answer's with the part it is: `cmpl-X-0` is prompt 0 of `cmpl-X`, `resp_X_0` the first turn of
+`resp_X`. Later turns are refused (they begin after the first token), and so is beam search (one generation a beam and step):
+neither is the request's split. What is left unsaid: of an answer that took several turns with the server's own tools, decode
+is the first turn's. Nothing is repaired: a field that is no finite, non-negative number is not stated.
 """
 
-import math
+import re
 from collections.abc import Mapping
 
+import msgspec
+
+from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.span import Span
-from sidecar.engines.vllm_spans import word_of
-from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport
+from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, decoded, version_at
+from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
+from sidecar.engines.span import Span, seconds_in
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
-def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
-    """The report in a reading's extras; None where vLLM reported nothing that can be used."""
-    metrics = None if extras is None else extras.get("metrics")
-    if not isinstance(metrics, Mapping):
-        return None
-    report = EngineReport(
-        queue_seconds=_seconds(metrics.get("queue_time_ms")),
-        prefill_seconds=_seconds(metrics.get("time_to_first_token_ms")),
-        decode_seconds=_seconds(metrics.get("generation_time_ms")),
-    )
-    return None if report == NO_REPORT else report
+SPAN = "llm_request"
+DEVELOPMENT_INFO = "/server_info?config_format=json"
+"""There only in its development mode (`VLLM_SERVER_DEV_MODE=1`)."""
+IN_BAND_SINCE = (0, 25)
+"""The version from which on it has `--enable-per-request-metrics`."""
+
+_PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
+_TURN = re.compile(r"(resp_.+)_([0-9]+)")
+_BEAM = re.compile(r".+-beam-[0-9]+")
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
-def _seconds(milliseconds: object) -> float | None:
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        return None
-    try:
-        seconds = float(milliseconds) / 1000.0
-    except OverflowError:  # an int beyond what a float can hold
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+class _ModelConfig(msgspec.Struct):
+    quantization: str | None = None
+
+
+class _Config(msgspec.Struct):
+    model_config: _ModelConfig
+
+
+class _Info(msgspec.Struct):
+    vllm_config: _Config
 
 
 class VLLM(EngineKind):
@@ -64,10 +79,41 @@ class VLLM(EngineKind):
             ran=Ran.REAL,
         ),
     )
+    owned_by = "vllm"
+    metric_prefix = b"vllm:"
+    asks = (VERSION, DEVELOPMENT_INFO)
+    state = StateNames(  # 0.33, v1/metrics/loggers.py; seen on 0.32
+        waiting=Name("vllm:num_requests_waiting"),
+        running=Name("vllm:num_requests_running"),
+        kv_cache_usage=Name("vllm:kv_cache_usage_perc"),
+        counts={
+            Count.PREFIX_CACHE_QUERIES: (Name("vllm:prefix_cache_queries_total"),),
+            Count.PREFIX_CACHE_HITS: (Name("vllm:prefix_cache_hits_total"),),
+            Count.PREEMPTIONS: (Name("vllm:num_preemptions_total"),),
+            Count.REQUESTS: (Name("vllm:request_success_total", never=ENDED_BADLY),),
+            **finished_seconds("vllm:"),
+        },
+    )
     accepts_include_usage = True
     reads_spans = True
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
+    cached_advice = "--enable-prompt-tokens-details makes vLLM state cached prompt tokens"
+    page_advice = "without --disable-log-stats vLLM exposes its queue and its cache"
+
+    def describes(self, answers: Answers) -> Identity:
+        """The version, and in development mode the weights' format."""
+        info = decoded(body_at(answers, DEVELOPMENT_INFO), _Info)
+        quantization = None if info is None else info.vllm_config.model_config.quantization
+        return Identity(version_at(answers, VERSION), quantization=quantization)
+
+    def advice_for(self, version: str | None) -> str:
+        """A flag that this version has; a build without a release's number is taken for a new one."""
+        spans = "--otlp-traces-endpoint, with the sidecar's /v1/traces, covers every API"
+        release = None if version is None else _RELEASE.match(version)
+        if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:
+            return f"vLLM {version} has no flag for them in the answer; {spans}"
+        return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The `metrics` object, wherever it stood."""
@@ -75,8 +121,57 @@ class VLLM(EngineKind):
 
     def span(self, span: Span) -> KeyedReport | None:
         """`llm_request`."""
-        return word_of(span)
+        return report_in_span(span)
 
     def reports_on(self, choices: int) -> int:
         """A span for each choice."""
         return choices
+
+
+def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
+    """The report in a reading's extras; None where vLLM reported nothing that can be used."""
+    metrics = None if extras is None else extras.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return None
+    report = EngineReport(
+        queue_seconds=seconds_of(metrics.get("queue_time_ms"), MILLISECONDS),
+        prefill_seconds=seconds_of(metrics.get("time_to_first_token_ms"), MILLISECONDS),
+        decode_seconds=seconds_of(metrics.get("generation_time_ms"), MILLISECONDS),
+    )
+    return None if report == NO_REPORT else report
+
+
+def report_in_span(span: Span) -> KeyedReport | None:
+    """The report in one span; None where it is no generation's, or one that does not split its request."""
+    if span.name != SPAN:
+        return None
+    report = EngineReport(
+        queue_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_queue"),
+        prefill_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_prefill"),
+        decode_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_decode"),
+        spoke_at=_spoke_at(span),
+    )
+    generation = span.attributes.get("gen_ai.request.id")
+    if report == NO_REPORT or (isinstance(generation, str) and not _begins_the_answer(generation)):
+        return None
+    keys = span.parent_keys
+    if isinstance(generation, str) and generation:
+        keys = (*keys, response_key(_answer_of(generation)))
+    return KeyedReport(keys, report, span.trace_id or None, part=span.span_id)
+
+
+def _spoke_at(span: Span) -> float | None:
+    """Both are of the front end's wall clock: the span begins with the request's arrival there."""
+    first_token = seconds_in(span.attributes, "gen_ai.latency.time_to_first_token")
+    return None if first_token is None else span.start_unix_nano / 1e9 + first_token
+
+
+def _begins_the_answer(generation: str) -> bool:
+    turn = _TURN.fullmatch(generation)
+    return (turn is None or int(turn[2]) == 0) and _BEAM.fullmatch(generation) is None
+
+
+def _answer_of(generation: str) -> str:
+    """The id that the answer gives itself, of the generation's id."""
+    found = _PROMPT.fullmatch(generation) or _TURN.fullmatch(generation)
+    return generation if found is None else found[1]

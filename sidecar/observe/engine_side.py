@@ -61,7 +61,7 @@ class EngineSide:
             config.metrics_url,
             self.engine,
             self.state,
-            scrape_llama_cpp=config.scrape_llama_cpp,
+            may_reset=config.scrape_llama_cpp,
             restarted=self.prober.ask_anew,
         )
 

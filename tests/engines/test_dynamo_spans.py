@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sidecar.engines.ancestry import MAX_HELD, MAX_OF_A_TRACE, Descendants
-from sidecar.engines.dynamo_spans import report_of
+from sidecar.engines.dynamo import report_in_span
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 from tests.support.spans import fixture
@@ -17,7 +17,7 @@ REPORT = EngineReport(0.1, 0.3, 0.2)
 
 
 def descendants(*, alone: bool = True) -> Descendants:
-    return Descendants(report_of, {MINTED}.__contains__, hold_seconds=6.0, alone=alone)
+    return Descendants(report_in_span, {MINTED}.__contains__, hold_seconds=6.0, alone=alone)
 
 
 def heard(*spans: Span, alone: bool = True) -> list[KeyedReport]:
@@ -62,7 +62,7 @@ def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: b
         )
         for span in (ENGINE, WORKER, FRONT)
     ]
-    family = Descendants(report_of, {MINTED, "00000000000000bb"}.__contains__, hold_seconds=6.0, alone=True)
+    family = Descendants(report_in_span, {MINTED, "00000000000000bb"}.__contains__, hold_seconds=6.0, alone=True)
     for span in (ENGINE, *second, WORKER, FRONT) if known else (ENGINE, second[0]):
         family.span(span, 0.0)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.engines.sglang_spans import MAX_REQUESTS, Slices
+from sidecar.engines.sglang import MAX_REQUESTS, Slices
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
 from tests.support.spans import fixture

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.engines.tensorrt_llm_spans import report_of, word_of
+from sidecar.engines.tensorrt_llm import report_in_span, times_in_span
 from sidecar.ledger.report import EngineReport, response_key, span_key
 from tests.support.spans import fixture
 
@@ -17,12 +17,12 @@ def seconds(**changed: float) -> EngineReport | None:
     """The report with these three, and without those that are not named."""
     names = {"queue": QUEUE, "ttft": TTFT, "e2e": E2E}
     kept = {name: value for name, value in SPAN.attributes.items() if name not in names.values()}
-    return report_of(replace(SPAN, attributes=kept | {names[name]: value for name, value in changed.items()}))
+    return times_in_span(replace(SPAN, attributes=kept | {names[name]: value for name, value in changed.items()}))
 
 
 def test_the_word_finds_its_request_by_the_number_in_its_answers_id() -> None:
     """Chat and completions write the same number behind their own prefix."""
-    word = word_of(SPAN)
+    word = report_in_span(SPAN)
 
     assert word is not None
     assert word.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"), response_key("cmpl-7"))
@@ -47,7 +47,7 @@ def test_a_difference_needs_both_its_sides(stated: dict[str, float], report: Eng
 def test_a_server_that_was_handed_the_cache_says_how_long_that_took_and_nothing_of_the_prompt() -> None:
     """The prompt's queue and prefill were another server's."""
     (span,) = fixture("tensorrt-llm-disaggregated-generation").spans
-    report = report_of(span)
+    report = times_in_span(span)
 
     assert report is not None
     assert (report.queue_seconds, report.prefill_seconds, report.kv_transfer_seconds) == (None, None, 0.02)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.engines.tgi_spans import duration, report_of
+from sidecar.engines.tgi import duration, report_in_span
 from sidecar.ledger.report import EngineReport
 from tests.support.spans import fixture
 
@@ -60,5 +60,5 @@ def test_the_handlers_span_states_queue_and_validation() -> None:
     """Prefill and decode come as one: neither is stated. The span of the HTTP request says nothing."""
     http, handler = fixture("tgi").spans
 
-    assert report_of(http) is None
-    assert report_of(handler) == EngineReport(queue_seconds=0.1, front_end_seconds=0.01)
+    assert report_in_span(http) is None
+    assert report_in_span(handler) == EngineReport(queue_seconds=0.1, front_end_seconds=0.01)

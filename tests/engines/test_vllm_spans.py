@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.engines.span import Span
-from sidecar.engines.vllm_spans import word_of
+from sidecar.engines.vllm import report_in_span
 from sidecar.ledger.account import Ledger, Reason
 from sidecar.ledger.report import EngineReport, response_key, span_key
 from sidecar.observe.settlement import GIVES_UP_AFTER
@@ -66,7 +66,7 @@ def ledger(walk: Walk, number: int = -1) -> Ledger:
 
 def test_a_generations_span_is_a_word_on_its_request() -> None:
     """Durations are seconds; it is found by its parent, or, within its trace, by the id of the answer."""
-    word = word_of(GENERATION.under("00000000000000aa")[0])
+    word = report_in_span(GENERATION.under("00000000000000aa")[0])
 
     assert word is not None
     assert word.report == EngineReport(0.1, 0.3, 0.2)
@@ -86,7 +86,7 @@ def test_a_generations_span_is_a_word_on_its_request() -> None:
 )
 def test_the_generations_id_leads_to_the_answers(generation_id: str, answer_id: str) -> None:
     """Completions number the prompts, responses the turns."""
-    word = word_of(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id}))
+    word = report_in_span(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id}))
 
     assert word is not None
     assert response_key(answer_id) in word.keys
@@ -95,13 +95,13 @@ def test_the_generations_id_leads_to_the_answers(generation_id: str, answer_id: 
 @pytest.mark.parametrize("generation_id", ["resp_7_1", "cmpl-7-4f2a-beam-0", "chatcmpl-7-beam-12"])
 def test_a_later_turn_and_a_beam_are_not_the_requests_split(generation_id: str) -> None:
     """They begin after its first token, or are one of many at each step."""
-    assert word_of(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id})) is None
+    assert report_in_span(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id})) is None
 
 
 def test_spans_of_starting_up_say_nothing() -> None:
     """vLLM traces its own loading, too."""
-    assert word_of(replace(SPAN, name="Load model")) is None
-    assert word_of(replace(SPAN, attributes={"code.function": "load_model"})) is None
+    assert report_in_span(replace(SPAN, name="Load model")) is None
+    assert report_in_span(replace(SPAN, attributes={"code.function": "load_model"})) is None
 
 
 @given(
@@ -115,7 +115,7 @@ def test_whatever_the_attributes_only_durations_are_stated(
     damage: dict[str, bool | int | float | str], parent: str
 ) -> None:
     """Negative, huge, not a number, a string, a truth value: not stated, and nothing is thrown."""
-    word = word_of(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
+    word = report_in_span(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
 
     if word is not None:
         stated = (word.report.queue_seconds, word.report.prefill_seconds, word.report.decode_seconds)

@@ -5,10 +5,10 @@ import asyncio
 import aiohttp
 
 from sidecar.engines.engine import Engine
+from sidecar.engines.llama_cpp import LlamaCpp
 from sidecar.engines.probe.probe import Prober
 from sidecar.engines.probe.scrape import StateProber, state_session
 from sidecar.engines.probe.state import EngineState, Growth
-from sidecar.engines.probe.state_names import LLAMA_CPP
 from sidecar.lifecycle import Readiness
 from tests.real.server import RunningEngine
 
@@ -58,7 +58,7 @@ def test_a_real_llama_cpp_is_read_where_the_config_says_so_and_only_there(llama_
         engine = Engine("llama_cpp")
         engine.up = True
         async with state_session() as session:
-            return await StateProber(llama_cpp.url, engine, found, scrape_llama_cpp=wanted).look(session)
+            return await StateProber(llama_cpp.url, engine, found, may_reset=wanted).look(session)
 
     unasked, found = Readings(), Readings()
 
@@ -68,4 +68,4 @@ def test_a_real_llama_cpp_is_read_where_the_config_says_so_and_only_there(llama_
     assert found.results == ["ok"]
     (state,) = found.states
     assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == (0.0, 0.0, None)
-    assert set(state.counters) == set(LLAMA_CPP.counts)
+    assert set(state.counters) == set(LlamaCpp.state.counts)

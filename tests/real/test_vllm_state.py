@@ -8,7 +8,8 @@ import aiohttp
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.scrape import MAX_PAGE_BYTES, StateProber, state_session
 from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, PageScan
-from sidecar.engines.probe.state_names import VLLM, Count
+from sidecar.engines.probe.state_names import Count
+from sidecar.engines.vllm import VLLM
 from tests.real.server import SLOTS, RunningEngine
 
 
@@ -40,7 +41,7 @@ def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: R
     """Each of them once, on a page far below the bound."""
     with urllib.request.urlopen(f"{vllm.url}/metrics", timeout=10) as answer:
         page = answer.read()
-    scan = PageScan(VLLM)
+    scan = PageScan(VLLM.state)
     for at in range(0, len(page), STEP_BYTES):
         scan.feed(page[at : at + STEP_BYTES])
     state = scan.finish()
@@ -53,7 +54,7 @@ def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: R
         state.started_at_unix,
     }
     series = {count: len(each) for count, each in state.counters.items() if count is not BY_REASON}
-    assert series == {count: 1 for count in VLLM.counts if count is not BY_REASON}
+    assert series == {count: 1 for count in VLLM.state.counts if count is not BY_REASON}
     assert any(b'finished_reason="length"' in labels for labels in state.counters[BY_REASON])
     assert len(page) < MAX_PAGE_BYTES / 10
 
@@ -78,14 +79,14 @@ def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEn
 
     asyncio.run(story())
     busiest = max(found.states, key=lambda state: (state.requests_running or 0.0, state.requests_waiting or 0.0))
-    growth = {count: sum(reading.counters[count] for reading in found.growths) for count in VLLM.counts}
+    growth = {count: sum(reading.counters[count] for reading in found.growths) for count in VLLM.state.counts}
     queries, hits = growth[Count.PREFIX_CACHE_QUERIES], growth[Count.PREFIX_CACHE_HITS]
 
     assert set(found.results) == {"ok"}
     assert busiest.requests_running == SLOTS
     assert 0 < (busiest.requests_waiting or 0.0) <= CLIENTS - SLOTS
     assert 0 < (busiest.kv_cache_usage_ratio or 0.0) <= 1
-    assert found.growths[0] == Growth(dict.fromkeys(VLLM.counts, 0.0))
+    assert found.growths[0] == Growth(dict.fromkeys(VLLM.state.counts, 0.0))
     assert growth[Count.REQUESTS] == CLIENTS
     assert 0 < hits < queries
     assert not any(reading.restarted for reading in found.growths)

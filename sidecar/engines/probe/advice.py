@@ -5,7 +5,6 @@ would make it say more. It refuses to advise on a guess: below twenty requests i
 accord make impossible (several choices, an answer without a token) is no fault of a flag, and advice goes once the flag is set.
 """
 
-import re
 from collections import Counter, deque
 from dataclasses import dataclass
 
@@ -21,27 +20,6 @@ MOSTLY = 0.5
 """The share of requests without a split above which the engine is taken to say nothing."""
 
 _UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED)
-_VLLM_IN_BAND = (0, 25)
-"""Since this version vLLM has `--enable-per-request-metrics`."""
-
-_CACHED = {
-    "vllm": "--enable-prompt-tokens-details makes vLLM state cached prompt tokens",
-    "sglang": "--enable-cache-report makes SGLang state cached prompt tokens",
-}
-_SPLIT = {
-    "lmdeploy": "LMDeploy reports on no request by itself: the split can only be estimated",
-    "llama_cpp": "llama.cpp states its timings in every answer: something in front of it takes them out",
-    "tensorrt_llm": "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report",
-    "tgi": "--otlp-endpoint makes TGI send its spans to the sidecar",
-}
-_NO_PAGE = {
-    "sglang": "--enable-metrics makes SGLang expose its queue and its cache",
-    "tensorrt_llm": "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache",
-    "llama_cpp": "--metrics makes llama.cpp expose its queue",
-    "triton": "engine.metrics_port: 8002 lets the sidecar read Triton's own metrics",
-    "vllm": "without --disable-log-stats vLLM exposes its queue and its cache",
-    "lmdeploy": "without --disable-metrics LMDeploy exposes its queue and its cache",
-}
 _WORDS = {
     Reason.IN_BAND: "in the answer itself",
     Reason.LATE_REPORT: "in reports that come after it (spans, files, polls)",
@@ -89,44 +67,29 @@ class Advisor:
     def hints(self, *, page_missing: bool) -> tuple[str, ...]:
         """Each a sentence that names the flag. `page_missing`: the engine answers its page of metrics with an error."""
         self._forget_another()
-        kind = self._engine.kind
-        found = [self._on_split(), self._on_cache(), _NO_PAGE.get(kind) if page_missing else None]
+        kind = self._engine.speaks
+        found = [self._on_split(), self._on_cache(), kind.page_advice if page_missing else None]
         return tuple(hint for hint in found if hint)
 
     def _on_split(self) -> str | None:
         untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)
         if len(self._seen) < ENOUGH or untold <= MOSTLY * len(self._seen):
             return None
-        text = self._split_flag()
+        text = self._engine.speaks.advice_for(self._engine.version)
         return (
             f"{untold} of the last {len(self._seen)} answers came without the engine's own times: {text}"
             if text
             else None
         )
 
-    def _split_flag(self) -> str:
-        engine = self._engine
-        if engine.kind == "vllm":
-            spans = "--otlp-traces-endpoint, with the sidecar's /v1/traces, covers every API"
-            if engine.version is not None and _release(engine.version) < _VLLM_IN_BAND:
-                return f"vLLM {engine.version} has no flag for them in the answer; {spans}"
-            return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
-        return engine.speaks.advice or _SPLIT.get(engine.kind, "")
-
     def _on_cache(self) -> str | None:
         stated = [seen.cached_stated for seen in self._seen if seen.cached_stated is not None]
         if len(stated) < ENOUGH or any(stated):
             return None
-        text = _CACHED.get(self._engine.kind)
+        text = self._engine.speaks.cached_advice
         return f"none of the last {len(stated)} usages states cached prompt tokens: {text}" if text else None
 
     def _forget_another(self) -> None:
         if self._engine.kind != self._about:
             self._about = self._engine.kind
             self._seen.clear()
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version; where there are none (a build of somebody's own), that of one with the flag."""
-    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version)
-    return (int(numbers[1]), int(numbers[2])) if numbers else _VLLM_IN_BAND

@@ -15,8 +15,10 @@ import aiohttp
 import structlog
 
 from sidecar.engines.engine import AUTO, NONE, Engine
-from sidecar.engines.probe.detect import MODELS, Answer, next_question, recognised
-from sidecar.engines.probe.identity import QUESTIONS, identity_of
+from sidecar.engines.kinds import kind_named
+from sidecar.engines.probe.answers import MODELS, Answer
+from sidecar.engines.probe.detect import next_question, recognised
+from sidecar.engines.probe.identity import identity_of
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 
@@ -118,7 +120,7 @@ class Prober:
         self._models_at = self._clock()
         kind = recognised(answers) if engine.detects else engine.kind
         if not self._anew:
-            listed = identity_of(engine.kind, answers).models
+            listed = identity_of(engine.speaks, answers).models
             if listed is not None:
                 engine.serves(listed)
             if kind is None or kind == engine.kind:
@@ -126,7 +128,7 @@ class Prober:
         while engine.detects and (path := next_question(answers)) is not None:
             answers[path] = await self._answer(session, path)
         kind = recognised(answers) if engine.detects else engine.kind
-        for path in QUESTIONS.get(kind or "", ()):
+        for path in kind_named(kind or AUTO).asks:
             if path not in answers:
                 answers[path] = await self._answer(session, path)
         if all(answer.status is not None for answer in answers.values()):
@@ -137,7 +139,7 @@ class Prober:
             if kind is None:
                 return  # what it was before, it may still be
         engine.is_kind(kind or AUTO)
-        engine.says(identity_of(engine.kind, answers))
+        engine.says(identity_of(engine.speaks, answers))
 
     def _wait_longer(self) -> None:
         """It left a question without an answer: the next round comes later, and each one after it later still."""

@@ -1,8 +1,7 @@
 """Reads the engine's own page of metrics every few seconds, and hands on what it says (`state.py` reads it, pure).
 
 Over a connection of its own, beside the prober: neither waits for the other. Only a known engine is read, on the path and by
-the names of its kind; llama.cpp only where the config says so, since each reading resets gauges for everyone who reads
-them. A page that hangs, breaks off, is compressed or is no page at all is counted, and its state is then unknown.
+the names of its kind; one on which each reading resets gauges for everyone who reads them only where the config says so. A page that hangs, breaks off, is compressed or is no page at all is counted, and its state is then unknown.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ import structlog
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
-from sidecar.engines.probe.state_names import STATE_NAMES, StateNames
+from sidecar.engines.probe.state_names import StateNames
 
 
 STATE_INTERVAL_SECONDS = 5.0
@@ -67,14 +66,14 @@ class StateProber:
         engine: Engine,
         sink: StateSink,
         *,
-        scrape_llama_cpp: bool = False,
+        may_reset: bool = False,
         restarted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`url`: where its metrics stand, without a path. `restarted`: told when its counters or its start time say so."""
+        """`url`: where its metrics stand, without a path. `may_reset`: a page is read although each reading resets gauges. `restarted`: told when its counters or its start time say so."""
         self._url = url.rstrip("/")
         self._engine = engine
         self._sink = sink
-        self._scrape_llama_cpp = scrape_llama_cpp
+        self._may_reset = may_reset
         self._restarted = restarted
         self._kind = ""
         self._growth = GrowthReader()
@@ -96,8 +95,8 @@ class StateProber:
     @property
     def names(self) -> StateNames | None:
         """How the page is read now; None where it is not to be asked for."""
-        kind = self._engine.kind
-        return None if kind == "llama_cpp" and not self._scrape_llama_cpp else STATE_NAMES.get(kind)
+        kind = self._engine.speaks
+        return None if kind.reading_resets and not self._may_reset else kind.state
 
     async def look(self, session: aiohttp.ClientSession) -> bool:
         """One reading, unless the engine is not to be asked; returns whether it was. What is not known afterwards is said to be unknown."""

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from sidecar.config.schema import EngineConfig
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.probe.detect import METRICS, MODELS, ORDER, PROPS, Answer, next_question, recognised
+from sidecar.engines.llama_cpp import LlamaCpp
+from sidecar.engines.probe.answers import METRICS, MODELS, Answer
+from sidecar.engines.probe.detect import next_question, order, recognised
 from sidecar.metrics import catalogue as c
 
 
 NOT_THERE = Answer(404)
+PROPS = LlamaCpp.page
 ANSWERS_LAST = 7
 """Questions in one round, at most."""
 
@@ -101,13 +104,16 @@ def test_whoever_is_no_engine_that_is_known_or_several_at_once_is_not_recognised
     found, asked = detected(pages)
 
     assert found is None
-    assert len(asked) <= len(ORDER)
+    assert len(asked) <= len(order())
 
 
 @pytest.mark.parametrize("props", [Answer(401), Answer(403), Answer(500), Answer(None), Answer(200, PROPS_PAGE)])
 def test_no_metrics_are_read_before_it_is_proven_that_this_is_no_llama_cpp(props: Answer) -> None:
     """A reading resets its gauges. A page that may not be seen proves nothing."""
-    answers = {path: NOT_THERE for path in ORDER if path != METRICS} | {MODELS: Answer(200, models("me")), PROPS: props}
+    answers = {path: NOT_THERE for path in order() if path != METRICS} | {
+        MODELS: Answer(200, models("me")),
+        PROPS: props,
+    }
 
     assert next_question(answers) is None
 
@@ -136,7 +142,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 def test_an_answer_that_is_nonsense_on_every_path_proves_nothing(body: bytes) -> None:
-    assert detected(dict.fromkeys(ORDER, body))[0] is None
+    assert detected(dict.fromkeys(order(), body))[0] is None
 
 
 JSON = st.recursive(
@@ -149,12 +155,12 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(ORDER), JSON.map(lambda value: json.dumps(value).encode())))
+@given(st.dictionaries(st.sampled_from(order()), JSON.map(lambda value: json.dumps(value).encode())))
 def test_whatever_is_answered_the_questions_end(pages: Pages) -> None:
     found, asked = detected(pages)
 
     assert found is None or found in {"vllm", "triton"}
-    assert len(asked) <= len(ORDER)
+    assert len(asked) <= len(order())
 
 
 def test_config_page_and_detection_know_the_same_kinds() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.probe.detect import MODELS, Answer
-from sidecar.engines.probe.identity import QUESTIONS, Identity, identity_of
+from sidecar.engines.probe.answers import MODELS, Answer, Identity
+from sidecar.engines.probe.identity import identity_of
 
 
 LISTED = b'{"object":"list","data":[{"id":"m"}]}'
@@ -68,22 +68,22 @@ ENGINES = [
 )
 def test_each_engine_says_what_it_says_and_no_more(kind: str, pages: dict[str, bytes], identity: Identity) -> None:
     """Only from pages that it is asked for."""
-    answers = {path: Answer(200, pages[path]) if path in pages else Answer(404) for path in QUESTIONS[kind]}
+    answers = {path: Answer(200, pages[path]) if path in pages else Answer(404) for path in KINDS[kind].asks}
 
-    assert set(pages) <= set(QUESTIONS[kind])
-    assert identity_of(kind, {MODELS: Answer(200, LISTED), **answers}) == identity
+    assert set(pages) <= set(KINDS[kind].asks)
+    assert identity_of(KINDS[kind], {MODELS: Answer(200, LISTED), **answers}) == identity
 
 
 def test_of_models_in_several_formats_no_one_word_is_true() -> None:
     tags = b'{"models":[{"details":{"quantization_level":"Q4_K_M"}},{"details":{"quantization_level":"F16"}}]}'
 
-    assert identity_of("ollama", {"/api/tags": Answer(200, tags)}).quantization is None
+    assert identity_of(KINDS["ollama"], {"/api/tags": Answer(200, tags)}).quantization is None
 
 
 def test_two_infos_that_contradict_each_other_say_nothing() -> None:
     answers = {"/prometheus/metrics": Answer(200, TRTLLM + TRTLLM.replace(b'"FP8"', b'"NVFP4"'))}
 
-    assert identity_of("tensorrt_llm", answers) == Identity()
+    assert identity_of(KINDS["tensorrt_llm"], answers) == Identity()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_two_infos_that_contradict_each_other_say_nothing() -> None:
 def test_a_word_that_could_be_no_label_is_not_said(word: str) -> None:
     page = json.dumps({"version": word + "\n", "quantization": word}).encode()
 
-    assert identity_of("sglang", {"/server_info": Answer(200, page)}) == Identity()
+    assert identity_of(KINDS["sglang"], {"/server_info": Answer(200, page)}) == Identity()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,10 +102,11 @@ def test_a_word_that_could_be_no_label_is_not_said(word: str) -> None:
     )
 )
 def test_nonsense_on_every_path_says_nothing(kind: str, body: bytes) -> None:
-    answers = {path: Answer(200, body) for path in (MODELS, *QUESTIONS[kind])}
+    answers = {path: Answer(200, body) for path in (MODELS, *KINDS[kind].asks)}
 
-    assert identity_of(kind, answers) == Identity()
+    assert identity_of(KINDS[kind], answers) == Identity()
 
 
-def test_no_engine_is_without_its_questions() -> None:
-    assert set(QUESTIONS) == set(KINDS)
+def test_every_engine_but_one_has_pages_of_its_own_to_be_asked_for() -> None:
+    """Dynamo describes itself nowhere."""
+    assert [name for name, kind in KINDS.items() if not kind.asks] == ["dynamo"]

@@ -38,7 +38,7 @@ def page(waiting: int = 3, preemptions: int = 100, started_at: float = 1000.0) -
 class House:
     """A state prober before a tiny engine, and the page on which its findings come out."""
 
-    def __init__(self, url: str, *, kind: str = "vllm", up: bool = True, scrape_llama_cpp: bool = False) -> None:
+    def __init__(self, url: str, *, kind: str = "vllm", up: bool = True, may_reset: bool = False) -> None:
         self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
         self.engine = Engine(kind)
         self.engine.up = up
@@ -47,7 +47,7 @@ class House:
             url,
             self.engine,
             EngineStateRecorder(self.metrics),
-            scrape_llama_cpp=scrape_llama_cpp,
+            may_reset=may_reset,
             restarted=self._restarted,
         )
 
@@ -307,7 +307,7 @@ def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: b
 
     async def story() -> dict[str, float]:
         async with engine_answering(answer, path) as url:
-            house = House(url, kind=kind, scrape_llama_cpp=True)
+            house = House(url, kind=kind, may_reset=True)
             await house.look()
             return house.shown
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.state import (
     MAX_LINE_BYTES,
     MAX_SAMPLES,
@@ -14,9 +15,11 @@ from sidecar.engines.probe.state import (
     GrowthReader,
     PageScan,
 )
-from sidecar.engines.probe.state_names import STATE_NAMES, VLLM, Count
+from sidecar.engines.probe.state_names import Count, StateNames
+from sidecar.engines.vllm import VLLM
 
 
+NAMES: dict[str, StateNames] = {name: kind.state for name, kind in KINDS.items() if kind.state is not None}
 PAGE = b"""\
 # HELP process_start_time_seconds Start time of the process since unix epoch in seconds.
 # TYPE process_start_time_seconds gauge
@@ -44,7 +47,7 @@ RANK_0 = b'{engine="0",model_name="tiny"}'
 
 
 def read(page: bytes, step: int = STEP_BYTES, kind: str = "vllm") -> EngineState | None:
-    scan = PageScan(STATE_NAMES[kind])
+    scan = PageScan(NAMES[kind])
     for at in range(0, len(page), step):
         scan.feed(page[at : at + step])
     return scan.finish()
@@ -137,7 +140,7 @@ def test_a_page_of_something_else_says_nothing(page: bytes) -> None:
 
 def test_a_line_without_end_is_passed_over_and_costs_no_memory() -> None:
     """The lines behind it are read."""
-    scan = PageScan(VLLM)
+    scan = PageScan(VLLM.state)
     for _ in range(100):
         scan.feed(b"x" * STEP_BYTES)
         assert len(scan._rest) <= MAX_LINE_BYTES
@@ -258,7 +261,7 @@ def test_a_models_name_cannot_pretend_to_be_a_label() -> None:
     assert read(page, kind="triton") is None
 
 
-@pytest.mark.parametrize("kind", STATE_NAMES)
+@pytest.mark.parametrize("kind", NAMES)
 def test_no_engine_is_read_by_anothers_names(kind: str) -> None:
     pages = {"vllm": PAGE, "sglang": SGLANG, "tensorrt_llm": TENSORRT_LLM, "triton": TRITON, "tgi": TGI}
     pages |= {"dynamo": DYNAMO, "llama_cpp": LLAMA_CPP, "lmdeploy": LMDEPLOY}
@@ -267,7 +270,7 @@ def test_no_engine_is_read_by_anothers_names(kind: str) -> None:
 
 
 FRAGMENTS = [
-    *(name.encode() for name in (*VLLM.names()[:6], STARTED)),
+    *(name.encode() for name in (*VLLM.state.names()[:6], STARTED)),
     *(b'{engine="0"}', b'{engine="', b'"', b"\\", b"}", b" ", b"\n", b"\r\n", b"1.5", b"NaN", b"# ", b"\x00\xff"),
 ]
 

@@ -1,0 +1,107 @@
+"""The answers of an engine to the sidecar's own questions, and the readers that several engines' files share. Pure.
+
+An engine may answer anything: bytes that are no text, nesting without end. Nothing here raises, and a page that is not what
+was asked for says nothing. It refuses to know engines.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+
+MODELS = "/v1/models"
+METRICS = "/metrics"
+VERSION = "/version"
+SERVER_INFO = "/server_info"
+
+_LABELS = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for one question; status None: nothing did, in time."""
+
+    status: int | None
+    body: bytes = b""
+    server: str = ""
+    """The Server header."""
+
+    @property
+    def good(self) -> bytes:
+        """The body of a 200, else nothing."""
+        return self.body if self.status == 200 else b""
+
+
+Answers = Mapping[str, Answer]
+"""By path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The engine's own description of itself; None, or no models, where it does not say."""
+
+    version: str | None = None
+    models: tuple[str, ...] | None = None
+    quantization: str | None = None
+    gpu_type: str | None = None
+
+
+class Model(msgspec.Struct):
+    """One entry of /v1/models."""
+
+    id: str
+    owned_by: str | None = None
+
+
+class Models(msgspec.Struct):
+    """/v1/models."""
+
+    data: list[Model]
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+A = TypeVar("A")
+
+
+def decoded(body: bytes, answer: type[A]) -> A | None:
+    """The JSON of an answer; None where it is not of this shape."""
+    try:
+        return msgspec.json.decode(body, type=answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=2)
+def models_in(body: bytes) -> Models | None:
+    """/v1/models, read once: a long list takes a millisecond, and several questions are put to it."""
+    return decoded(body, Models)
+
+
+def body_at(answers: Answers, path: str) -> bytes:
+    """The body of a good answer on this path, else nothing."""
+    return answers[path].good if path in answers else b""
+
+
+def version_at(answers: Answers, path: str) -> str | None:
+    """The `version` that the page on this path states."""
+    found = decoded(body_at(answers, path), _Version)
+    return None if found is None else found.version
+
+
+def info_labels(page: bytes, name: bytes) -> dict[str, str]:
+    """The labels of an info on a page of metrics; none where it stands twice and the two differ."""
+    found: list[dict[str, str]] = []
+    at = page.find(name + b"{")
+    while at >= 0 and len(found) < 2:
+        if at == 0 or page[at - 1 : at] == b"\n":
+            line = page[at : page.find(b"\n", at)]
+            found.append({key.decode(): value.decode(errors="replace") for key, value in _LABELS.findall(line)})
+        at = page.find(name + b"{", at + 1)
+    return found[0] if found and all(labels == found[0] for labels in found) else {}
