@@ -28,7 +28,7 @@ from sidecar.config.file import ConfigErrors
 from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
-from sidecar.engines.reports.fetcher import ReportFetcher, sources_of
+from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
@@ -119,7 +119,7 @@ class App:
         )
         self.engine_side.state.on_restart = self._engine_restarted
         self.report_fetcher = ReportFetcher(
-            sources_of(
+            readers_of(
                 config.engine,
                 self.engine,
                 ReportSink(

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from sidecar.engines.probe.answers import Answers, Identity
 from sidecar.engines.probe.state_names import StateNames
+from sidecar.engines.reports.sources import Source
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport
 from sidecar.timeline.events import Dialect
@@ -111,6 +112,8 @@ class EngineKind:
     """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
     reads_spans = False
     """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its report is waited for."""
+    source: Source | None = None
+    """Where its reports are fetched from, beside its answers and its spans."""
     late_report_seconds = 0.0
     """How long after the stream its report may come; 0 where it reports in-band or not at all."""
 

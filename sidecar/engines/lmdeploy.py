@@ -9,6 +9,8 @@ request's times can be told only if it alone finished between two readings.
 from sidecar.engines.kind import Channel, EngineKind, Ran
 from sidecar.engines.probe.answers import METRICS, Answers, Identity, body_at, info_labels
 from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
+from sidecar.engines.reports.lone_requests import Histogram
+from sidecar.engines.reports.sources import LoneSums
 
 
 class LMDeploy(EngineKind):
@@ -46,6 +48,17 @@ class LMDeploy(EngineKind):
         counts={
             Count.REQUESTS: (Name("lmdeploy:request_success_total", only=(b'FINISH"', b'SUCCESS"')),),
             **finished_seconds("lmdeploy:"),
+        },
+    )
+    source = LoneSums(
+        path=METRICS,
+        hint="LMDeploy has it unless it was started with --disable-metrics",
+        names={
+            Histogram.QUEUE: b"lmdeploy:request_queue_time_seconds",
+            Histogram.PREFILL: b"lmdeploy:request_prefill_time_seconds",
+            Histogram.DECODE: b"lmdeploy:request_decode_time_seconds",
+            Histogram.WHOLE: b"lmdeploy:e2e_request_latency_seconds",
+            Histogram.PROMPT: b"lmdeploy:request_prompt_tokens",
         },
     )
     late_report_seconds = 3.0

@@ -19,10 +19,16 @@ of the prefill to the end of `decode_forward`: two instants of one process. The 
 retracted, the first slices count: its second wait lies in decode. Where tensor ranks each send slices, the first rank to be
 whole speaks; they run in step. Of a disaggregated pair only the prefill side splits the TTFT, and it states the transfer of
 its cache, which is part of first_token. Several samples are told apart by nothing: `reports_on` says so.
+
+**In files** (`--export-metrics-to-file`, 0.5.6 and newer; `srt/observability/request_metrics_exporter.py`) it writes one line a
+request: `request_parameters`, a string in which the prompt may stand, and behind it the fields of `meta_info`, its `id` being
+the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's local time.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -30,6 +36,8 @@ from sidecar.engines.durations import between, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
 from sidecar.engines.probe.answers import SERVER_INFO, Answers, Identity, body_at, decoded
 from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.reports.export_lines import LineFormat
+from sidecar.engines.reports.sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
@@ -39,8 +47,35 @@ TRANSFER = "prefill_transfer_kv_cache"
 SLICES = (QUEUE, PREFILL, DECODE, TRANSFER)
 SCOPE = "sglang server"
 """Its tracer's name: spans of its other stages are known, and not needed."""
+MAX_ID_CHARACTERS = 256
 MAX_REQUESTS = 8192
 """In each table: slices of a request that runs for minutes wait for its root for minutes."""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    id: Any = None
+    queue_time: Any = None
+    forward_entry_time: Any = None
+    prefill_finished_time: Any = None
+    num_retractions: Any = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def report_in_line(line: bytes) -> KeyedReport | None:
+    """The report in one line of a file; None where it is no request's, or states none of its times. Never raises."""
+    try:
+        said = _LINE.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+        return None
+    if not isinstance(said.id, str) or not 0 < len(said.id) <= MAX_ID_CHARACTERS:
+        return None
+    report = report_of(msgspec.structs.asdict(said))
+    return None if report is None else KeyedReport((response_key(said.id),), report)
+
+
+LINES = LineFormat(b"request_parameters", report_in_line)
 
 
 class _ServerArgs(msgspec.Struct):
@@ -100,6 +135,12 @@ class SGLang(EngineKind):
         breakdown="priority",
     )
     reads_spans = True
+    source = ExportedFiles(
+        setting="sglang_metrics_dir",
+        hint="it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
+        name=re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log"),
+        format=LINES,
+    )
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
     advice = (

@@ -11,19 +11,131 @@ the engine's spans call the request; it begins anew when the engine does. `inclu
 decode that of the last two: subtractions on one clock, as exact as their operands. It refuses to make a zero of an absent
 queue (builds of 2025 leave out what is not above zero), and to split the request of a disaggregated generation server, whose
 span tells of a transferred cache: its first token is not the prompt's.
+
+**In records** it states each finished request to the first who asks: `GET /perf_metrics` answers an array and empties it
+(`return_perf_metrics: true`, `perf_metrics_max_requests` above 0). Three vintages of a record are known:
+`perf_metrics.timing_metrics` with a numeric `request_id` (`serve/openai_server.py` at 00057725), the same with a text id,
+nulls and a `status` (`serve/_perf_metrics_schema.py` at 4856bb73), and `phases.server.timing_metrics`
+(`serve/perf_metrics.py` of late 2026). Instants are seconds of one steady clock; one of 0 was never taken, and only
+differences are used. Builds before `_ensure_stream_metadata` made up ids of their own: their records find no request. The
+transfer of the KV cache is stated apart; on a generation worker it lies before the first scheduling, that is in the queue.
+The records of a disaggregated front end are refused (`ctx_server`, `gen_server`): each of its workers numbers its requests by
+itself, so that two of them may have the same id.
 """
 
-from sidecar.engines.durations import between
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from sidecar.engines.durations import between, instant_of
 from sidecar.engines.kind import Channel, EngineKind, Ran
 from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, info_labels, version_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
+from sidecar.engines.reports.sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
 
 
 SPAN = "llm_request"
+MAX_ID_CHARACTERS = 128
 METRICS_OF_PROMETHEUS = "/prometheus/metrics"
 """Its /metrics is another page, which hands each statistic out once: it is never read."""
+
+
+class _Timing(msgspec.Struct, frozen=True):
+    arrival_time: Any = None
+    first_scheduled_time: Any = None
+    first_token_time: Any = None
+    last_token_time: Any = None
+    kv_cache_transfer_start: Any = None
+    kv_cache_transfer_end: Any = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    timing_metrics: _Timing | None = None
+
+
+class _Phases(msgspec.Struct, frozen=True):
+    server: _Part | None = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One finished request, as far as it is read."""
+
+    request_id: Any = None
+    perf_metrics: _Part | None = None
+    phases: _Phases | None = None
+
+
+_RECORDS = msgspec.json.Decoder(list[Record])
+_RECORD = msgspec.json.Decoder(Record)
+_EACH = msgspec.json.Decoder(list[msgspec.Raw])
+_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+
+def reports_in_records(body: bytes) -> Iterator[KeyedReport | None]:
+    """The report of each record in one answer; a body that is no array is one record that cannot be read. Never raises."""
+    records: Sequence[Record | msgspec.Raw | None]
+    try:
+        records = _RECORDS.decode(body)
+    except _ERRORS:
+        # One record of another shape must not cost the others: they are decoded one by one.
+        try:
+            records = _EACH.decode(body)
+        except _ERRORS:
+            records = [None]
+    return map(report_in_record, records)
+
+
+def _one(raw: msgspec.Raw) -> Record | None:
+    try:
+        return _RECORD.decode(raw)
+    except _ERRORS:
+        return None
+
+
+def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
+    """The report in one record; None where it is no request's, or states none of its times. Never raises."""
+    if isinstance(record, msgspec.Raw):
+        record = _one(record)
+    if record is None:
+        return None
+    request_id = _id_of(record.request_id)
+    part = record.perf_metrics or (record.phases.server if record.phases is not None else None)
+    timing = part.timing_metrics if part is not None else None
+    if request_id is None or timing is None:
+        return None
+    arrived, scheduled, first, last = (
+        instant_of(instant)
+        for instant in (
+            timing.arrival_time,
+            timing.first_scheduled_time,
+            timing.first_token_time,
+            timing.last_token_time,
+        )
+    )
+    moving, moved = (instant_of(instant) for instant in (timing.kv_cache_transfer_start, timing.kv_cache_transfer_end))
+    report = EngineReport(
+        queue_seconds=between(arrived, scheduled),
+        prefill_seconds=between(scheduled, first),
+        decode_seconds=between(first, last),
+        kv_transfer_seconds=between(moving, moved),
+    )
+    if report == NO_REPORT:
+        return None
+    return KeyedReport(_answers_numbered(request_id), report)
+
+
+def _id_of(value: object) -> str | None:
+    if isinstance(value, str):
+        return value if 0 < len(value) <= MAX_ID_CHARACTERS else None
+    return str(value) if type(value) is int and value >= 0 else None
+
+
+def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
+    """The ids that the answer to the request of this number may give itself."""
+    return response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")
 
 
 class TensorRTLLM(EngineKind):
@@ -79,6 +191,12 @@ class TensorRTLLM(EngineKind):
         },
     )
     reads_spans = True
+    source = PolledRecords(
+        setting="poll_perf_metrics",
+        path="/perf_metrics",
+        hint="TensorRT-LLM's YAML config wants return_perf_metrics: true",
+        reports_in=reports_in_records,
+    )
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
 
@@ -127,8 +245,3 @@ def report_in_span(span: Span) -> KeyedReport | None:
     if not isinstance(number, bool) and isinstance(number, int | str) and number != "":
         keys = (*keys, *_answers_numbered(number))
     return KeyedReport(keys, report, span.trace_id or None)
-
-
-def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
-    """The ids that the answer to the request of this number may give itself."""
-    return response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
-from sidecar.engines.reports.fetcher import ReportFetcher, sources_of
+from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
 from tests.support.memory import Socket
 from tests.support.story import phases
@@ -43,7 +43,7 @@ class Fetching(Walk):
             clock=self.clock,
         )
         settings = EngineConfig(url=url, kind=kind, **config)  # type: ignore[arg-type]  # each test's own keys
-        self.report_fetcher = ReportFetcher(sources_of(settings, self.watchers.engine, self.sink), self.watchers.engine)
+        self.report_fetcher = ReportFetcher(readers_of(settings, self.watchers.engine, self.sink), self.watchers.engine)
         self.watchers.listens = self.report_fetcher.listens
         self.watchers.on_ended = self.report_fetcher.ended
 

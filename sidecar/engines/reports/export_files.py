@@ -1,9 +1,8 @@
-"""Follows the files that SGLang exports, across their hourly change, and hands their new bytes on. The only engine file with a disk.
+"""Follows the files that an engine exports, from one to the next, and hands their new bytes on. The only engine file with a disk.
 
-A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's local time (0.5.6 and newer); only the two newest are
-followed, since a late line may still go into the last hour's. What stood there before the first look is history; a file
+Only the two newest are followed, by name, since a late line may still go into the one before. What stood there before the first look is history; a file
 that appears later is read from its start; one that is cut short or replaced begins anew. It never reads more than
-`MAX_LOOK_BYTES` in a look, keeps no bytes, and knows nothing of what they say (`sglang_export.py`).
+`MAX_LOOK_BYTES` in a look, keeps no bytes, and knows nothing of what they say (`export_lines.py`).
 All of it runs in a thread of its own, which a disk that hangs may hold for ever without holding anything else.
 """
 
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sidecar.engines.reports.sglang_export import STEP_BYTES
+from sidecar.engines.reports.export_lines import STEP_BYTES
 
 
 T = TypeVar("T")
-_NAME = re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log")
 FOLLOWED = 2
 MAX_LOOK_BYTES = 16 * STEP_BYTES
 MTIME_SECONDS = 2.0
@@ -68,8 +66,9 @@ class _File:
 class ExportDirectory:
     """One directory. Not thread-safe: one thread at a time looks."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: re.Pattern[str]) -> None:
         self._path = Path(path)
+        self._name = name
         self._files: dict[str, _File] = {}
         self._numbers = 0
         self._listed: tuple[int, ...] | None = None
@@ -111,7 +110,7 @@ class ExportDirectory:
             seen = (status.st_dev, status.st_ino, status.st_mtime_ns)
             if seen == self._listed and now_unix - status.st_mtime > MTIME_SECONDS:
                 return
-            names = sorted(path.name for path in self._path.iterdir() if _NAME.fullmatch(path.name))[-FOLLOWED:]
+            names = sorted(path.name for path in self._path.iterdir() if self._name.fullmatch(path.name))[-FOLLOWED:]
         except OSError:
             self._listed = None
             raise

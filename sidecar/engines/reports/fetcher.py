@@ -1,9 +1,9 @@
-"""Fetches the words of engines that neither send nor say them: SGLang's files, TensorRT-LLM's records, LMDeploy's page.
+"""Fetches the reports of engines that neither send nor say them: exported files, polled records, sums of lone requests.
 
-One task, which looks with the source of the engine's kind: soon after a request that waits for its word has ended, and
-otherwise as rarely as the source allows. Knows when to look, how to ask and what failed; what is read is judged in pure
-files of their own (`sglang_export.py`, `perf_metrics.py`, `lmdeploy_counts.py`). An engine or a disk that hangs costs words
-that are late or missing, and nothing else.
+One task, which looks with the reader that the engine's kind declares a source for: soon after a request that waits for its
+report has ended, and otherwise as rarely as the source allows. It knows when to look, how to ask and what failed; what is
+read is judged in pure files (`export_lines.py`, `lone_requests.py`, the engine's own). An engine or a disk that hangs costs
+reports that are late or missing, and nothing else.
 """
 
 import asyncio
@@ -14,27 +14,40 @@ from typing import Protocol
 
 import structlog
 
-from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
+from sidecar.engines.kind import EngineKind
+from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.scrape import MAX_PAGE_BYTES
 from sidecar.engines.reports.ending import Ending
 from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
-from sidecar.engines.reports.lmdeploy_counts import PATH as COUNTS_PATH
-from sidecar.engines.reports.lmdeploy_counts import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
-from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, RECORDS_A_STEP, records_of, word_of
-from sidecar.engines.reports.perf_metrics import PATH as RECORDS_PATH
-from sidecar.engines.reports.sglang_export import ExportLines
+from sidecar.engines.reports.export_lines import ExportLines
+from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Trouble, Unanswered
+from sidecar.engines.reports.sources import ExportedFiles, LoneSums, PolledRecords
 
 
 IDLE_SECONDS = 1.0
-"""Between two looks while nobody waits."""
+"""Between two looks while no request waits."""
+MAX_RECORDS_BYTES = 1 << 20
+"""Decoded in one step of 1 ms: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
+RECORDS_A_STEP = 32
+"""Made into reports and joined between two turns of the loop."""
 
 log = structlog.get_logger()
 
 
-class Source(Protocol):
-    """One way of fetching words."""
+class Settings(Protocol):
+    """The section of the config on the engine; a source names further keys of it (`setting`)."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def metrics_url(self) -> str: ...
+
+
+class Reader(Protocol):
+    """Reads one source of reports."""
 
     def ended(self, ending: Ending) -> bool:
         """A request ended; returns whether to look now."""
@@ -50,23 +63,23 @@ class Source(Protocol):
 
 
 class ReportFetcher:
-    """Looks with the source of the engine's kind, if it has one."""
+    """Looks with the reader of the engine's kind, if it has one."""
 
-    def __init__(self, sources: Mapping[str, Source], engine: Engine) -> None:
-        """`sources`: by the kind's name."""
-        self._sources = sources
+    def __init__(self, readers: Mapping[str, Reader], engine: Engine) -> None:
+        """`readers`: by the kind's name."""
+        self._readers = readers
         self._engine = engine
         self._now = asyncio.Event()
 
     @property
     def listens(self) -> bool:
-        """Words of this engine are fetched."""
-        return self._engine.kind in self._sources
+        """Reports of this engine are fetched."""
+        return self._engine.kind in self._readers
 
     def ended(self, ending: Ending) -> None:
         """A request ended."""
-        source = self._sources.get(self._engine.kind)
-        if source is not None and source.ended(ending):
+        reader = self._readers.get(self._engine.kind)
+        if reader is not None and reader.ended(ending):
             self._now.set()
 
     async def run(self) -> None:
@@ -82,48 +95,54 @@ class ReportFetcher:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of what the sources hold."""
-        for source in self._sources.values():
-            await source.close()
+        """Let go of what the readers hold."""
+        for reader in self._readers.values():
+            await reader.close()
 
     async def look(self) -> float:
         """One look; returns after how many seconds the next is due. Never raises."""
-        source = self._sources.get(self._engine.kind)
-        if source is None:
+        reader = self._readers.get(self._engine.kind)
+        if reader is None:
             return IDLE_SECONDS
         try:
-            return await source.look()
+            return await reader.look()
         except Exception:
             log.exception("report_source_failed", engine=self._engine.kind)
             return FAILED_SECONDS
 
 
-def sources_of(config: EngineConfig, engine: Engine, sink: ReportSink) -> dict[str, Source]:
-    """The sources that the config allows, by the kind's name."""
-    sources: dict[str, Source] = {"lmdeploy": LoneReadings(config.metrics_url, engine, sink)}
-    if config.sglang_metrics_dir:
-        sources["sglang"] = ExportTail(config.sglang_metrics_dir, sink)
-    if config.poll_perf_metrics:
-        sources["tensorrt_llm"] = RecordsPoll(config.url, sink)
-    return sources
+def readers_of(settings: Settings, engine: Engine, sink: ReportSink) -> dict[str, Reader]:
+    """The readers of the sources that the config allows, by the kind's name."""
+    readers = {name: _reader_of(kind, settings, engine, sink) for name, kind in KINDS.items()}
+    return {name: reader for name, reader in readers.items() if reader is not None}
+
+
+def _reader_of(kind: EngineKind, settings: Settings, engine: Engine, sink: ReportSink) -> Reader | None:
+    match kind.source:
+        case ExportedFiles(setting) as files if folder := getattr(settings, setting):
+            return ExportTail(folder, files, sink)
+        case PolledRecords(setting) as records if getattr(settings, setting):
+            return RecordsPoll(settings.url, records, sink)
+        case LoneSums() as sums:
+            return LoneReadings(settings.metrics_url, sums, engine, sink)
+    return None
 
 
 class ExportTail:
-    """SGLang's exported files."""
+    """Follows exported files."""
 
     WAITING_SECONDS = 0.1
 
-    def __init__(self, path: str, sink: ReportSink, unix: Callable[[], float] = wall_clock) -> None:
-        self._directory = ExportDirectory(path)
-        self._thread = OwnThread("sglang-export")
+    def __init__(
+        self, path: str, files: ExportedFiles, sink: ReportSink, unix: Callable[[], float] = wall_clock
+    ) -> None:
+        self._directory = ExportDirectory(path, files.name)
+        self._format = files.format
+        self._thread = OwnThread("exported-files")
         self._sink = sink
         self._unix = unix
         self._lines: dict[int, ExportLines] = {}
-        self._trouble = Trouble(
-            "engine.sglang_metrics_dir",
-            "it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
-            sink.dropped,
-        )
+        self._trouble = Trouble(f"engine.{files.setting}", files.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         return ending.waits
@@ -132,11 +151,11 @@ class ExportTail:
         unix = self._unix()
         looked = await self._thread.run(lambda: self._directory.look(unix))
         for piece in looked.pieces:
-            lines = self._lines.setdefault(piece.file, ExportLines(begun=piece.begun))
+            lines = self._lines.setdefault(piece.file, ExportLines(self._format, begun=piece.begun))
             if piece.broken_off:
                 lines.broken_off()
-            for word in lines.feed(piece.data):
-                self._sink.reported(word)
+            for report in lines.feed(piece.data):
+                self._sink.reported(report)
             await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
         gone = [self._lines.pop(number) for number in list(self._lines) if number not in looked.followed]
         for lines in gone:
@@ -157,18 +176,17 @@ class ExportTail:
 
 
 class RecordsPoll:
-    """TensorRT-LLM's /perf_metrics. Whoever asks empties it: it is asked only while a request waits for its record."""
+    """Polls a page that each answer empties: it is asked only while a request waits for its record."""
 
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 
-    def __init__(self, url: str, sink: ReportSink) -> None:
+    def __init__(self, url: str, records: PolledRecords, sink: ReportSink) -> None:
         self._asking = Asking(url)
+        self._records = records
         self._sink = sink
         self._pause = self.FIRST_SECONDS
         self._asked_at = float("-inf")
-        self._trouble = Trouble(
-            RECORDS_PATH, "TensorRT-LLM's YAML config wants return_perf_metrics: true", sink.dropped
-        )
+        self._trouble = Trouble(records.path, records.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         if ending.waits:
@@ -184,18 +202,17 @@ class RecordsPoll:
         self._asked_at = self._sink.clock()
         body = bytearray()
         try:
-            async with contextlib.aclosing(self._asking.get(RECORDS_PATH, 65_536, MAX_BODY_BYTES)) as pieces:
+            async with contextlib.aclosing(self._asking.get(self._records.path, 65_536, MAX_RECORDS_BYTES)) as pieces:
                 async for piece in pieces:
                     body += piece
         except Unanswered as why:
             return self._trouble.failed(str(why))
         self._trouble.over()
-        for number, record in enumerate(records_of(bytes(body)), 1):
-            word = word_of(record)
-            if word is None:
+        for number, report in enumerate(self._records.reports_in(bytes(body)), 1):
+            if report is None:
                 self._sink.dropped("report_unreadable", 1)
             else:
-                self._sink.reported(word)
+                self._sink.reported(report)
             if number % RECORDS_A_STEP == 0:
                 await asyncio.sleep(0)  # a step of the loop stays below 2 ms
         if not self._sink.waiting():
@@ -209,21 +226,20 @@ class RecordsPoll:
 
 
 class LoneReadings:
-    """LMDeploy's page, read when one request has ended since it was last read."""
+    """Reads a page of sums when one request has ended since it was last read."""
 
     AGAIN_SECONDS = 0.5
 
-    def __init__(self, url: str, engine: Engine, sink: ReportSink) -> None:
+    def __init__(self, url: str, sums: LoneSums, engine: Engine, sink: ReportSink) -> None:
         self._asking = Asking(url)
+        self._sums = sums
         self._engine = engine
         self._sink = sink
         self._lone = LoneRequests()
         self._ended_at = float("-inf")
         self._asked_at = float("-inf")
         self._bypassed = False
-        self._trouble = Trouble(
-            COUNTS_PATH, "LMDeploy has it unless it was started with --disable-metrics", sink.dropped
-        )
+        self._trouble = Trouble(sums.path, sums.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         self._lone.end(ending)
@@ -238,9 +254,9 @@ class LoneReadings:
         if early > 0:
             return early
         self._asked_at = now
-        scan = SumsScan()
+        scan = SumsScan(self._sums.names)
         try:
-            async with contextlib.aclosing(self._asking.get(COUNTS_PATH, STEP_BYTES, MAX_PAGE_BYTES)) as pieces:
+            async with contextlib.aclosing(self._asking.get(self._sums.path, STEP_BYTES, MAX_PAGE_BYTES)) as pieces:
                 async for piece in pieces:
                     scan.feed(piece)
                     await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
@@ -258,11 +274,12 @@ class LoneReadings:
         if judgement.bypassed and not self._bypassed:
             log.warning(
                 "engine_bypassed",
-                hint="more requests finished in LMDeploy than came through here: its sums are nobody's until that ends",
+                hint=f"more requests finished in {self._engine.speaks.title} than came through here: until that ends its sums"
+                " are not used",
             )
         self._bypassed = judgement.bypassed
-        if judgement.word is not None:
-            self._sink.reported(judgement.word)
+        if judgement.report is not None:
+            self._sink.reported(judgement.report)
         return IDLE_SECONDS
 
     async def close(self) -> None:

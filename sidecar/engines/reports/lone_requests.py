@@ -1,25 +1,24 @@
-"""One request's times out of LMDeploy's sums over all of them, where they speak of one request alone. Pure.
+"""One request's times out of an engine's sums over all of them, where they speak of one request alone. Pure.
 
-LMDeploy reports on no request by itself (read in 0.18.0, `lmdeploy/metrics/loggers.py`, `stats.py`), but its page has sums
-and counts of each finished request's queue, prefill, decode and whole time. Where each of these counts grew by exactly one
+An engine may report on no request by itself, while its page has sums and counts of each finished request's queue, prefill,
+decode and whole time (`Histogram`; the engine's file has their names). Where each of these counts grew by exactly one
 between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
 bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
 the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
-somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed. The wait for a free handle of its API server, of which
-it has as many as its largest batch, LMDeploy counts to no phase: it comes out as front end (first_token).
-It refuses sums that fall, or that move by less than nothing: LMDeploy observes negative times where an instant is missing.
+somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed.
+It refuses sums that fall, or that move by less than nothing: a negative time is observed where an instant is missing.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sidecar.engines.reports.ending import Ending
 from sidecar.ledger.report import EngineReport, KeyedReport
 
 
-PATH = "/metrics"
 STEP_BYTES = 16_384
 MAX_LINE_BYTES = 16_384
 UNSAFE_SECONDS = 600.0
@@ -31,35 +30,34 @@ TOLERANCE_SECONDS = 0.02
 MAX_ENDED = 1024
 """Ends that are remembered between two readings: more than one decide nothing, but their number shows whether somebody bypasses us."""
 
-QUEUE, PREFILL, DECODE, WHOLE, PROMPT = (
-    b"lmdeploy:request_queue_time_seconds",
-    b"lmdeploy:request_prefill_time_seconds",
-    b"lmdeploy:request_decode_time_seconds",
-    b"lmdeploy:e2e_request_latency_seconds",
-    b"lmdeploy:request_prompt_tokens",
-)
-HISTOGRAMS = (QUEUE, PREFILL, DECODE, WHOLE, PROMPT)
+_LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
-_LINE = re.compile(
-    rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
-    % b"|".join(HISTOGRAMS),
-    re.MULTILINE,
-)
+
+class Histogram(StrEnum):
+    """What is looked for: seconds, and the tokens of the prompt."""
+
+    QUEUE = "queue"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    WHOLE = "whole"
+    PROMPT = "prompt"
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Of one rank: histogram to (sum, count)."""
 
-    of: Mapping[bytes, tuple[float, float]]
+    of: Mapping[Histogram, tuple[float, float]]
 
 
 class SumsScan:
     """Reads one page in steps. Lines that are no lines of the format say nothing; a page that breaks off says nothing at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[Histogram, bytes]) -> None:
+        self._histograms = {name: histogram for histogram, name in names.items()}
+        self._line = re.compile(_LINE % b"|".join(map(re.escape, self._histograms)), re.MULTILINE)
         self._rest = b""
-        self._found: dict[bytes, dict[tuple[bytes, bytes], float]] = {}
+        self._found: dict[bytes, dict[tuple[Histogram, bytes], float]] = {}
 
     def feed(self, data: bytes) -> None:
         """The next bytes, at most `STEP_BYTES` of them, cut anywhere."""
@@ -67,21 +65,21 @@ class SumsScan:
         # A line that never ends is not built up: its beginning is as good as none, since only whole lines are read.
         self._rest = rest[:MAX_LINE_BYTES]
         if newline:
-            for name, what, labels, value in _LINE.findall(lines):
-                number = _number(value)
+            for name, what, labels, value in self._line.findall(lines):
+                key, number = (self._histograms[name], what), _number(value)
                 if number is None:
-                    self._found.setdefault(labels, {}).pop((name, what), None)
+                    self._found.setdefault(labels, {}).pop(key, None)
                 else:
-                    self._found.setdefault(labels, {})[name, what] = number
+                    self._found.setdefault(labels, {})[key] = number
 
     def finish(self) -> dict[bytes, Sums] | None:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
         if self._rest:
             return None
         ranks = {
-            labels: Sums({name: (found[name, b"sum"], found[name, b"count"]) for name in HISTOGRAMS})
+            labels: Sums({each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram})
             for labels, found in self._found.items()
-            if all((name, what) in found for name in HISTOGRAMS for what in (b"sum", b"count"))
+            if all((each, what) in found for each in Histogram for what in (b"sum", b"count"))
         }
         return ranks or None
 
@@ -102,7 +100,7 @@ class PageReading:
 class Judgement:
     """What two readings say together."""
 
-    word: KeyedReport | None = None
+    report: KeyedReport | None = None
     refused: bool = False
     """Somebody waited, and what the page said could not be told to be its own."""
     bypassed: bool = False
@@ -163,7 +161,8 @@ class LoneRequests:
         begun_after = ending.marks.accepted_at >= before.answered_at
         safe = ending.at > before.answered_at > self._unsafe_until and (alone or begun_after)
         if safe and sums is not None and _fits(ending, sums):
-            judgement.word = KeyedReport(ending.keys, EngineReport(sums[QUEUE], sums[PREFILL], sums[DECODE]))
+            report = EngineReport(sums[Histogram.QUEUE], sums[Histogram.PREFILL], sums[Histogram.DECODE])
+            judgement.report = KeyedReport(ending.keys, report)
         else:
             judgement.refused = True
         return judgement
@@ -179,11 +178,11 @@ def _number(text: bytes) -> float | None:
 
 def _grown(
     before: Mapping[bytes, Sums], now: Mapping[bytes, Sums]
-) -> list[tuple[Mapping[bytes, float] | None, float]] | None:
+) -> list[tuple[Mapping[Histogram, float] | None, float]] | None:
     """Of each rank what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
     if before.keys() != now.keys():
         return None
-    grown: list[tuple[Mapping[bytes, float] | None, float]] = []
+    grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
     for labels, ranks in now.items():
         each = {
             name: (ranks.of[name][0] - total, ranks.of[name][1] - count)
@@ -198,19 +197,18 @@ def _grown(
     return grown
 
 
-def _fits(ending: Ending, sums: Mapping[bytes, float]) -> bool:
+def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:
     """What the engine says fits what was seen here of this request."""
     marks = ending.marks
     if marks.received_at is None or marks.ended_at is None:
         return False
-    whole, usage = sums[WHOLE], marks.usage
-    if usage is not None and usage.prompt_tokens is not None and round(sums[PROMPT]) != usage.prompt_tokens:
+    whole, usage = sums[Histogram.WHOLE], marks.usage
+    if usage is not None and usage.prompt_tokens is not None and round(sums[Histogram.PROMPT]) != usage.prompt_tokens:
         return False
     if whole > marks.ended_at - marks.received_at + TOLERANCE_SECONDS:
         return False
     least = 0.0
     if marks.first_token_at is not None and marks.last_token_at is not None:
         least = marks.last_token_at - marks.first_token_at - marks.paused_seconds
-    return (
-        whole >= least - TOLERANCE_SECONDS and sums[QUEUE] + sums[PREFILL] + sums[DECODE] <= whole + TOLERANCE_SECONDS
-    )
+    phases = sums[Histogram.QUEUE] + sums[Histogram.PREFILL] + sums[Histogram.DECODE]
+    return whole >= least - TOLERANCE_SECONDS and phases <= whole + TOLERANCE_SECONDS

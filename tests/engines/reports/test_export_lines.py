@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from sidecar.engines.reports import fetcher
 from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
+from sidecar.engines.reports.export_lines import MAX_LINE_BYTES, ExportLines
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
-from sidecar.engines.reports.sglang_export import MAX_LINE_BYTES, ExportLines
+from sidecar.engines.sglang import LINES as LINES_OF_SGLANG
+from sidecar.engines.sglang import SGLang
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import response_key
 from tests.support.answers import damaged
@@ -136,7 +138,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
     walk.answer(OURS)
 
-    for word in ExportLines().feed(damage[0]):
+    for word in ExportLines(LINES_OF_SGLANG).feed(damage[0]):
         walk.watchers.word(word)
     walk.watchers.expire(walk.clock.later(6.0))
 
@@ -150,7 +152,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
 def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
     """SGLang writes a long line in several steps, and we read in between."""
     at = [0, *sorted(cuts), len(FIXTURE)]
-    lines = ExportLines()
+    lines = ExportLines(LINES_OF_SGLANG)
 
     words = [word for start, end in itertools.pairwise(at) for word in lines.feed(FIXTURE[start:end])]
 
@@ -161,7 +163,7 @@ def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
 @given(st.binary(max_size=400))
 def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
     """Whatever stands in the file, the line behind it is read."""
-    lines = ExportLines()
+    lines = ExportLines(LINES_OF_SGLANG)
     lines.feed(data + b"\n")
 
     assert [word.keys for word in lines.feed(LINES[1])] == [(response_key(OURS),)]
@@ -169,7 +171,7 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
 
 def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
     """It is held up to a bound, counted once, and passed over to its end."""
-    lines = ExportLines()
+    lines = ExportLines(LINES_OF_SGLANG)
     for _ in range(3 * MAX_LINE_BYTES // 65_536):
         lines.feed(b"x" * 65_536)
 
@@ -184,7 +186,7 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
 def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
     """The line begins with it, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")
-    lines = ExportLines()
+    lines = ExportLines(LINES_OF_SGLANG)
 
     words = (
         [word for start in range(0, len(long), size) for word in lines.feed(long[start : start + size])]
@@ -225,7 +227,7 @@ def test_what_was_there_before_is_history(tmp_path: Path) -> None:
 def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path) -> None:
     """The new file is read from its start, the old one on."""
     append(tmp_path / THIS_HOUR, b"history\n")
-    directory = ExportDirectory(str(tmp_path))
+    directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     assert read(directory) == b""
 
     append(tmp_path / NEXT_HOUR, b"first of the hour\n")
@@ -236,7 +238,7 @@ def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path)
 
 def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(tmp_path: Path) -> None:
     """Years of files cost nothing; pipes, folders and other names are none of ours."""
-    directory = ExportDirectory(str(tmp_path))
+    directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     directory.look(now_unix=0.0)
     for hour in range(24):
         append(tmp_path / f"sglang-request-metrics-20261119_{hour:02}.log", b"%d\n" % hour)
@@ -285,7 +287,7 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
 
 def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
     """A file that grew by megabytes is read in several looks, with others' turns in between."""
-    directory = ExportDirectory(str(tmp_path))
+    directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     directory.look(now_unix=0.0)
     append(tmp_path / THIS_HOUR, b"x" * (2 * MAX_LOOK_BYTES + 1))
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.engines.reports import sink
-from sidecar.engines.reports.fetcher import IDLE_SECONDS, RecordsPoll
-from sidecar.engines.reports.perf_metrics import MAX_BODY_BYTES, records_of, word_of
+from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, RecordsPoll
 from sidecar.engines.reports.sink import FAILED_SECONDS
+from sidecar.engines.tensorrt_llm import reports_in_records
 from tests.support.answers import damaged
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
@@ -86,8 +86,7 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
 
 def test_the_transfer_of_the_cache_is_told_apart() -> None:
     """Of a generation worker: 50 ms, which lie within its queue."""
-    (only,) = records_of(fixture("text-ids"))
-    word = word_of(only)
+    (word,) = reports_in_records(fixture("text-ids"))
 
     assert word is not None
     assert word.report.kv_transfer_seconds == pytest.approx(0.05)
@@ -164,7 +163,7 @@ async def _elsewhere(_request: web.Request) -> web.StreamResponse:
 
 
 async def _huge(_request: web.Request) -> web.StreamResponse:
-    return web.Response(body=b"[" + b" " * MAX_BODY_BYTES + b"]")
+    return web.Response(body=b"[" + b" " * MAX_RECORDS_BYTES + b"]")
 
 
 async def _hanging(_request: web.Request) -> web.StreamResponse:
@@ -230,8 +229,7 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
     walk.answer("chatcmpl-2048")
 
-    for each in records_of(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
-        word = word_of(each)
+    for word in reports_in_records(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
         if word is not None:
             walk.watchers.word(word)
     walk.watchers.expire(walk.clock.later(11.0))
@@ -244,4 +242,4 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
 @given(st.binary(max_size=300) | st.builds(lambda depth: b"[" * depth, st.integers(0, 5000)))
 def test_no_body_makes_the_reader_raise(body: bytes) -> None:
     """Random bytes, and brackets without end."""
-    assert [word_of(each) for each in records_of(body)] == ([] if body.strip() == b"[]" else [None])
+    assert list(reports_in_records(body)) == ([] if body.strip() == b"[]" else [None])

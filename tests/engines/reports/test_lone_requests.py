@@ -14,19 +14,9 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.engines.lmdeploy import LMDeploy
 from sidecar.engines.reports.fetcher import IDLE_SECONDS
-from sidecar.engines.reports.lmdeploy_counts import (
-    DECODE,
-    HISTOGRAMS,
-    PREFILL,
-    PROMPT,
-    QUEUE,
-    SETTLE_SECONDS,
-    STEP_BYTES,
-    UNSAFE_SECONDS,
-    WHOLE,
-    SumsScan,
-)
+from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, UNSAFE_SECONDS, Histogram, SumsScan
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 
@@ -36,6 +26,8 @@ if TYPE_CHECKING:
 
 PAGE = (WORDS / "lmdeploy-metrics.txt").read_text()
 RANK = '{engine="0",model_name="tiny"}'
+QUEUE, PREFILL, DECODE, WHOLE, PROMPT = Histogram
+NAMES = LMDeploy.source.names
 OURS = {QUEUE: 0.1, PREFILL: 0.3, DECODE: 0.2, WHOLE: 0.62, PROMPT: 5.0}
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3}
 SETTLED = EXACT | BY_ENGINE
@@ -48,10 +40,10 @@ class Summing:
         self.page = PAGE
         self.asked = 0
 
-    def finish(self, said: dict[bytes, float] | None = None, rank: str = RANK) -> None:
+    def finish(self, said: dict[Histogram, float] | None = None, rank: str = RANK) -> None:
         """One request finishes, with these times."""
         for histogram, seconds in (OURS if said is None else said).items():
-            name = re.escape(histogram.decode())
+            name = re.escape(NAMES[histogram].decode())
             for what, grown in (("sum", seconds), ("count", 1.0)):
                 series = re.compile(rf"^{name}_{what}{re.escape(rank)} (\S+)$", re.MULTILINE)
                 for found in series.finditer(self.page):
@@ -218,7 +210,7 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes(capsys: pytest.Ca
         pytest.param({QUEUE: float("nan")}, id="no number"),
     ],
 )
-def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[bytes, float]) -> None:
+def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[Histogram, float]) -> None:
     """Ours was not counted and somebody else's was: what the page says does not fit what was seen here."""
 
     def story(engine: Summing, walk: Fetching) -> None:
@@ -285,7 +277,7 @@ def test_a_page_that_says_nothing_settles_nothing(page: str) -> None:
 def test_a_page_says_the_same_however_it_is_cut(cuts: list[int]) -> None:
     """It comes in pieces."""
     data, at = PAGE.encode(), [0, *sorted(cuts), len(PAGE)]
-    scan = SumsScan()
+    scan = SumsScan(NAMES)
     for start, end in itertools.pairwise(at):
         scan.feed(data[start:end])
 
@@ -315,7 +307,7 @@ def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObje
         at = data.draw(st.integers(0, len(lines) - 1))
         name, _, _ = lines[at].rpartition(" ")
         lines[at] = data.draw(st.sampled_from([f"{name} {wrong}" for wrong in _DAMAGE] + ["", name, lines[at] * 2]))
-    scan = SumsScan()
+    scan = SumsScan(NAMES)
     body = "\n".join(lines).encode() + data.draw(st.binary(max_size=20)) + b"\n"
     for start in range(0, len(body), STEP_BYTES):
         scan.feed(body[start : start + STEP_BYTES])
@@ -323,4 +315,4 @@ def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObje
     ranks = scan.finish() or {}
 
     assert all(math.isfinite(total) for sums in ranks.values() for pair in sums.of.values() for total in pair)
-    assert set(HISTOGRAMS) >= {name for sums in ranks.values() for name in sums.of}
+    assert set(Histogram) >= {name for sums in ranks.values() for name in sums.of}

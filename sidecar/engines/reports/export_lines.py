@@ -1,0 +1,110 @@
+"""The lines that an engine writes on each finished request, read piece by piece. Pure; bytes in, reports out.
+
+A line is one JSON object a request. Its first field may be a string of any length, in which the prompt may stand: it is
+passed over without being held, never made into an object or logged. A line is read when its end has come, however late. It
+refuses lines that are over `MAX_LINE_BYTES` beside that string, and lines that are no such object; both are counted in
+`unreadable`. A line of another request than ours (another client's, the warm-up's) becomes a report like any other: no
+request is found for it (`ledger/pending.py`).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sidecar.ledger.report import KeyedReport
+
+
+STEP_BYTES = 65_536
+"""Fed at most so much at a time, a step takes under 1 ms even where every line in it is a report."""
+MAX_LINE_BYTES = 1 << 18
+"""Without the string that is passed over; what is read has 1 KB, but log probabilities of each token may stand there too."""
+
+# Escaped characters have no end of a string in them; a raw line end does not stand in a JSON string at all.
+_INSIDE = re.compile(rb'(?:[^"\\\n]++|\\[^\n])*+')
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """One engine's lines."""
+
+    passed_over: bytes
+    """The name of the first field, whose string is not read."""
+    report_in: Callable[[bytes], KeyedReport | None]
+    """The report in one line; None where it is no request's, or states none of its times. Must not raise."""
+
+
+class ExportLines:
+    """One file's lines."""
+
+    def __init__(self, line: LineFormat, *, begun: bool = False) -> None:
+        """`begun`: the first bytes may be the end of a line whose beginning was never read; what is left of it is passed over."""
+        self._report_in = line.report_in
+        self._opening = re.compile(rb'\{"%b": ?"' % line.passed_over)
+        self._opening_bytes = len(b'{"": "') + len(line.passed_over)
+        self._passing_over = begun
+        self._rest = bytearray()
+        """The unfinished line, without the string that is passed over."""
+        self._in_string = False
+        self._escaped = False
+        """The last byte inside the string was a backslash that begins an escape."""
+        self.unreadable = 0
+        """Lines that were no request's, or too long."""
+
+    def feed(self, data: bytes) -> list[KeyedReport]:
+        """The reports in the lines that end in these bytes, of which there are at most `STEP_BYTES`."""
+        if self._in_string:
+            data = self._behind_string(data)
+            if self._in_string:
+                return []
+        reports: list[KeyedReport] = []
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            if self._passing_over:
+                self._passing_over = False
+                continue
+            whole = bytes(self._rest) + line if self._rest else line
+            self._rest.clear()
+            if not whole.strip():
+                continue
+            report = self._report_in(whole)
+            if report is None:
+                self.unreadable += 1
+            else:
+                reports.append(report)
+        if not self._passing_over:
+            self._hold(rest)
+        return reports
+
+    def broken_off(self) -> None:
+        """The file was cut or replaced: what was left of its last line will not be finished."""
+        if self._rest:
+            self.unreadable += 1
+        self._rest.clear()
+        self._passing_over = self._in_string = self._escaped = False
+
+    def _hold(self, rest: bytes) -> None:
+        at_beginning = len(self._rest) < self._opening_bytes
+        self._rest += rest
+        if at_beginning and len(self._rest) >= self._opening_bytes and (begun := self._opening.match(self._rest)):
+            inside = bytes(self._rest[begun.end() :])
+            del self._rest[begun.end() :]
+            self._in_string = True
+            self._rest += self._behind_string(inside)
+        if len(self._rest) > MAX_LINE_BYTES:
+            self._rest.clear()
+            self._passing_over = True
+            self.unreadable += 1
+
+    def _behind_string(self, data: bytes) -> bytes:
+        """What comes behind the end of the string; nothing where that has not come yet."""
+        start = 1 if self._escaped and data else 0
+        self._escaped = self._escaped and not data
+        found = _INSIDE.match(data, start)
+        end = start if found is None else found.end()
+        if data[end:] == b"\\":
+            self._escaped = True
+            return b""
+        if end == len(data):
+            return b""
+        self._in_string = False
+        return data[end:]

@@ -1,0 +1,50 @@
+"""Where reports come from that are neither in the answer nor in a span: what an engine's file declares, and the fetcher reads.
+
+Three forms are known: files with a line a request, a page of records that reading empties, and a page of sums from which one
+request's own growth is told where it ended alone. Plain data without I/O (`fetcher.py` has that) and without engines.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sidecar.engines.reports.export_lines import LineFormat
+from sidecar.engines.reports.lone_requests import Histogram
+from sidecar.ledger.report import KeyedReport
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFiles:
+    """Files that the engine writes into a folder which the sidecar sees."""
+
+    setting: str
+    """The key of `engine.*` that names the folder; unset, nothing is read."""
+    hint: str
+    """Advice where the folder cannot be read."""
+    name: re.Pattern[str]
+    """The names of its files; sorted, the newest stands last."""
+    format: LineFormat
+
+
+@dataclass(frozen=True, slots=True)
+class PolledRecords:
+    """A page that hands each record out once, to the first who asks."""
+
+    setting: str
+    """The key of `engine.*` that allows it."""
+    path: str
+    hint: str
+    reports_in: Callable[[bytes], Iterator[KeyedReport | None]]
+    """The report of each record in one answer, None where it has none. Must not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoneSums:
+    """A page of metrics with sums and counts of each finished request's times."""
+
+    path: str
+    hint: str
+    names: Mapping[Histogram, bytes]
+
+
+Source = ExportedFiles | PolledRecords | LoneSums
