@@ -4,10 +4,11 @@ Knows the runbooks' headings and columns. The rest of a runbook is written by ha
 """
 
 from sidecar.diagnosis.interventions import ENGINES, Chapter
+from sidecar.engines.kinds import KINDS
 from tools.markdown import Block, table
 
 
-HEAD = ("fix", "targets", "cost", "works when", "vLLM", "SGLang", "TensorRT-LLM", "TGI")
+HEAD = ("fix", "targets", "cost", "works when", *(KINDS[engine].short_title for engine in ENGINES))
 
 
 def blocks(chapter: Chapter) -> tuple[Block, Block]:

@@ -11,7 +11,7 @@ from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.answers import DEFAULT_TOKENS, memory_answers, slots_that_fit
 from sidecar.capacity.flags import Asked, UsageError, read_flags
 from sidecar.capacity.load_answer import QUESTION, replicas_answer
-from sidecar.capacity.observation import Cache, Reading, watched
+from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, watched
 from sidecar.capacity.replica import Replica
 from sidecar.capacity.text import as_json, as_text
 
@@ -74,7 +74,7 @@ def _engine(asked: Asked, ask: asking.Get) -> tuple[Cache | None, int | None, st
     silent = (
         ""
         if cache
-        else f"{url}/metrics has no vllm:cache_config_info: only vLLM tells its cache there. Give --gpu.memory instead"
+        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} tells its cache there. Give --gpu.memory instead"
     )
     return cache, asking.longest_of(url, ask), silent
 

@@ -18,6 +18,7 @@ from sidecar.capacity.units import (
 )
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
+from sidecar.engines.kinds import KINDS
 
 
 _ABOUT = """\
@@ -123,6 +124,8 @@ class _Flag:
     several: bool = False
 
 
+SLOTS_FLAGS = ", ".join(f"{kind.title}: {kind.slots_flag}" for kind in KINDS.values() if kind.slots_flag)
+"""The engines' own flags for `--slots`."""
 _MODEL_NAMES, _GPU_NAMES = tuple(MODELS), tuple(GPUS)
 _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
     "the model: by name, by its config.json, or by its geometry": (
@@ -161,7 +164,7 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
     ),
     "load and service, for the replicas": (
         _Flag("rate", "RATE", read_rate, "requests a second over all replicas, such as 12 or 700/m"),
-        _Flag("slots", "N", read_count, "sequences that run at once at one replica (vLLM: --max-num-seqs)"),
+        _Flag("slots", "N", read_count, f"sequences that run at once at one replica ({SLOTS_FLAGS})"),
         _Flag("service", "N:TIME", _point, "among N at once a request runs so long; twice or more", several=True),
         _Flag("service.variation", "CV", _variation, "standard deviation of that time over its mean (default 1)"),
         _Flag("prefill", "WEIGHT:TIME", _prompt, "a kind of prompt: its weight, its prefill alone", several=True),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from sidecar.capacity.answer import Answer, Fact, Origin, RefusedError
-from sidecar.capacity.flags import Asked
+from sidecar.capacity.flags import SLOTS_FLAGS, Asked
 from sidecar.capacity.observation import Watched
 from sidecar.capacity.replicas import Fleet, Line, Row, Slots, line_of
 from sidecar.capacity.service import Service, fit_points, fit_watched
@@ -163,8 +163,7 @@ def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) ->
     )
     if slots is None:
         raise RefusedError(
-            "how many sequences run at once is not known, and no page of metrics tells: give --slots (vLLM: --max-num-seqs, SGLang:"
-            " --max-running-requests)"
+            f"how many sequences run at once is not known, and no page of metrics tells: give --slots ({SLOTS_FLAGS})"
         )
     service = _service(asked, case)
     if service is None:

@@ -1,6 +1,6 @@
 """What pages of metrics say about load and service: pure, from text to numbers.
 
-It reads the sidecar's page by the names of docs/metrics.md and vLLM's by the one name that states the cache. What is not on a page is
+It reads the sidecar's page by the names of docs/metrics.md and an engine's by the one name that states the cache. What is not on a page is
 None. Counters are compared between readings of the same process; one that fell means a restart, and the window is refused.
 """
 
@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.service import Exposure
+from sidecar.engines.kinds import KINDS
 
 
 FEWEST_REQUESTS = 50
@@ -34,7 +35,9 @@ _NAMES = (
     "llm_engine_kv_cache_usage_ratio",
     "process_start_time_seconds",
 )
-_CACHE = "vllm:cache_config_info"
+CACHE_INFOS = {kind.cache_info: kind.title for kind in KINDS.values() if kind.cache_info}
+"""Name on an engine's page that states its cache, and the engine that has it."""
+CACHE_INFO = " or ".join(CACHE_INFOS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def _residual(earlier: Mapping[float, float], later: Mapping[float, float]) -> f
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What a vLLM says of its KV cache."""
+    """The KV cache of an engine, by its own word."""
 
     blocks: int
     """Over all its ranks."""
@@ -203,7 +206,7 @@ def read_cache(page: str) -> Cache | None:
     """From an engine's page of metrics; None where it does not say."""
     found = [
         said
-        for _, said, _ in _samples(page, (_CACHE,))
+        for _, said, _ in _samples(page, CACHE_INFOS)
         if said.get("num_gpu_blocks", "").isdecimal() and said.get("block_size", "").isdecimal()
     ]
     blocks = sum(int(said["num_gpu_blocks"]) for said in found)

@@ -14,7 +14,7 @@ from sidecar.capacity.gpus import GPUS
 from sidecar.capacity.memory import Budget, Room, room_of_blocks
 from sidecar.capacity.model_config import Model
 from sidecar.capacity.models import MODELS
-from sidecar.capacity.observation import Cache
+from sidecar.capacity.observation import CACHE_INFO, Cache
 from sidecar.capacity.units import say_bytes
 
 
@@ -41,7 +41,7 @@ class Replica:
             said = f"{self.model.longest:,} tokens"
             self._fact("max_position_embeddings", self.model.longest, said, *self._model_origin)
         if cache is not None:
-            self._fact("num_gpu_blocks", cache.blocks, f"{cache.blocks:,}", Origin.MEASURED, "vllm:cache_config_info")
+            self._fact("num_gpu_blocks", cache.blocks, f"{cache.blocks:,}", Origin.MEASURED, CACHE_INFO)
 
     def room(self) -> Room:
         """Its cache. Raises RefusedError."""
@@ -106,7 +106,7 @@ class Replica:
         if bits is not None:
             width, origin, source = float(bits), Origin.GIVEN, "--kv.bits"
         elif cache is not None and cache.bits is not None:
-            width, origin, source = float(cache.bits), Origin.MEASURED, "vllm:cache_config_info"
+            width, origin, source = float(cache.bits), Origin.MEASURED, CACHE_INFO
         elif self.model.bits is not None:
             width, origin, source = float(self.model.bits), self._model_origin[0], "the model's own type"
         else:
@@ -114,7 +114,7 @@ class Replica:
         self._fact("kv_bits", width, f"{width:.0f} bits", origin, source)
         if cache is not None and not self._asked.has("kv.block-size"):
             block = cache.block_size
-            self._fact("block_size", block, f"{block} tokens", Origin.MEASURED, "vllm:cache_config_info")
+            self._fact("block_size", block, f"{block} tokens", Origin.MEASURED, CACHE_INFO)
         else:
             block = self._count("kv.block-size", 16)
         for group in self.model.layers:

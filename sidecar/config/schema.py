@@ -7,7 +7,7 @@ defaults (nginx, HAProxy, Envoy, linkerd).
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -47,6 +47,14 @@ from sidecar.config.values import (
     rising,
     several,
 )
+from sidecar.engines.engine import AUTO, NONE
+from sidecar.engines.kinds import KINDS
+
+
+if TYPE_CHECKING:
+    KindName = str
+else:
+    KindName = Literal[AUTO, *KINDS, NONE]
 
 
 class _Section(BaseModel):
@@ -58,19 +66,7 @@ class EngineConfig(_Section):
 
     url: EngineUrl
     """Required: a sidecar that guessed its engine could measure the wrong one. HTTP only; without a port, 80."""
-    kind: Literal[
-        "auto",
-        "vllm",
-        "sglang",
-        "tensorrt_llm",
-        "triton",
-        "tgi",
-        "dynamo",
-        "llama_cpp",
-        "ollama",
-        "lmdeploy",
-        "none",
-    ] = "auto"
+    kind: KindName = AUTO
     """What the engine is; auto finds out, none takes no report and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
     """The closed set of `model` labels; empty takes the engine's own /v1/models. What is outside becomes `other`."""

@@ -14,6 +14,7 @@ from sidecar.diagnosis.bound import PEAK_FLOPS
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
 from sidecar.diagnosis.wording import listed
+from sidecar.engines.kinds import KINDS
 from sidecar.slo.attribution import Blame
 
 
@@ -90,12 +91,9 @@ def regime(text: str) -> Regime:
 def engine(text: str) -> str:
     """A kind of engine. Raises WrongValueError."""
     name = text.lower().replace("-", "_")
-    if name not in ENGINES and name not in _OTHER_ENGINES:
-        raise WrongValueError(f"{text!r} is no engine that is known: {listed([*ENGINES, *_OTHER_ENGINES])}")
+    if name not in KINDS:
+        raise WrongValueError(f"{text!r} is no engine that is known: {listed(list(KINDS))}")
     return name
-
-
-_OTHER_ENGINES = ("triton", "dynamo", "llama_cpp", "ollama", "lmdeploy")
 
 
 @dataclass(frozen=True, slots=True)

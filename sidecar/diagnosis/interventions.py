@@ -9,7 +9,7 @@ One file per runbook, of the same name. A fix is a mapping of
 | `targets` | the causes or phases that it works against |
 | `cost` | `minutes`, `restart`, `replicas` or `project` |
 | `works_when` | `spike`, `steady` or `both` |
-| `vllm`, `sglang`, `tensorrt_llm`, `tgi` | the engine's own flag; absent: it has none, or the fix is made elsewhere |
+| a kind of engine (`ENGINES`) | the engine's own flag; absent: it has none, or the fix is made elsewhere |
 | `effect` | how much to expect, and why. An expectation from how engines schedule, and no measurement |
 | `after` | what must be so before it is worth doing |
 
@@ -27,11 +27,14 @@ import yaml
 
 from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.verdict import Cause
+from sidecar.engines.kinds import KINDS
 from sidecar.slo.attribution import Blame
 
 
-ENGINES = ("vllm", "sglang", "tensorrt_llm", "tgi")
-"""The engines whose flags are known, by their kind."""
+ENGINES = tuple(
+    sorted((name for name, kind in KINDS.items() if kind.flags_column), key=lambda name: KINDS[name].flags_column)
+)
+"""The engines whose flags are known, by their kind, in the order of the runbooks' columns."""
 
 CHAPTERS: Mapping[Blame, str] = {
     Blame.QUEUE: "LLMQueueBurn",

@@ -124,6 +124,17 @@ class EngineKind:
     """The flag that makes it state cached prompt tokens."""
     page_advice = ""
     """The flag that makes it expose its page of metrics."""
+    slots_flag = ""
+    """The flag that says how many sequences run at once: for `sidecar capacity`."""
+    cache_info = ""
+    """The name on /metrics that states the blocks of its KV cache (`num_gpu_blocks`, `block_size`, `cache_dtype`)."""
+    flags_column = 0
+    """The column of the runbooks' tables that has its flags, from 1; 0 where they have none (`diagnosis/interventions/`)."""
+
+    @property
+    def short_title(self) -> str:
+        """The title without its maker, for the head of a column."""
+        return self.title.rpartition(" ")[2]
 
     def is_own(self, body: bytes) -> bool:  # noqa: ARG002  the interface
         """Whether this is the body of its own `page`. Must not raise, whatever it is."""

@@ -5,6 +5,7 @@ from sidecar.engines.kind import UNKNOWN, EngineKind
 from sidecar.engines.llama_cpp import LlamaCpp
 from sidecar.engines.lmdeploy import LMDeploy
 from sidecar.engines.ollama import Ollama
+from sidecar.engines.probe.state_names import Count
 from sidecar.engines.sglang import SGLang
 from sidecar.engines.tensorrt_llm import TensorRTLLM
 from sidecar.engines.tgi import TGI
@@ -31,3 +32,13 @@ KINDS: dict[str, EngineKind] = {
 def kind_named(name: str) -> EngineKind:
     """The kind of this name; where nothing is known ("auto" until it is found out, "none"), the one that tells nothing."""
     return KINDS.get(name, UNKNOWN)
+
+
+def remarks_on(count: Count) -> str:
+    """The engines that count otherwise, in brackets: " (TensorRT-LLM: in blocks)"; nothing where there are none."""
+    remarks = [
+        f"{kind.title}: {kind.state.remarks[count]}"
+        for kind in KINDS.values()
+        if kind.state and count in kind.state.remarks
+    ]
+    return f" ({', '.join(remarks)})" if remarks else ""

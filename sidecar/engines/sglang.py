@@ -131,6 +131,7 @@ class SGLang(EngineKind):
             Count.REQUESTS: (Name("sglang:num_requests_total"),),
             Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
         },
+        remarks={Count.PREEMPTIONS: "retracted"},
         same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells
         breakdown="priority",
     )
@@ -149,6 +150,8 @@ class SGLang(EngineKind):
     )
     cached_advice = "--enable-cache-report makes SGLang state cached prompt tokens"
     page_advice = "--enable-metrics makes SGLang expose its queue and its cache"
+    slots_flag = "--max-running-requests"
+    flags_column = 2
 
     def describes(self, answers: Answers) -> Identity:
         """Its arguments."""

@@ -189,6 +189,7 @@ class TensorRTLLM(EngineKind):
             Count.REQUESTS: (Name("trtllm_request_success_total", never=ENDED_BADLY),),
             **finished_seconds("trtllm_"),
         },
+        remarks=dict.fromkeys((Count.PREFIX_CACHE_QUERIES, Count.PREFIX_CACHE_HITS), "in blocks"),
     )
     reads_spans = True
     source = PolledRecords(
@@ -204,6 +205,7 @@ class TensorRTLLM(EngineKind):
         "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report"
     )
     page_advice = "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache"
+    flags_column = 3
 
     def describes(self, answers: Answers) -> Identity:
         """The version, and an info on its page of metrics."""

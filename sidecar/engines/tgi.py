@@ -82,6 +82,7 @@ class TGI(EngineKind):
     late_report_seconds = 12.0
     """Its exporter sends a batch every 5 s; the two spans of a request may lie in two of them."""
     advice = "--otlp-endpoint makes TGI send its spans to the sidecar"
+    flags_column = 4
 
     def is_own(self, body: bytes) -> bool:
         """Its /info names its router; older ones have a field that no other has."""

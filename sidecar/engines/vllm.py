@@ -100,6 +100,9 @@ class VLLM(EngineKind):
     """Its exporter sends a batch every 5 s, and again where that failed."""
     cached_advice = "--enable-prompt-tokens-details makes vLLM state cached prompt tokens"
     page_advice = "without --disable-log-stats vLLM exposes its queue and its cache"
+    slots_flag = "--max-num-seqs"
+    cache_info = "vllm:cache_config_info"
+    flags_column = 1
 
     def describes(self, answers: Answers) -> Identity:
         """The version, and in development mode the weights' format."""

@@ -7,6 +7,8 @@ config). Knows no values. docs/metrics.md is generated from here, and a test hol
 
 from dataclasses import replace
 
+from sidecar.engines.kinds import KINDS, remarks_on
+from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.self_metrics import OWN
@@ -193,17 +195,18 @@ ENGINE_KV_CACHE_USAGE_RATIO = Gauge(
 )
 ENGINE_PREFIX_CACHE_QUERIES_TOTAL = Counter(
     "llm_engine_prefix_cache_queries_total",
-    "Growth, since this process began, of the engine's own count of prefix cache queries, in tokens (TensorRT-LLM: in"
-    " blocks).",
+    "Growth, since this process began, of the engine's own count of prefix cache queries, in tokens"
+    f"{remarks_on(Count.PREFIX_CACHE_QUERIES)}.",
 )
 ENGINE_PREFIX_CACHE_HITS_TOTAL = Counter(
     "llm_engine_prefix_cache_hits_total",
-    "Growth, since this process began, of the engine's own count of prefix cache hits, in tokens (TensorRT-LLM: in"
-    " blocks).",
+    "Growth, since this process began, of the engine's own count of prefix cache hits, in tokens"
+    f"{remarks_on(Count.PREFIX_CACHE_HITS)}.",
 )
 ENGINE_PREEMPTIONS_TOTAL = Counter(
     "llm_engine_preemptions_total",
-    "Growth, since this process began, of the engine's own count of preempted requests (SGLang: retracted).",
+    "Growth, since this process began, of the engine's own count of preempted requests"
+    f"{remarks_on(Count.PREEMPTIONS)}.",
 )
 ENGINE_RESTARTS_TOTAL = Counter(
     "llm_engine_restarts_total", "Restarts of the engine that the sidecar saw: its counters or start time fell back."
@@ -212,9 +215,7 @@ ENGINE_INFO = Info(
     "llm_engine_info",
     "What the engine says that it is.",
     (
-        Label(
-            "engine", ("vllm", "sglang", "tgi", "tensorrt_llm", "triton", "dynamo", "llama_cpp", "ollama", "lmdeploy")
-        ),
+        Label("engine", tuple(KINDS)),
         Label("version", told_by="the engine, at most 8 versions in a process's life", most=8),
     ),
     typical=0.02,

@@ -101,7 +101,7 @@ class Watchers:
 
     def watch(self, head: RequestHead) -> Watch:
         """A watch for one request: an inference request's companion, or one counter for everything else."""
-        dialect = dialect_for(head.path, self.engine.kind) if head.method == b"POST" else None
+        dialect = dialect_for(head.path, self.engine.speaks.paths) if head.method == b"POST" else None
         return Passage(self.recorder) if dialect is None else RequestWatch(self, head, dialect)
 
     def engine_known(self) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.engines.kind import UNKNOWN
+from sidecar.engines.kinds import KINDS
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, Reading, UnreadableEvent
 from sidecar.timeline.reader import EventReader
@@ -108,10 +110,10 @@ class TestPaths:
         assert name == dialect.name
 
     def test_the_root_generates_on_tgi_alone(self) -> None:
-        """On any other engine a POST there is a mistake, or somebody else's."""
-        kinds = ("auto", "vllm", "sglang", "tgi")
+        """On any other engine, or before it is known, a POST there is a mistake."""
+        kinds = [UNKNOWN, *KINDS.values()]
 
-        assert [kind for kind in kinds if dialect_for(b"/", kind) is not None] == ["tgi"]
+        assert [kind.name for kind in kinds if dialect_for(b"/", kind.paths) is not None] == ["tgi"]
 
     def test_say_whether_an_answer_is_a_stream_where_the_request_does_not(self) -> None:
         """Ollama streams unless told not to; two paths stream whatever they are told."""

@@ -49,6 +49,8 @@ class StateNames:
     kv_cache_usage: Name | None = None
     counts: Mapping[Count, tuple[Name, ...]] = field(default_factory=dict)
     """Several names are summed; all of them must stand there."""
+    remarks: Mapping[Count, str] = field(default_factory=dict)
+    """Its own unit or word of a count, where that is not ours: for the texts of docs/metrics.md."""
     same_ranks: tuple[str, ...] = ()
     """Labels of ranks that work on the same requests (tensor, pipeline): of series that differ only in these, one counts."""
     breakdown: str = ""

@@ -5,6 +5,7 @@ stream gets wire marks alone.
 """
 
 import re
+from collections.abc import Mapping
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
 from sidecar.timeline.dialects.either import Either
@@ -39,19 +40,16 @@ _BY_PATH: dict[bytes, Dialect] = {
 _BY_PATH[b"/chat/completions"] = _BY_PATH[b"/v1/chat/completions"]
 _BY_PATH[b"/responses"] = _BY_PATH[b"/v1/responses"]
 
-_TGI = {b"/": TGIGenerate()}
-"""A POST to the root generates on TGI alone; with any other engine, or before it is known, it is nothing of ours."""
-
 _TRITON = re.compile(rb"/v2/models/[^/]+(?:/versions/[^/]+)?/generate(_stream)?")
 _TRITON_WHOLE = TritonGenerate(streams_unsaid=False)
 _TRITON_STREAMED = TritonGenerate(streams_unsaid=True)
 
 
-def dialect_for(path: bytes, kind: str = "auto") -> Dialect | None:
+def dialect_for(path: bytes, own: Mapping[bytes, Dialect] = {}) -> Dialect | None:
     """The dialect of a raw request target, its query stripped; None for a path that does not generate.
 
     Origin form (`/v1/messages?beta=true`) or absolute form (`http://engine/v1/messages`, RFC 9112 3.2.2). Paths are compared as they stand:
-    no engine of ours serves them with other cases, escapes or a trailing slash. `kind` is the engine's, as far as it is known.
+    no engine of ours serves them with other cases, escapes or a trailing slash. `own`: paths that generate on the known engine alone.
     """
     path = path.partition(b"?")[0]
     if path[:1] != b"/":
@@ -59,9 +57,7 @@ def dialect_for(path: bytes, kind: str = "auto") -> Dialect | None:
         if scheme.lower() not in (b"http", b"https"):
             return None
         path = b"/" + rest.partition(b"/")[2]
-    found = _BY_PATH.get(path)
-    if found is None and kind == "tgi":
-        found = _TGI.get(path)
+    found = own.get(path) or _BY_PATH.get(path)
     if found is None and path[:11] == b"/v2/models/":
         triton = _TRITON.fullmatch(path)
         if triton is not None:
