@@ -57,9 +57,17 @@ class SidecarProcess:
 
 @contextmanager
 def running_sidecar(
-    engine_url: str, folder: Path, *, flags: Sequence[str] = (), patience_seconds: float = 30.0
+    engine_url: str,
+    folder: Path,
+    *,
+    flags: Sequence[str] = (),
+    patience_seconds: float = 30.0,
+    checkout: Path | None = None,
 ) -> Iterator[SidecarProcess]:
-    """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError."""
+    """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError.
+
+    `checkout`: where another tree of the product stands than the one that is tested.
+    """
     port, web_port = free_port(), free_port()
     log = folder / f"sidecar-{port}.log"
     command = [
@@ -70,7 +78,7 @@ def running_sidecar(
         *flags,
     ]
     with log.open("wb") as stderr:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=checkout)
     sidecar = SidecarProcess(port, web_port, log, process)
     try:
         _wait_until_ready(sidecar, patience_seconds)

@@ -1,0 +1,33 @@
+"""The API of an engine that does not exist, as its dialect: `tests/engines/test_kinds.py` puts this file into timeline/dialects/."""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.timeline.dialects.json_fields import OUTPUT, decode
+from sidecar.timeline.events import Reading
+
+
+class _Event(msgspec.Struct, frozen=True):
+    word: str = ""
+    toy_times: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+class ToyGenerate:
+    """Each event has a word; the last one has times instead."""
+
+    name = "toy_generate"
+    has_usage_option = False
+    streams_unsaid = True
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  the interface
+        """One event. Raises UnreadableEvent."""
+        return self.read_body(data)
+
+    def read_body(self, body: bytes) -> Reading:
+        """A whole answer. Raises UnreadableEvent."""
+        said = decode(_EVENT, body)
+        return OUTPUT if said.word else Reading(finished=(0,), extras={"toy_times": said.toy_times}, done=True)
