@@ -84,8 +84,8 @@ def _last() -> str:
 def _asked() -> str:
     dialects = {"openai_chat": "chat", "openai_completions": "completions"}
     found = [
-        f"{kind.title} ({', '.join(word for dialect, word in dialects.items() if kind.takes_include_usage(dialect))})"
+        f"{kind.title} ({', '.join(word for dialect, word in dialects.items() if dialect in kind.takes_include_usage_on)})"
         for kind in KINDS.values()
-        if any(kind.takes_include_usage(dialect) for dialect in dialects)
+        if kind.takes_include_usage_on
     ]
     return ", ".join(found)

@@ -45,11 +45,6 @@ class Engine:
         return kind_named(self.kind)
 
     @property
-    def accepts_include_usage(self) -> bool:
-        """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
-        return self.speaks.accepts_include_usage and not self.null_usage
-
-    @property
     def detects(self) -> bool:
         """Whether its kind is to be found out; else the config has said it."""
         return not self._told_kind
@@ -61,7 +56,7 @@ class Engine:
 
     def takes_include_usage(self, dialect: str) -> bool:
         """Whether it may be asked for usage on the API of this dialect."""
-        return self.speaks.takes_include_usage(dialect) and not self.null_usage
+        return dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
     def is_kind(self, kind: str) -> None:
         """The engine told what it is; what was seen of another one before it no longer holds."""

@@ -108,8 +108,8 @@ class EngineKind:
     # --- its requests
     paths: Mapping[bytes, Dialect] = {}
     """Paths that generate on this engine alone, and their dialects: they count once the engine is known."""
-    accepts_include_usage = False
-    """Proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+    takes_include_usage_on: tuple[str, ...] = ()
+    """Dialects on which it is proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
     reads_spans = False
     """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its report is waited for."""
     source: Source | None = None
@@ -147,10 +147,6 @@ class EngineKind:
     def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
         """The advice for this version of it, as far as that is known."""
         return self.advice
-
-    def takes_include_usage(self, dialect: str) -> bool:  # noqa: ARG002  the interface
-        """Whether it is proven so on the API of this dialect (`sidecar/timeline/dialects/`): an engine's APIs may differ."""
-        return self.accepts_include_usage
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The report in the response itself; None where there is none. Must not raise, whatever the values."""

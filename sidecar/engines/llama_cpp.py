@@ -23,7 +23,7 @@ import msgspec
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded
+from sidecar.engines.probe.answers import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import EngineReport
@@ -40,11 +40,6 @@ class _Props(msgspec.Struct):
     build_info: str
     default_generation_settings: object = None
     role: str | None = None
-
-
-class _Build(msgspec.Struct):
-    build_info: str | None = None
-    model_ftype: str | None = None
 
 
 class LlamaCpp(EngineKind):
@@ -101,8 +96,8 @@ class LlamaCpp(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         """The build and the file's format."""
-        build = decoded(body_at(answers, self.page), _Build) or _Build()
-        return Identity(build.build_info, quantization=build.model_ftype)
+        build, weights = (text_at(answers, self.page, key) for key in ("build_info", "model_ftype"))
+        return Identity(build, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """`timings`, and the queue that they leave."""

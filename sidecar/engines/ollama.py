@@ -19,7 +19,7 @@ import msgspec
 
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded, version_at
+from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
 
@@ -56,6 +56,8 @@ class Ollama(EngineKind):
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )
+    takes_include_usage_on = ("openai_chat",)
+    """There it adds one chunk at the end (`middleware/openai.go`)."""
     page = "/"
     page_turn = 3
     asks = ("/api/version", "/api/tags")
@@ -69,11 +71,9 @@ class Ollama(EngineKind):
         """The version, and the format that all its models have."""
         tags = decoded(body_at(answers, "/api/tags"), _Tags)
         levels = {tag.details.quantization_level for tag in (tags.models if tags else ()) if tag.details is not None}
-        return Identity(version_at(answers, "/api/version"), quantization=levels.pop() if len(levels) == 1 else None)
-
-    def takes_include_usage(self, dialect: str) -> bool:
-        """On chat it adds one chunk at the end (`middleware/openai.go`)."""
-        return dialect == "openai_chat"
+        return Identity(
+            text_at(answers, "/api/version", "version"), quantization=levels.pop() if len(levels) == 1 else None
+        )
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """The durations of the last line."""

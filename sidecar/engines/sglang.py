@@ -34,9 +34,8 @@ import msgspec
 
 from sidecar.engines.durations import between, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import SERVER_INFO, Answers, Identity, body_at, decoded
+from sidecar.engines.probe.answers import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
-from sidecar.engines.reports.export_lines import LineFormat
 from sidecar.engines.reports.sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
@@ -73,14 +72,6 @@ def report_in_line(line: bytes) -> KeyedReport | None:
         return None
     report = report_of(msgspec.structs.asdict(said))
     return None if report is None else KeyedReport((response_key(said.id),), report)
-
-
-LINES = LineFormat(b"request_parameters", report_in_line)
-
-
-class _ServerArgs(msgspec.Struct):
-    version: str | None = None
-    quantization: str | None = None
 
 
 class SGLang(EngineKind):
@@ -140,7 +131,8 @@ class SGLang(EngineKind):
         setting="sglang_metrics_dir",
         hint="it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
         name=re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log"),
-        format=LINES,
+        passed_over=b"request_parameters",
+        report_in=report_in_line,
     )
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
@@ -155,8 +147,8 @@ class SGLang(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         """Its arguments."""
-        args = decoded(body_at(answers, SERVER_INFO), _ServerArgs) or _ServerArgs()
-        return Identity(args.version, quantization=args.quantization)
+        version, weights = (text_at(answers, SERVER_INFO, key) for key in ("version", "quantization"))
+        return Identity(version, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         """The times in `meta_info`."""

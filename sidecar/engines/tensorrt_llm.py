@@ -30,7 +30,7 @@ import msgspec
 
 from sidecar.engines.durations import between, instant_of
 from sidecar.engines.kind import Channel, EngineKind, Ran
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, info_labels, version_at
+from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
@@ -210,9 +210,8 @@ class TensorRTLLM(EngineKind):
     def describes(self, answers: Answers) -> Identity:
         """The version, and an info on its page of metrics."""
         labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
-        return Identity(
-            version_at(answers, VERSION), quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type")
-        )
+        version = text_at(answers, VERSION, "version")
+        return Identity(version, quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type"))
 
     def span(self, span: Span) -> KeyedReport | None:
         """`llm_request`."""

@@ -22,7 +22,7 @@ import msgspec
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, decoded, version_at
+from sidecar.engines.probe.answers import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
@@ -91,7 +91,7 @@ class TGI(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         """The version."""
-        return Identity(version_at(answers, self.page))
+        return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The headers of a whole answer."""

@@ -12,17 +12,11 @@ tensors.
 
 from collections.abc import Mapping
 
-import msgspec
-
 from sidecar.engines.durations import NANOSECONDS, whole_number
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, decoded, version_at
+from sidecar.engines.probe.answers import Answers, Identity, text_at, text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
-
-
-class _Server(msgspec.Struct):
-    name: str
 
 
 class Triton(EngineKind):
@@ -61,12 +55,11 @@ class Triton(EngineKind):
 
     def is_own(self, body: bytes) -> bool:
         """Its KServe page names it."""
-        server = decoded(body, _Server)
-        return server is not None and server.name == "triton"
+        return text_in(body, "name") == "triton"
 
     def describes(self, answers: Answers) -> Identity:
         """The version."""
-        return Identity(version_at(answers, self.page))
+        return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The four instants."""

@@ -22,11 +22,9 @@ is the first turn's. Nothing is repaired: a field that is no finite, non-negativ
 import re
 from collections.abc import Mapping
 
-import msgspec
-
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, decoded, version_at
+from sidecar.engines.probe.answers import VERSION, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
@@ -42,18 +40,6 @@ _PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
 _TURN = re.compile(r"(resp_.+)_([0-9]+)")
 _BEAM = re.compile(r".+-beam-[0-9]+")
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
-
-
-class _ModelConfig(msgspec.Struct):
-    quantization: str | None = None
-
-
-class _Config(msgspec.Struct):
-    model_config: _ModelConfig
-
-
-class _Info(msgspec.Struct):
-    vllm_config: _Config
 
 
 class VLLM(EngineKind):
@@ -94,7 +80,7 @@ class VLLM(EngineKind):
             **finished_seconds("vllm:"),
         },
     )
-    accepts_include_usage = True
+    takes_include_usage_on = ("openai_chat", "openai_completions")
     reads_spans = True
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
@@ -106,9 +92,8 @@ class VLLM(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         """The version, and in development mode the weights' format."""
-        info = decoded(body_at(answers, DEVELOPMENT_INFO), _Info)
-        quantization = None if info is None else info.vllm_config.model_config.quantization
-        return Identity(version_at(answers, VERSION), quantization=quantization)
+        weights = text_at(answers, DEVELOPMENT_INFO, "vllm_config", "model_config", "quantization")
+        return Identity(text_at(answers, VERSION, "version"), quantization=weights)
 
     def advice_for(self, version: str | None) -> str:
         """A flag that this version has; a build without a release's number is taken for a new one."""

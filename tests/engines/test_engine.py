@@ -9,11 +9,11 @@ from sidecar.engines.kind import UNKNOWN
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     """Nor are figures in its answers believed to be what vLLM's are."""
     engine = Engine("auto")
-    assert not engine.accepts_include_usage
+    assert not engine.takes_include_usage("openai_chat")
     assert engine.speaks is UNKNOWN
 
     engine.is_kind("vllm")
-    assert engine.accepts_include_usage
+    assert engine.takes_include_usage("openai_chat")
     assert engine.speaks.name == "vllm"
 
 
@@ -23,7 +23,7 @@ def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again()
 
     engine.adds_null_usage()
 
-    assert not engine.accepts_include_usage
+    assert not engine.takes_include_usage("openai_chat")
     assert engine.speaks.name == "vllm"
 
 

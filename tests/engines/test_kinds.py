@@ -25,7 +25,6 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 CHECKOUT = Path(__file__).parents[2]
 SUPPORT = CHECKOUT / "tests" / "support"
-WRITES_DOCS = ("sidecar.engines.document", "sidecar.metrics.document")
 
 QUEUED, READ = 0.02, 0.03
 """Seconds that the toy lets a request wait, and that it reads its prompt."""
@@ -81,7 +80,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the product with the toy in it: two new files, and its entry in kinds.py."""
     folder = tmp_path_factory.mktemp("checkout")
     package = folder / "sidecar"
-    shutil.copytree(CHECKOUT / "sidecar", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("sidecar", "tools", "docs"):
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(SUPPORT / "toy_generate.py", package / "timeline" / "dialects")
     toy = (SUPPORT / "toy.py").read_text()
     (package / "engines" / "toy.py").write_text(toy.replace("tests.support.toy_", "sidecar.timeline.dialects.toy_"))
@@ -137,8 +137,8 @@ def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> 
 
 def test_a_tenth_engine_is_named_in_the_config_and_in_the_docs(checkout: Path) -> None:
     """Config and diagnosis accept its name; the pages that are written from the code have it."""
-    engines, metrics = (run(checkout, module) for module in WRITES_DOCS)
-
+    run(checkout, "tools.docs")
+    engines, metrics = ((checkout / "docs" / name).read_text() for name in ("engines.md", "metrics.md"))
     (checkout / "toy.yml").write_text("engine:\n  url: http://127.0.0.1:1\n  kind: toy\n")
 
     run(checkout, "sidecar", "check", "--config.file=toy.yml")
@@ -156,7 +156,6 @@ NAMES_ALLOWED = {
     "cli.py": "examples of command lines",
     "config/schema.py": "keys of the config, which are public",
     "diagnosis/diagnose_command.py": "examples of command lines",
-    "engines/document.py": "the prose of docs/engines.md",
     "proxy/forward.py": "a Server header: the road imports no room",
     "simulator": "it simulates one engine, with the names on its page",
     "timeline/dialects": "a dialect is called after the API that it reads",

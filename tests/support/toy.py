@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, version_at
+from sidecar.engines.probe.answers import VERSION, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.events import Dialect
@@ -34,7 +34,7 @@ class Toy(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         """The version."""
-        return Identity(version_at(answers, VERSION))
+        return Identity(text_at(answers, VERSION, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The times of the last event."""

@@ -63,10 +63,6 @@ class Models(msgspec.Struct):
     data: list[Model]
 
 
-class _Version(msgspec.Struct):
-    version: str
-
-
 A = TypeVar("A")
 
 
@@ -89,10 +85,17 @@ def body_at(answers: Answers, path: str) -> bytes:
     return answers[path].good if path in answers else b""
 
 
-def version_at(answers: Answers, path: str) -> str | None:
-    """The `version` that the page on this path states."""
-    found = decoded(body_at(answers, path), _Version)
-    return None if found is None else found.version
+def text_at(answers: Answers, path: str, *keys: str) -> str | None:
+    """`text_in` of the body on this path."""
+    return text_in(body_at(answers, path), *keys)
+
+
+def text_in(body: bytes, *keys: str) -> str | None:
+    """The text under these keys of a JSON, each in the object of the one before; None where there is none."""
+    for key in keys:
+        found = decoded(body, dict[str, msgspec.Raw])
+        body = b"" if found is None else bytes(found.get(key, b""))
+    return decoded(body, str)
 
 
 def info_labels(page: bytes, name: bytes) -> dict[str, str]:

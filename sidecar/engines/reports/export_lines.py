@@ -8,9 +8,8 @@ request is found for it (`ledger/pending.py`).
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
+from sidecar.engines.reports.sources import ExportedFiles
 from sidecar.ledger.report import KeyedReport
 
 
@@ -23,24 +22,14 @@ MAX_LINE_BYTES = 1 << 18
 _INSIDE = re.compile(rb'(?:[^"\\\n]++|\\[^\n])*+')
 
 
-@dataclass(frozen=True, slots=True)
-class LineFormat:
-    """One engine's lines."""
-
-    passed_over: bytes
-    """The name of the first field, whose string is not read."""
-    report_in: Callable[[bytes], KeyedReport | None]
-    """The report in one line; None where it is no request's, or states none of its times. Must not raise."""
-
-
 class ExportLines:
     """One file's lines."""
 
-    def __init__(self, line: LineFormat, *, begun: bool = False) -> None:
+    def __init__(self, files: ExportedFiles, *, begun: bool = False) -> None:
         """`begun`: the first bytes may be the end of a line whose beginning was never read; what is left of it is passed over."""
-        self._report_in = line.report_in
-        self._opening = re.compile(rb'\{"%b": ?"' % line.passed_over)
-        self._opening_bytes = len(b'{"": "') + len(line.passed_over)
+        self._report_in = files.report_in
+        self._opening = re.compile(rb'\{"%b": ?"' % files.passed_over)
+        self._opening_bytes = len(b'{"": "') + len(files.passed_over)
         self._passing_over = begun
         self._rest = bytearray()
         """The unfinished line, without the string that is passed over."""

@@ -137,7 +137,7 @@ class ExportTail:
         self, path: str, files: ExportedFiles, sink: ReportSink, unix: Callable[[], float] = wall_clock
     ) -> None:
         self._directory = ExportDirectory(path, files.name)
-        self._format = files.format
+        self._files = files
         self._thread = OwnThread("exported-files")
         self._sink = sink
         self._unix = unix
@@ -151,7 +151,7 @@ class ExportTail:
         unix = self._unix()
         looked = await self._thread.run(lambda: self._directory.look(unix))
         for piece in looked.pieces:
-            lines = self._lines.setdefault(piece.file, ExportLines(self._format, begun=piece.begun))
+            lines = self._lines.setdefault(piece.file, ExportLines(self._files, begun=piece.begun))
             if piece.broken_off:
                 lines.broken_off()
             for report in lines.feed(piece.data):

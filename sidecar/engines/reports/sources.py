@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sidecar.engines.reports.export_lines import LineFormat
 from sidecar.engines.reports.lone_requests import Histogram
 from sidecar.ledger.report import KeyedReport
 
@@ -23,7 +22,10 @@ class ExportedFiles:
     """Advice where the folder cannot be read."""
     name: re.Pattern[str]
     """The names of its files; sorted, the newest stands last."""
-    format: LineFormat
+    passed_over: bytes
+    """The name of each line's first field, whose string is not read."""
+    report_in: Callable[[bytes], KeyedReport | None]
+    """The report in one line; None where it is no request's, or states none of its times. Must not raise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from sidecar.engines.reports import fetcher
 from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import MAX_LINE_BYTES, ExportLines
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
-from sidecar.engines.sglang import LINES as LINES_OF_SGLANG
 from sidecar.engines.sglang import SGLang
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import response_key
@@ -138,7 +137,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
     walk.answer(OURS)
 
-    for word in ExportLines(LINES_OF_SGLANG).feed(damage[0]):
+    for word in ExportLines(SGLang.source).feed(damage[0]):
         walk.watchers.word(word)
     walk.watchers.expire(walk.clock.later(6.0))
 
@@ -152,7 +151,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
 def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
     """SGLang writes a long line in several steps, and we read in between."""
     at = [0, *sorted(cuts), len(FIXTURE)]
-    lines = ExportLines(LINES_OF_SGLANG)
+    lines = ExportLines(SGLang.source)
 
     words = [word for start, end in itertools.pairwise(at) for word in lines.feed(FIXTURE[start:end])]
 
@@ -163,7 +162,7 @@ def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
 @given(st.binary(max_size=400))
 def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
     """Whatever stands in the file, the line behind it is read."""
-    lines = ExportLines(LINES_OF_SGLANG)
+    lines = ExportLines(SGLang.source)
     lines.feed(data + b"\n")
 
     assert [word.keys for word in lines.feed(LINES[1])] == [(response_key(OURS),)]
@@ -171,7 +170,7 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
 
 def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
     """It is held up to a bound, counted once, and passed over to its end."""
-    lines = ExportLines(LINES_OF_SGLANG)
+    lines = ExportLines(SGLang.source)
     for _ in range(3 * MAX_LINE_BYTES // 65_536):
         lines.feed(b"x" * 65_536)
 
@@ -186,7 +185,7 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
 def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
     """The line begins with it, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")
-    lines = ExportLines(LINES_OF_SGLANG)
+    lines = ExportLines(SGLang.source)
 
     words = (
         [word for start in range(0, len(long), size) for word in lines.feed(long[start : start + size])]
