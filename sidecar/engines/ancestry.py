@@ -1,9 +1,9 @@
 """Which request a span belongs to, where the engine has spans of its own between it and the one that the sidecar minted. Pure.
 
-It knows who is whose parent, of a bounded number of spans, and holds a word back until the way up from its span ends at a
+It knows who is whose parent, of a bounded number of spans, and holds a report back until the way up from its span ends at a
 minted one. It refuses to guess: what has not been led there within the hold goes on with its trace id alone, which counts
-only while one request has that trace (`ledger/joins.py`). Where a request may have one word only (`alone`), it is held in
-any case, and a second under the same request makes both of them nobody's.
+only while one request has that trace (`ledger/pending.py`). Where a request may have one report only (`alone`), it is held in
+any case, and where a second comes under the same request, neither is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 
 
 MAX_SPANS = 16_384
-"""Whose parent is remembered: a dozen a request, at 200 requests a second for the seconds that matter."""
+"""Spans whose parent is remembered: a dozen a request, at 200 requests a second for the seconds that matter."""
 MAX_HELD = 4096
 MAX_OF_A_TRACE = 64
-"""Words of one trace that are held at once, or a trace that everybody shares would make each span cost a walk over all of them."""
+"""Reports of one trace that are held at once, or a trace that all requests share would make each span cost a walk over all of them."""
 MAX_DEPTH = 32
-"""Of a chain of spans: a front end, a router, a worker and the engine are less than ten."""
+"""The longest chain of spans: a front end, a router, a worker and the engine are less than ten."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Descendants:
         return [self._released(held) for held in found]
 
     def due(self, at: float) -> Sequence[KeyedReport]:
-        """What was held for long enough, in the order in which it came."""
+        """The reports that were held for long enough, in the order in which it came."""
         due = []
         for held in self._held.values():
             if held.due_at > at:
@@ -109,7 +109,7 @@ class Descendants:
         return held.minted
 
     def _without_rivals(self, due: Sequence[_Held]) -> list[KeyedReport]:
-        """Of those that are due, the ones that have their request, or else their trace, for themselves; rivals go with them."""
+        """The due reports that have their request, or else their trace, for themselves; rivals go with them."""
         words = []
         for held in due:
             if held.span.span_id not in self._held:  # it went with a rival

@@ -84,7 +84,7 @@ class Dynamo(EngineKind):
 
 
 def report_in_span(span: Span) -> EngineReport | None:
-    """What the span of either engine says; vLLM alone states its prefill as such."""
+    """The report in the span of either engine; vLLM alone states its prefill as such."""
     if "gen_ai.latency.time_in_model_prefill" in span.attributes:
         found = vllm.report_in_span(span)
         return None if found is None else found.report

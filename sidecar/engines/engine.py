@@ -1,6 +1,6 @@
-"""What is known of the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
+"""The one engine behind this sidecar, as far as it is known: its kind, its models, whether it is up, what may be asked of it.
 
-Plain facts and no I/O; whoever asks the engine (`probe.py`) tells them here, and the watch of each request reads them.
+Plain facts and no I/O: the prober (`probe/probe.py`) tells them here, and the watch of each request reads them.
 Until the engine has said what it is, it is asked for nothing and believed to report nothing.
 """
 

@@ -21,7 +21,7 @@ from sidecar.timeline.marks import Marks
 
 
 class Ran(StrEnum):
-    """What a channel was tried against."""
+    """The things that a channel was tried against."""
 
     REAL = "the real engine"
     FIXTURES = "fixtures"
@@ -32,15 +32,15 @@ class Channel:
     """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
 
     source: str
-    """Where the report stands, e.g. "usage chunk `metrics`"."""
+    """The place of the report, e.g. "usage chunk `metrics`"."""
     version: str
     """From which version on, and in which version it was read or seen."""
     flags: str
-    """What must be set for it to speak; "" for nothing."""
+    """The flags that make it speak; "" for none."""
     exact: str
-    """What it states exactly."""
+    """The times that it states exactly."""
     missing: str
-    """What it does not state, or only as a bound."""
+    """The times that it does not state, or only as a bound."""
     ran: Ran
     follows: str = ""
     """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
@@ -48,7 +48,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What the sidecar itself saw of one response: for reports that are only a part, and need the rest from here."""
+    """One response as the sidecar itself saw it: for reports that are only a part, and need the rest from here."""
 
     marks: Marks
     streaming: bool
@@ -97,7 +97,7 @@ class EngineKind:
     shows_engine_inside = False
     """Its /metrics shows the names of an engine inside it beside its own."""
     reading_resets = False
-    """Each reading of its /metrics resets gauges for everybody who reads them: it is not read unless the config allows it."""
+    """Each reading of its /metrics resets gauges for all who read them: it is not read unless the config allows it."""
 
     # --- asked about itself (`probe/identity.py`, `probe/scrape.py`)
     asks: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class EngineKind:
     reads_spans = False
     """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its report is waited for."""
     source: Source | None = None
-    """Where its reports are fetched from, beside its answers and its spans."""
+    """The place that its reports are fetched from, beside its answers and its spans."""
     late_report_seconds = 0.0
     """How long after the stream its report may come; 0 where it reports in-band or not at all."""
 
@@ -157,7 +157,7 @@ class EngineKind:
         return None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler | None:  # noqa: ARG002  the interface
-        """Where one span does not say everything: what is asked in place of `span`. `is_minted`: a span id of the sidecar's own."""
+        """The one that is asked in place of `span` where one span does not say everything. `is_minted`: a span id of the sidecar's own."""
         return None
 
     def reports_on(self, choices: int) -> int:

@@ -219,7 +219,7 @@ class TensorRTLLM(EngineKind):
 
 
 def times_in_span(span: Span) -> EngineReport | None:
-    """What one span says; None where it is no request's."""
+    """The times in one span; None where it is no request's."""
     if span.name != SPAN:
         return None
     queue = seconds_in(span.attributes, "gen_ai.latency.time_in_queue")

@@ -112,7 +112,7 @@ def _header(fields: Sequence[tuple[bytes, bytes]], name: bytes) -> str | None:
 
 
 def report_in_span(span: Span) -> EngineReport | None:
-    """What one span says; None where it is no handler's that has answered."""
+    """The report in one span; None where it is no handler's that has answered."""
     queue = duration(span.attributes.get("queue_time"))
     validation = duration(span.attributes.get("validation_time"))
     if queue is None or "inference_time" not in span.attributes:

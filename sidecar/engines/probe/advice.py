@@ -1,4 +1,4 @@
-"""What an operator could change so that the engine tells more: judged by what its answers really carry, not by its name. Pure.
+"""Advice on flags that make the engine tell more: judged by what its answers really carry, not by its name. Pure.
 
 It watches how the splits of the last requests were obtained, and says by which way the engine speaks, and which exact flag
 would make it say more. It refuses to advise on a guess: below twenty requests it says nothing, what clients of their own

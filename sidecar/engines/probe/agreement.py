@@ -18,11 +18,11 @@ from sidecar.timeline.outcome import Outcome
 
 WINDOW_SECONDS = 600.0
 MIN_REQUESTS = 100
-"""Of the engine's, in the window: below that the edges weigh more than the middle."""
+"""The fewest requests of the engine's in the window: below that the edges weigh more than the middle."""
 MIN_PER_EDGE = 4
 """Requests in the window for each one in flight at an edge."""
 MIN_SECONDS = 0.1
-"""Of a phase, in the window: sums of microseconds are noise."""
+"""The least time of a phase in the window: sums of microseconds are noise."""
 
 PHASES = {
     Phase.QUEUE: Count.QUEUE_SECONDS,
@@ -51,7 +51,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """What can be said now; None, or a phase left out, where there is not enough."""
+    """The ratios that can be stated now; None, or a phase left out, where there is not enough."""
 
     traffic_seen: float | None = None
     """Requests that ended well here over requests that the engine counted."""

@@ -23,7 +23,7 @@ _LABELS = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for one question; status None: nothing did, in time."""
+    """The response to one question; status None: there was none in time."""
 
     status: int | None
     body: bytes = b""

@@ -20,7 +20,7 @@ _NOTHING = ("none", "null", "unknown", "auto", "other")
 
 
 def identity_of(kind: EngineKind, answers: Answers) -> Identity:
-    """What the answers of an engine of this kind say. Never raises, whatever they are."""
+    """The identity in the answers of an engine of this kind. Never raises, whatever they are."""
     listed = models_in(body_at(answers, MODELS))
     said = kind.describes(answers)
     return replace(

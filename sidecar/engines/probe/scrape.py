@@ -38,22 +38,22 @@ class Scraped(StrEnum):
     BAD_STATUS = "bad_status"
     TOO_LARGE = "too_large"
     UNREADABLE = "unreadable"
-    """Broken off, compressed although nobody asked for that, or without any of the names that are looked for."""
+    """Broken off, compressed without being asked, or without any of the names that are looked for."""
 
 
 class StateSink(Protocol):
-    """Whoever wants the engine's state: `sidecar/observe/engine_state.py`."""
+    """The receiver of the engine's state: `sidecar/observe/engine_state.py`."""
 
     def scraped(self, result: str) -> None:
         """A reading ended so."""
         ...
 
     def read(self, state: EngineState, growth: Growth) -> None:
-        """What a good reading said, and what changed since the one before."""
+        """The state in a good reading, and what changed since the one before."""
         ...
 
     def unknown(self) -> None:
-        """Nobody knows the state now: the engine is down, silent, or of a kind that is not asked."""
+        """The state is not known now: the engine is down, silent, or of a kind that is not asked."""
         ...
 
 

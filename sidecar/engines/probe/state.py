@@ -1,7 +1,7 @@
-"""What an engine's own page of metrics says about it as a whole: who waits, who runs, how full it is. Pure; bytes in, state out.
+"""The engine's state by its own page of metrics: requests that wait and run, how full it is. Pure; bytes in, state out.
 
 It looks for a dozen names (`state_names.py` has each engine's) and for nothing else: a page is scanned in steps, line by
-line, without building the thousands of samples that nobody asked for. It refuses to guess: a number that cannot be read
+line, without building the thousands of samples that are not needed. It refuses to guess: a number that cannot be read
 leaves its whole name unstated (a sum that lacks a rank would be wrong), and a page that breaks off is not believed at
 all. Nothing here raises, whatever the bytes. Counters are told as their growth since the first reading: what the engine
 had counted before this process began is its history and not ours.
@@ -88,7 +88,7 @@ class PageScan:
             self._rest, self._skipping = b"", True
 
     def finish(self) -> EngineState | None:
-        """What the page said; None where it broke off, or is no page of this engine."""
+        """The state on the page; None where it broke off, or is no page of this engine."""
         # Every line of the format ends in LF, the last one too: whatever is left was cut, perhaps within its number.
         if self._rest or self._skipping or self._samples > MAX_SAMPLES:
             return None
@@ -172,7 +172,7 @@ def _number(text: bytes) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What happened between two readings. Nothing here is ever negative."""
+    """The changes between two readings. Nothing here is ever negative."""
 
     counters: Mapping[Count, float] = field(default_factory=dict)
     """Growth of each counter that both readings state; 0 at the first reading that states it."""

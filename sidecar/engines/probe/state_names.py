@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Count(StrEnum):
-    """What grows, in our words. The last four are compared with our own sums (`agreement.py`)."""
+    """The counts that grow, in our words. The last four are compared with our own sums (`agreement.py`)."""
 
     PREFIX_CACHE_QUERIES = "prefix_cache_queries"
     PREFIX_CACHE_HITS = "prefix_cache_hits"

@@ -1,1 +1,1 @@
-"""The engine's words that come by other ways than its answers and its spans: files that are read, records and sums that are fetched."""
+"""Machinery for reports that come by other ways than answers and spans: files that are read, records and sums that are fetched."""

@@ -1,6 +1,6 @@
-"""That a request has ended, as it is told to whoever fetches the engine's words (`outside.py`). Plain facts.
+"""The end of a request, as the fetcher of reports is told of it (`fetcher.py`). Plain facts.
 
-They are fetched only when somebody waits for one, and LMDeploy's page speaks of one request alone only if no other ended.
+Reports are fetched only when a request waits for one, and sums speak of one request alone only if no other ended.
 """
 
 from dataclasses import dataclass

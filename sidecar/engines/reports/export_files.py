@@ -43,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look found."""
+    """The findings of one look."""
 
     pieces: list[Piece]
     more: bool
@@ -176,7 +176,7 @@ class OwnThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What the call returns; raises what it raises."""
+        """The result of the call; raises what it raises."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
@@ -204,7 +204,7 @@ class OwnThread:
         return await future
 
     def stop(self) -> None:
-        """End after the call that runs now; nobody waits for it."""
+        """End after the call that runs now, without waiting for it."""
         if self._thread is not None:
             self._calls.put(None)
             self._thread = None

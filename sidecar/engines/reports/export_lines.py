@@ -85,7 +85,7 @@ class ExportLines:
             self.unreadable += 1
 
     def _behind_string(self, data: bytes) -> bytes:
-        """What comes behind the end of the string; nothing where that has not come yet."""
+        """The bytes behind the end of the string; nothing where that has not come yet."""
         start = 1 if self._escaped and data else 0
         self._escaped = self._escaped and not data
         found = _INSIDE.match(data, start)

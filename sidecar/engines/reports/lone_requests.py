@@ -5,7 +5,7 @@ decode and whole time (`Histogram`; the engine's file has their names). Where ea
 between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
 bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
 the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
-somebody bypasses us, and for `UNSAFE_SECONDS` nothing is believed.
+other clients bypass us, and for `UNSAFE_SECONDS` nothing is believed.
 It refuses sums that fall, or that move by less than nothing: a negative time is observed where an instant is missing.
 """
 
@@ -28,13 +28,13 @@ SETTLE_SECONDS = 0.2
 TOLERANCE_SECONDS = 0.02
 """Between the engine's whole time and what was seen here: its finish is stamped when the last token has been handed on."""
 MAX_ENDED = 1024
-"""Ends that are remembered between two readings: more than one decide nothing, but their number shows whether somebody bypasses us."""
+"""Ends that are remembered between two readings: more than one decide nothing, but their number shows whether other clients bypass us."""
 
 _LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
 
 class Histogram(StrEnum):
-    """What is looked for: seconds, and the tokens of the prompt."""
+    """The histograms that are looked for: seconds, and the tokens of the prompt."""
 
     QUEUE = "queue"
     PREFILL = "prefill"
@@ -45,7 +45,7 @@ class Histogram(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Of one rank: histogram to (sum, count)."""
+    """One rank's sums: histogram to (sum, count)."""
 
     of: Mapping[Histogram, tuple[float, float]]
 
@@ -93,16 +93,16 @@ class PageReading:
     """Our clock, before the question and after the answer: the page was made somewhere in between."""
     answered_at: float
     in_flight: int
-    """Of ours, when the answer had come."""
+    """Our requests in flight when the answer had come."""
 
 
 @dataclass(slots=True)
 class Judgement:
-    """What two readings say together."""
+    """The result of comparing two readings."""
 
     report: KeyedReport | None = None
     refused: bool = False
-    """Somebody waited, and what the page said could not be told to be its own."""
+    """A request waited, and the growth on the page could not be told to be its own."""
     bypassed: bool = False
     """More requests finished in the engine than ours."""
 
@@ -179,7 +179,7 @@ def _number(text: bytes) -> float | None:
 def _grown(
     before: Mapping[bytes, Sums], now: Mapping[bytes, Sums]
 ) -> list[tuple[Mapping[Histogram, float] | None, float]] | None:
-    """Of each rank what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
+    """The growth of each rank: what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
     if before.keys() != now.keys():
         return None
     grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
@@ -198,7 +198,7 @@ def _grown(
 
 
 def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:
-    """What the engine says fits what was seen here of this request."""
+    """Whether the engine's sums fit what was seen here of this request."""
     marks = ending.marks
     if marks.received_at is None or marks.ended_at is None:
         return False

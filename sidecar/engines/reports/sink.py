@@ -1,4 +1,4 @@
-"""What those who fetch an engine's words have in common: whom to tell, how to ask over HTTP, how to say that it cannot be done.
+"""The parts that all readers of reports share: the sink for reports, GETs over HTTP, and how trouble is counted and logged.
 
 Connections are their own and never the relay's, one at a time and fresh each time; answers are bounded in size and time.
 Knows no engine and nothing of what an answer says. A failure is counted each time and logged once.
@@ -23,12 +23,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReportSink:
-    """What every source is given."""
+    """The calls that every reader of a source is given."""
 
     reported: Callable[[KeyedReport], None]
     dropped: Callable[[str, int], None]
     waiting: Callable[[], int]
-    """How many requests wait for a word."""
+    """How many requests wait for a report."""
     in_flight: Callable[[], int]
     clock: Callable[[], float]
 

@@ -1,4 +1,4 @@
-"""Where reports come from that are neither in the answer nor in a span: what an engine's file declares, and the fetcher reads.
+"""Sources of reports that are neither in the answer nor in a span: an engine's file declares one, and the fetcher reads it.
 
 Three forms are known: files with a line a request, a page of records that reading empties, and a page of sums from which one
 request's own growth is told where it ended alone. Plain data without I/O (`fetcher.py` has that) and without engines.
