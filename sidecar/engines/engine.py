@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
-from sidecar.engines.probe.answers import Identity
+from sidecar.engines.probe.replies import Identity
 
 
 OTHER = "other"

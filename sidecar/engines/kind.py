@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from sidecar.engines.probe.answers import Answers, Identity
+from sidecar.engines.probe.replies import Answers, Identity
 from sidecar.engines.probe.state_names import StateNames
-from sidecar.engines.reports.sources import Source
+from sidecar.engines.reports.report_sources import Source
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport
 from sidecar.timeline.events import Dialect

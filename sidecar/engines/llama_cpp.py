@@ -23,7 +23,7 @@ import msgspec
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, decoded, text_at
+from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import EngineReport

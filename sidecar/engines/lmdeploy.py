@@ -7,10 +7,10 @@ request's times can be told only if it alone finished between two readings.
 """
 
 from sidecar.engines.kind import Channel, EngineKind, Ran
-from sidecar.engines.probe.answers import METRICS, Answers, Identity, body_at, info_labels
+from sidecar.engines.probe.replies import METRICS, Answers, Identity, body_at, info_labels
 from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.lone_requests import Histogram
-from sidecar.engines.reports.sources import LoneSums
+from sidecar.engines.reports.report_sources import LoneSums
 
 
 class LMDeploy(EngineKind):

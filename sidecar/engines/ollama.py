@@ -19,7 +19,7 @@ import msgspec
 
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, body_at, decoded, text_at
+from sidecar.engines.probe.replies import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
 

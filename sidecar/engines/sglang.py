@@ -34,9 +34,9 @@ import msgspec
 
 from sidecar.engines.durations import between, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import SERVER_INFO, Answers, Identity, text_at
+from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
-from sidecar.engines.reports.sources import ExportedFiles
+from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 

@@ -30,9 +30,9 @@ import msgspec
 
 from sidecar.engines.durations import between, instant_of
 from sidecar.engines.kind import Channel, EngineKind, Ran
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, body_at, info_labels, text_at
+from sidecar.engines.probe.replies import VERSION, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
-from sidecar.engines.reports.sources import PolledRecords
+from sidecar.engines.reports.report_sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
 

@@ -22,7 +22,7 @@ import msgspec
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, decoded, text_at
+from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport

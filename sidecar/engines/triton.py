@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import NANOSECONDS, whole_number
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import Answers, Identity, text_at, text_in
+from sidecar.engines.probe.replies import Answers, Identity, text_at, text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
 

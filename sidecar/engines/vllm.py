@@ -24,7 +24,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, text_at
+from sidecar.engines.probe.replies import VERSION, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.answers import VERSION, Answers, Identity, text_at
+from sidecar.engines.probe.replies import VERSION, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.events import Dialect

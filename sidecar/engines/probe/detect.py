@@ -10,7 +10,7 @@ nothing believed.
 
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.probe.answers import METRICS, MODELS, Answers, body_at, models_in
+from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, models_in
 
 
 _SAYS_NO = (404, 405, 410, 501)

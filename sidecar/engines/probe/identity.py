@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from sidecar.engines.kind import EngineKind
-from sidecar.engines.probe.answers import MODELS, Answers, Identity, body_at, models_in
+from sidecar.engines.probe.replies import MODELS, Answers, Identity, body_at, models_in
 
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+/: -]{0,62}[A-Za-z0-9._+])?")

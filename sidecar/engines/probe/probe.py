@@ -16,9 +16,9 @@ import structlog
 
 from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.kinds import kind_named
-from sidecar.engines.probe.answers import MODELS, Answer
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
+from sidecar.engines.probe.replies import MODELS, Answer
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 

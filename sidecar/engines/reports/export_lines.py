@@ -9,7 +9,7 @@ request is found for it (`ledger/pending.py`).
 
 import re
 
-from sidecar.engines.reports.sources import ExportedFiles
+from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.ledger.report import KeyedReport
 
 

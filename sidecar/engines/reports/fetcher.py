@@ -22,8 +22,8 @@ from sidecar.engines.reports.ending import Ending
 from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import ExportLines
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
+from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
 from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Trouble, Unanswered
-from sidecar.engines.reports.sources import ExportedFiles, LoneSums, PolledRecords
 
 
 IDLE_SECONDS = 1.0

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.advice import ENOUGH, WINDOW, Advisor
-from sidecar.engines.probe.answers import Identity
+from sidecar.engines.probe.replies import Identity
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks

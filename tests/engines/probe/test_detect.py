@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sidecar.config.schema import EngineConfig
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.llama_cpp import LlamaCpp
-from sidecar.engines.probe.answers import METRICS, MODELS, Answer
 from sidecar.engines.probe.detect import next_question, order, recognised
+from sidecar.engines.probe.replies import METRICS, MODELS, Answer
 from sidecar.metrics import catalogue as c
 
 

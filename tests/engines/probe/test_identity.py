@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.probe.answers import MODELS, Answer, Identity
 from sidecar.engines.probe.identity import identity_of
+from sidecar.engines.probe.replies import MODELS, Answer, Identity
 
 
 LISTED = b'{"object":"list","data":[{"id":"m"}]}'
