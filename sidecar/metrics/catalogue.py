@@ -20,9 +20,10 @@ from sidecar.metrics.vocabulary import (
     LATENCY_SECONDS,
     MODEL,
     OUTCOME,
+    PER_LANE,
+    PER_LENGTH,
     PHASE,
     PHASES_TOGETHER,
-    PROMPT_BUCKET,
     SOURCE,
     STAGE,
     STATE,
@@ -38,15 +39,12 @@ from sidecar.slo.prefill_cost import Refusal
 
 # --- requests ------------------------------------------------------------------------------------------------------------
 
-_WHO = (MODEL, LANE)
-_WHO_AND_LENGTH = (*_WHO, PROMPT_BUCKET)
-
 REQUEST_PHASE_SECONDS = Histogram(
     "llm_request_phase_seconds",
     "Seconds that an inference request with outcome ok spent in one phase; the phases of a request add up to its"
     " llm_request_seconds. source says who measured: the engine for this very request, the wire here, or a difference."
     " A phase that nobody could tell is absent, and its time is in unattributed.",
-    (*_WHO_AND_LENGTH, STREAMING, PHASE, SOURCE),
+    (*PER_LENGTH, STREAMING, PHASE, SOURCE),
     together=PHASES_TOGETHER,
     buckets=LATENCY_SECONDS,
     typical=0.13,
@@ -55,7 +53,7 @@ TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_token_seconds",
     "Seconds from the last byte of the request body to the first event with output, of every streamed inference request"
     " that got one, whatever its outcome. Measured here.",
-    _WHO_AND_LENGTH,
+    PER_LENGTH,
     buckets=LATENCY_SECONDS,
     typical=0.35,
 )
@@ -63,7 +61,7 @@ INTER_TOKEN_SECONDS = Histogram(
     "llm_inter_token_seconds",
     "Seconds between two consecutive output events of one choice, every gap of every streamed inference request, as it"
     " happens. An event may carry several tokens. Measured here.",
-    _WHO,
+    PER_LANE,
     buckets=INTER_TOKEN_BUCKETS,
     typical=0.5,
 )
@@ -71,7 +69,7 @@ TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     "llm_time_per_output_token_seconds",
     "Seconds per output token after the first, of streamed inference requests with outcome ok, one choice and at least"
     " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1).",
-    _WHO,
+    PER_LANE,
     buckets=INTER_TOKEN_BUCKETS,
     typical=0.5,
 )
@@ -79,7 +77,7 @@ REQUEST_SECONDS = Histogram(
     "llm_request_seconds",
     "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of"
     " inference requests with outcome ok. The denominator of the additive phase means. Measured here.",
-    (*_WHO_AND_LENGTH, STREAMING),
+    (*PER_LENGTH, STREAMING),
     buckets=WHOLE_REQUEST_SECONDS,
     typical=0.2,
 )
@@ -103,7 +101,7 @@ KV_TRANSFER_SECONDS = Histogram(
     "Seconds that a disaggregated engine took to move the KV cache of one request between its workers, of inference"
     " requests with outcome ok whose engine reported it in a report that was believed. A part of the phase that the"
     " engine's row in docs/engines.md names, not one beside it.",
-    _WHO,
+    PER_LANE,
     buckets=LATENCY_SECONDS,
     typical=0.1,
 )
@@ -111,7 +109,7 @@ PROMPT_TOKENS = Histogram(
     "llm_prompt_tokens",
     "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. Its sum"
     " is the token counter.",
-    _WHO,
+    PER_LANE,
     buckets=TOKENS,
     typical=0.5,
 )
@@ -119,36 +117,36 @@ OUTPUT_TOKENS = Histogram(
     "llm_output_tokens",
     "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. Its sum"
     " is the token counter.",
-    _WHO,
+    PER_LANE,
     buckets=TOKENS,
     typical=0.5,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_cached_prompt_tokens_total",
     "Prompt tokens that came from the engine's prefix cache, by its usage, of inference requests with outcome ok.",
-    _WHO,
+    PER_LANE,
 )
 REQUESTS_TOTAL = Counter(
     "llm_requests_total",
     "Inference requests that ended, each in exactly one outcome. The bucket is the usage's prompt length where stated,"
     " else a calibrated estimate, else unknown.",
-    (*_WHO_AND_LENGTH, OUTCOME),
+    (*PER_LENGTH, OUTCOME),
 )
 REQUESTS_IN_FLIGHT = Gauge(
     "llm_requests_in_flight",
     "Inference requests inside the sidecar now: waiting until their first output (a non-streamed one until its end),"
     " then streaming.",
-    (*_WHO, STATE),
+    (*PER_LANE, STATE),
 )
 OLDEST_REQUEST_SECONDS = Gauge(
     "llm_oldest_request_seconds",
     "Age, since the first byte of its head, of the oldest inference request now in this state; 0 where there is none.",
-    (*_WHO, STATE),
+    (*PER_LANE, STATE),
 )
 CLIENT_CANCELS_TOTAL = Counter(
     "llm_client_cancels_total",
     "Inference requests whose client left before the end, by how far they had come. Neither successes nor errors.",
-    (*_WHO, STAGE),
+    (*PER_LANE, STAGE),
 )
 STREAM_PAUSED_SECONDS_TOTAL = Counter(
     "llm_stream_paused_seconds_total",
@@ -293,7 +291,7 @@ def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ..
         return CATALOGUE
     split = (INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS)
     return tuple(
-        replace(metric, labels=_WHO_AND_LENGTH, typical=0.35) if metric in split else metric for metric in CATALOGUE
+        replace(metric, labels=PER_LENGTH, typical=0.35) if metric in split else metric for metric in CATALOGUE
     )
 
 

@@ -5,11 +5,17 @@ counted once per objective, at its deadline, and rules only add and divide. Know
 """
 
 from sidecar.metrics.declaration import Counter, Gauge
-from sidecar.metrics.vocabulary import BLAMED_PHASE, BLAMED_TOGETHER, LANE, MODEL, OBJECTIVE, PROMPT_BUCKET
+from sidecar.metrics.vocabulary import (
+    BLAMED_PHASE,
+    BLAMED_TOGETHER,
+    LANE,
+    MODEL,
+    OBJECTIVE,
+    PER_LANE,
+    PER_LENGTH,
+    PROMPT_BUCKET,
+)
 
-
-_WHO = (MODEL, LANE)
-_WHO_AND_LENGTH = (*_WHO, PROMPT_BUCKET)
 
 SLO_REQUESTS_TOTAL = Counter(
     "llm_slo_requests_total",
@@ -17,21 +23,21 @@ SLO_REQUESTS_TOTAL = Counter(
     " token or the deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if"
     " the deadline had passed before; an answer that cannot be read (compressed) does not count. The bucket is the one estimated"
     " when the request came.",
-    (*_WHO_AND_LENGTH, OBJECTIVE),
+    (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_MISSES_TOTAL = Counter(
     "llm_slo_misses_total",
     "Those of llm_slo_requests_total that missed their objective. Counted when the deadline passes, whether or not the request"
     " ever ends; also requests that the engine failed or that were rejected.",
-    (*_WHO_AND_LENGTH, OBJECTIVE),
+    (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_ALLOWED_MISSES_TOTAL = Counter(
     "llm_slo_allowed_misses_total",
     "The error budget that the same requests brought: 1 - target for each. Misses over this is the burn rate, whatever the"
     " targets of the prompt buckets are.",
-    (*_WHO_AND_LENGTH, OBJECTIVE),
+    (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_BLAMED_MISSES_TOTAL = Counter(
@@ -39,7 +45,7 @@ SLO_BLAMED_MISSES_TOTAL = Counter(
     "Misses by the phase that they are blamed on, counted when the request's ledger is closed, which may be long after the miss:"
     " where the missed requests waited, and not yet what broke. A request that was given up or that nobody reports on is"
     " unattributed; one that the engine failed is engine's, a rejected one queue's.",
-    (*_WHO, OBJECTIVE, BLAMED_PHASE),
+    (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
     together=BLAMED_TOGETHER,
     typical=0.6,
 )
@@ -58,34 +64,34 @@ SLO_TARGET_RATIO = Gauge(
 REQUESTS_OVERDUE = Gauge(
     "llm_requests_overdue",
     "Streamed inference requests that are past their TTFT threshold now and have no token yet.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 GOOD_REQUESTS_TOTAL = Counter(
     "llm_good_requests_total",
     "Inference requests with outcome ok that met every objective of their lane and length (goodput). Lanes without objectives"
     " have none.",
-    _WHO_AND_LENGTH,
+    PER_LENGTH,
     typical=0.4,
 )
 GOOD_OUTPUT_TOKENS_TOTAL = Counter(
     "llm_good_output_tokens_total",
     "Generated tokens of the requests in llm_good_requests_total, by the engine's usage where it states one.",
-    _WHO_AND_LENGTH,
+    PER_LENGTH,
     typical=0.4,
 )
 TOKEN_DEADLINES_TOTAL = Counter(
     "llm_token_deadlines_total",
     "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends: each had a deadline. An"
     " event may carry several tokens.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 TOKEN_DEADLINE_MISSES_TOTAL = Counter(
     "llm_token_deadline_misses_total",
     "Those of llm_token_deadlines_total that came late: the first is due at the TTFT threshold, each later one a TPOT threshold"
     " after the one before; early ones bank slack, a late one resets it.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 
@@ -94,27 +100,27 @@ TOKEN_DEADLINE_MISSES_TOTAL = Counter(
 REQUESTS_RECEIVED_TOTAL = Counter(
     "llm_requests_received_total",
     "Inference requests whose body arrived whole, at their arrival: the load, which the ended ones follow late.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 RECEIVED_MEASURED_REQUESTS_TOTAL = Counter(
     "llm_received_measured_requests_total",
     "Those of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 RECEIVED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_received_prompt_tokens_total",
     "Prompt tokens of llm_received_measured_requests_total: counted where the request states token ids, else an estimate from"
     " its text, calibrated on past usage.",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 UNCACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_uncached_prompt_tokens_total",
     "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many were"
     " cached (those are in llm_cached_prompt_tokens_total).",
-    _WHO,
+    PER_LANE,
     typical=0.5,
 )
 PREFILL_OWN_SECONDS_TOTAL = Counter(

@@ -32,6 +32,9 @@ LOOP_LAG_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.
 MODEL = Label("model", told_by="`engine.models`, else the engine's own list, at most 16 in a process's life", most=16)
 LANE = Label("lane", told_by="the lanes of the config", most=134)
 PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback="unknown", most=16)
+PER_LANE = (MODEL, LANE)
+PER_LENGTH = (*PER_LANE, PROMPT_BUCKET)
+"""The labels of a request (`RequestLabels`) that most metrics show, named once: a label that is added here stands on all of them."""
 STREAMING = Label("streaming", ("true", "false"))
 PHASE = Label("phase", tuple(Phase))
 SOURCE = Label("source", tuple(Source))
