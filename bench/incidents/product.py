@@ -22,6 +22,7 @@ from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
@@ -91,8 +92,8 @@ class Product:
             estimates=self._estimates,
         )
         self._watchers.listens = late
-        self._gaps = {lane: self._recorder.gap_observer(MODEL, lane, "unknown") for lane in lanes}
-        self._per_read = {lane: self._recorder.read_observer(lane) for lane in lanes}
+        self._gaps = {lane: self._recorder.gap_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
+        self._per_read = {lane: self._recorder.read_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
         self._last_state: State | None = None
 
     def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
@@ -132,14 +133,12 @@ class Product:
 
     def _received(self, life: Life, at: float) -> None:
         number = life.number
-        self._in_flight.enter(number, MODEL, life.lane, at)
+        self._in_flight.enter(number, _labels(life), at)
         self._estimates.arrived(number, at)
         self._slo.received(
             number,
             at,
-            model=MODEL,
-            lane=life.lane,
-            prompt_bucket=BUCKETS.bucket_of(life.prompt_tokens),
+            _labels(life),
             streaming=life.streaming,
             prompt_tokens=float(life.prompt_tokens),
         )
@@ -166,9 +165,7 @@ class Product:
         length = length_of(life.prompt_tokens, life.cached_tokens if ok else None, None)
         estimated = self._estimates.ended(number, MODEL, length, ok=ok and life.streaming)
         account = Account(
-            lane=life.lane,
-            model=MODEL,
-            prompt_bucket=BUCKETS.bucket_of(life.prompt_tokens),
+            labels=_labels(life),
             streaming=life.streaming,
             outcome=life.outcome,
             marks=_marks(life, ok=ok),
@@ -263,6 +260,10 @@ def _of_life(life: Life, began: float, ends: float, *, reports: bool) -> Iterato
     told_at = life.flushed_at + life.report_late_seconds
     if reports and life.report is not None and life.report_late_seconds > 0 and began <= told_at < ends:
         yield told_at, WORD, number, 0
+
+
+def _labels(life: Life) -> RequestLabels:
+    return RequestLabels(MODEL, life.lane, BUCKETS.bucket_of(life.prompt_tokens))
 
 
 def _report(life: Life) -> EngineReport:

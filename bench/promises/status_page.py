@@ -15,6 +15,7 @@ from sidecar.admin.page.status import StatusPage
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
@@ -52,8 +53,9 @@ async def status_page_stalls() -> list[Promise]:
         metrics.histogram(c.REQUEST_SECONDS).child(*labels[:4]).observe(1.0)
         metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(*labels[:3]).observe(1.0)
     ledger = close_ledger(MARKS, streaming=True, report=EngineReport(3.0, 1.0, 1.0))
+    labels = RequestLabels("other", "batch", "0-512")
     for number in range(100):
-        account = Account("batch", "other", "0-512", True, Outcome.OK, MARKS, ledger, key=number)
+        account = Account(labels, True, Outcome.OK, MARKS, ledger, key=number)
         house.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
     diagnoses = Diagnoses(metrics, time.monotonic, lambda: ())
     page = StatusPage(house, metrics, time.monotonic, diagnoses.in_turns)

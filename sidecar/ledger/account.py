@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 
@@ -77,11 +78,7 @@ class Ledger:
 class Account:
     """One ended inference request."""
 
-    lane: str
-    model: str
-    """From a closed set."""
-    prompt_bucket: str
-    """From usage where stated, else a calibrated estimate, else "unknown"."""
+    labels: RequestLabels
     streaming: bool
     """The response was an event stream (or, before any response, was asked to be one)."""
     outcome: Outcome

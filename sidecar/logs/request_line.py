@@ -41,9 +41,7 @@ def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in the order in which a person reads them. Times in seconds."""
     fields: dict[str, object] = {
         "outcome": account.outcome.value,
-        "lane": account.lane,
-        "model": account.model,
-        "prompt_bucket": account.prompt_bucket,
+        **dict(sorted(account.labels._asdict().items())),
         "streaming": account.streaming,
     }
     if account.cancelled_in is not None:

@@ -5,10 +5,13 @@ behind two locks. Knows the limit of series and holds it. Refuses labels from ou
 counted under the set's fallback, and in llm_sidecar_label_overflow_total. There is no global registry.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
+from operator import contains, itemgetter
 from typing import Generic, TypeVar
 
+from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.constants import Constants
@@ -34,6 +37,14 @@ class Family(Generic[C]):
         self._sets = sets
         self._registry = registry
         self._make = make
+        self._names = tuple(label.name for label in metric.labels)
+        self._projected = _projection(self._names)
+
+    def child_for(self, labels: RequestLabels, *rest: str) -> C:
+        """The child of a request with these labels: those that the metric declares, then the rest of its values in their order."""
+        values = self._projected(labels) + rest
+        found = self.children.get(values)
+        return found if found is not None else self._closed(values)
 
     def child(self, *values: str) -> C:
         """The child with these label values, in the order of the declaration; made on first use.
@@ -43,6 +54,24 @@ class Family(Generic[C]):
         """
         found = self.children.get(values)
         return found if found is not None else self._closed(values)
+
+    def labels_of(self, values: Iterable[str]) -> RequestLabels:
+        """The labels of a request that the values of a child name; empty where the metric does not have the label."""
+        named = dict(zip(self._names, values, strict=False))
+        return UNLABELLED._replace(**{name: named[name] for name in RequestLabels._fields if name in named})
+
+    def combinations(self, **fixed: str) -> Iterator[tuple[str, ...]]:
+        """The values of every child that can exist by now, in the order of the declaration; of `fixed` labels this value alone."""
+        shown = [(fixed[closed.name],) if closed.name in fixed else closed.shown() for closed in self._sets]
+        together = self.metric.together or ((),)
+        free = len(shown) - len(together[0])
+        ends = [end for end in together if all(map(contains, shown[free:], end))]
+        return (begin + end for begin in product(*shown[:free]) for end in ends)
+
+    def begin(self, **fixed: str) -> None:
+        """Have all these children on the page: counters at 0, so that `rate()` sees the first event."""
+        for values in self.combinations(**fixed):
+            self.child(*values)
 
     def _closed(self, values: tuple[str, ...]) -> C:
         if len(values) != len(self._sets):
@@ -84,6 +113,14 @@ class Family(Generic[C]):
         if rest in self.children or self._reserved(rest):
             return self.child(*rest)
         return self._make(rest)  # on no page; only a combination that the catalogue calls impossible comes here
+
+
+def _projection(names: Sequence[str]) -> Callable[[RequestLabels], tuple[str, ...]]:
+    """From the labels of a request to those among these names, in the order of the names."""
+    places = [RequestLabels._fields.index(name) for name in names if name in RequestLabels._fields]
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
 class Metrics:
@@ -136,6 +173,11 @@ class Metrics:
     def constants(self) -> Mapping[str, str]:
         """The labels that stand on every series now; the same object until something was learned."""
         return self._constants.values
+
+    @property
+    def told(self) -> int:
+        """How many models and lanes are known by now: it only grows."""
+        return len(self.models.shown()) + len(self.lanes.shown())
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """The engine says what the constants are (None: it does not say): taken while that is still possible, else compared."""

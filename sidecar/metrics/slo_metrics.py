@@ -8,12 +8,11 @@ from sidecar.metrics.declaration import Counter, Gauge
 from sidecar.metrics.vocabulary import (
     BLAMED_PHASE,
     BLAMED_TOGETHER,
-    LANE,
     MODEL,
     OBJECTIVE,
     PER_LANE,
     PER_LENGTH,
-    PROMPT_BUCKET,
+    PER_PROMISE,
 )
 
 
@@ -52,13 +51,13 @@ SLO_BLAMED_MISSES_TOTAL = Counter(
 SLO_THRESHOLD_SECONDS = Gauge(
     "llm_slo_threshold_seconds",
     "The threshold of an objective, by the config in force.",
-    (LANE, PROMPT_BUCKET, OBJECTIVE),
+    PER_PROMISE,
     typical=0.5,
 )
 SLO_TARGET_RATIO = Gauge(
     "llm_slo_target_ratio",
     "The share of requests that is to meet the threshold, 0 to 1, by the config in force.",
-    (LANE, PROMPT_BUCKET, OBJECTIVE),
+    PER_PROMISE,
     typical=0.5,
 )
 REQUESTS_OVERDUE = Gauge(

@@ -43,8 +43,7 @@ class EngineStateRecorder:
         self.on_restart: Callable[[], None] = lambda: None
         """Whoever has learned something about the engine's process forgets it."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
-        for result in c.ENGINE_SCRAPES_TOTAL.labels[0].values:
-            self._scrapes.child(result)
+        self._scrapes.begin()
 
     def scraped(self, result: str) -> None:
         """A reading ended with this result of the catalogue's."""

@@ -74,14 +74,13 @@ class Estimates:
         if queue is None or prefill is None or prefill.source is not Source.ENGINE:
             return
         error = estimated - prefill.seconds
-        self._error.child(account.model, "over" if error >= 0 else "under").observe(abs(error))
+        self._error.child_for(account.labels, "over" if error >= 0 else "under").observe(abs(error))
         right = (account.ledger.ttft_seconds > 2 * estimated) == (queue.seconds > prefill.seconds)
-        self._verdicts.child(account.model, "right" if right else "wrong").inc()
+        self._verdicts.child_for(account.labels, "right" if right else "wrong").inc()
 
     def _look(self, _at: float) -> None:
         for model in self._models.shown():
             self._ready.child(model).set(int(self.estimator.ready(model)))
             self._samples.child(model).set(self.estimator.samples(model))
-            for family in (self._answers, self._verdicts):
-                for result in family.metric.labels[1].values:
-                    family.child(model, result)
+        self._answers.begin()
+        self._verdicts.begin()

@@ -27,7 +27,6 @@ class Evidence:
         self._work = PrefillWork()
         self._silence = Silence()
         self._seen: dict[Hashable, Seen] = {}
-        self._models = metrics.models
         self._own = metrics.counter(p.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(p.ENGINE_SILENCE_SECONDS).child()
@@ -101,10 +100,10 @@ class Evidence:
         told = None if seen is None else _prefill(account, seen)
         if seen is None or told is None:
             return
-        work = self._work.prefilled(account.model, told.length, seen, told.seconds, learn=learn)
+        work = self._work.prefilled(account.labels.model, told.length, seen, told.seconds, learn=learn)
         if work is not None:
-            self._own.child(account.model).inc(work.own_seconds)
-            self._expected.child(account.model).inc(work.expected_seconds)
+            self._own.child_for(account.labels).inc(work.own_seconds)
+            self._expected.child_for(account.labels).inc(work.expected_seconds)
 
     def forget(self) -> None:
         """The engine is another."""
@@ -117,9 +116,8 @@ class Evidence:
         self._silent_expected.set(silent.expected_seconds)
         # A difference that is added again may miss by the last bit: that is no fall.
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
-        for model in self._models.shown():
-            self._own.child(model)
-            self._expected.child(model)
+        self._own.begin()
+        self._expected.begin()
 
 
 @dataclass(frozen=True, slots=True)

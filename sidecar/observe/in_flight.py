@@ -8,16 +8,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import nsmallest
-from itertools import product
 
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import OLDEST_REQUEST_SECONDS, REQUESTS_IN_FLIGHT
 from sidecar.metrics.registry import Metrics
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The requests of one model and lane, by state: key to the instant of entry."""
+    """The requests of one child of the gauges, by state: key to the instant of entry."""
 
+    labels: RequestLabels
     waiting: dict[Hashable, float] = field(default_factory=dict)
     streaming: dict[Hashable, float] = field(default_factory=dict)
 
@@ -50,8 +51,8 @@ class Stage(StrEnum):
 class Inside:
     """One request that is inside now."""
 
-    model: str
-    lane: str
+    labels: RequestLabels
+    """Those of the gauges."""
     stage: Stage
     age_seconds: float
     """Since its first byte."""
@@ -63,9 +64,10 @@ class InFlight:
     def __init__(self, metrics: Metrics) -> None:
         self._in_flight = metrics.gauge(REQUESTS_IN_FLIGHT)
         self._oldest = metrics.gauge(OLDEST_REQUEST_SECONDS)
-        self._models, self._lanes = metrics.models, metrics.lanes
-        self._known = (0, 0)
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._metrics = metrics
+        self._told: int | None = None
+        self._groups: dict[tuple[str, ...], _Group] = {}
+        """By the values of their child among those that wait."""
         self._group_of: dict[Hashable, _Group] = {}
         self._held: set[Hashable] = set()
         metrics.before_scrape(self.look)
@@ -74,12 +76,11 @@ class InFlight:
         """How many are inside."""
         return len(self._group_of)
 
-    def enter(self, key: Hashable, model: str, lane: str, at: float) -> None:
-        """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the other model or lane."""
+    def enter(self, key: Hashable, labels: RequestLabels, at: float) -> None:
+        """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the other labels."""
         self.leave(key)
         # Through the closed sets, or what a client sends would name a group.
-        shown = self._in_flight.child(model, lane, "waiting").labels
-        group = self._groups.setdefault((shown[0], shown[1]), _Group())
+        group = self._group(self._in_flight.child_for(labels, "waiting").labels)
         group.waiting[key] = at
         self._group_of[key] = group
 
@@ -109,36 +110,42 @@ class InFlight:
     def by_lane(self, at: float) -> dict[str, LaneInFlight]:
         """Every lane that has had requests, or has been on the page, as of this instant."""
         lanes: dict[str, list[_Group]] = {}
-        for (_, lane), group in self._groups.items():
-            lanes.setdefault(lane, []).append(group)
+        for group in self._groups.values():
+            lanes.setdefault(group.labels.lane, []).append(group)
         return {lane: self._summed(groups, at) for lane, groups in lanes.items()}
 
     def oldest(self, at: float, count: int) -> list[Inside]:
         """So many of the oldest, oldest first."""
         entered = (
-            (instant, key, who, stage)
-            for who, group in self._groups.items()
+            (instant, key, group.labels, stage)
+            for group in self._groups.values()
             for stage, keys in ((Stage.WAITING, group.waiting), (Stage.STREAMING, group.streaming))
             for key, instant in keys.items()
         )
         return [
             Inside(
-                *who, Stage.HELD if key in self._held and stage is Stage.STREAMING else stage, max(0.0, at - instant)
+                labels, Stage.HELD if key in self._held and stage is Stage.STREAMING else stage, max(0.0, at - instant)
             )
-            for instant, key, who, stage in nsmallest(count, entered, key=lambda one: one[0])
+            for instant, key, labels, stage in nsmallest(count, entered, key=lambda one: one[0])
         ]
 
     def look(self, at: float) -> None:
         """Set both gauges as of this instant; a lane or model that nobody has used yet stands at 0."""
-        if (len(self._models.shown()), len(self._lanes.shown())) != self._known:
-            self._known = (len(self._models.shown()), len(self._lanes.shown()))
-            for who in product(self._models.shown(), self._lanes.shown()):
-                self._groups.setdefault(who, _Group())
-        for (model, lane), group in self._groups.items():
+        if self._metrics.told != self._told:
+            self._told = self._metrics.told
+            for values in self._in_flight.combinations(state="waiting"):
+                self._group(values)
+        for group in self._groups.values():
             for state, entered in (("waiting", group.waiting), ("streaming", group.streaming)):
-                self._in_flight.child(model, lane, state).set(len(entered))
+                self._in_flight.child_for(group.labels, state).set(len(entered))
                 age = max(0.0, at - min(entered.values())) if entered else 0
-                self._oldest.child(model, lane, state).set(age)
+                self._oldest.child_for(group.labels, state).set(age)
+
+    def _group(self, values: tuple[str, ...]) -> _Group:
+        group = self._groups.get(values)
+        if group is None:
+            group = self._groups[values] = _Group(self._in_flight.labels_of(values))
+        return group
 
     def _summed(self, groups: list[_Group], at: float) -> LaneInFlight:
         entered = [instant for group in groups for instant in group.waiting.values()]

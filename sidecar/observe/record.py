@@ -6,15 +6,15 @@ hands out bound, for what happens once per event. Nothing here may reach traffic
 """
 
 from collections.abc import Callable, Iterable
-from itertools import product
 
 from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
-from sidecar.metrics.vocabulary import DROP_REASONS, FAILURE_REASONS, OVERFLOWING, SPAN_RESULTS, USAGE_RESULTS
-from sidecar.timeline.outcome import Outcome, Stage
+from sidecar.slo.judge import pace_seconds
+from sidecar.timeline.outcome import Outcome
 
 
 class Recorder:
@@ -49,22 +49,27 @@ class Recorder:
         self._spans = metrics.counter(own.SPANS_TOTAL)
         self.overhead = metrics.histogram(own.OVERHEAD_SECONDS).child().observe
         """Seconds between reading and having written the same bytes."""
-        self._by_bucket = len(metrics.histogram(c.INTER_TOKEN_SECONDS).metric.labels) == 3
+        self._counters = (
+            *(self._cached, self._uncached, self._cancels, self._requests, self._paused, self._attribution),
+            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans),
+            metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL),
+            metrics.counter(own.LABEL_OVERFLOW_TOTAL),
+        )
         self._begin_at_zero()
 
     # --- what is told while a request runs -------------------------------------------------------------------------------
 
-    def gap_observer(self, model: str, lane: str, prompt_bucket: str) -> Callable[[float], None]:
+    def gap_observer(self, labels: RequestLabels) -> Callable[[float], None]:
         """What to call with each gap between output events, in seconds: a bound child, about 0.1 us a call."""
-        return self._gaps.child(*self._tokens_labels(model, lane, prompt_bucket)).observe
+        return self._gaps.child_for(labels).observe
 
-    def read_observer(self, lane: str) -> Callable[[float], None]:
+    def read_observer(self, labels: RequestLabels) -> Callable[[float], None]:
         """What to call with the number of output events of each read that had any."""
-        return self._per_read.child(lane).observe
+        return self._per_read.child_for(labels).observe
 
-    def connected(self, lane: str, seconds: float) -> None:
-        """A new connection to the engine was opened for a request of this lane."""
-        self._connect.child(lane).observe(seconds)
+    def connected(self, labels: RequestLabels, seconds: float) -> None:
+        """A new connection to the engine was opened for a request with these labels."""
+        self._connect.child_for(labels).observe(seconds)
 
     def injection(self, result: str) -> None:
         """What became of asking for the usage chunk, in a word of USAGE_RESULTS."""
@@ -112,14 +117,14 @@ class Recorder:
             self.dropped("observer_error")
 
     def _ended(self, account: Account, at_unix: float | None) -> None:
-        marks, model, lane, bucket = account.marks, account.model, account.lane, account.prompt_bucket
-        self._requests.child(model, lane, bucket, account.outcome).inc()
+        marks, labels = account.marks, account.labels
+        self._requests.child_for(labels, account.outcome).inc()
         if account.outcome is Outcome.CLIENT_CANCELLED and account.cancelled_in is not None:
-            self._cancels.child(model, lane, account.cancelled_in).inc()
+            self._cancels.child_for(labels, account.cancelled_in).inc()
         if marks.received_at is not None:
-            self._upload.child(lane).observe(marks.received_at - marks.accepted_at)
+            self._upload.child_for(labels).observe(marks.received_at - marks.accepted_at)
         if account.streaming:
-            self._paused.child(lane).inc(marks.paused_seconds)
+            self._paused.child_for(labels).inc(marks.paused_seconds)
             # An engine may answer while the upload still runs; then there is no time to first token to speak of.
             if (
                 marks.received_at is not None
@@ -127,43 +132,42 @@ class Recorder:
                 and marks.first_token_at >= marks.received_at
             ):
                 ttft = marks.first_token_at - marks.received_at
-                self._ttft.child(model, lane, bucket).observe(ttft, account.trace_id, at_unix)
+                self._ttft.child_for(labels).observe(ttft, account.trace_id, at_unix)
         if account.outcome is Outcome.OK:
             self._tokens(account)
 
     def _tokens(self, account: Account) -> None:
-        marks, usage = account.marks, account.marks.usage
+        usage, labels = account.marks.usage, account.labels
         if usage is None:
             return
-        who = (account.model, account.lane)
         if usage.prompt_tokens is not None:
-            self._prompt.child(*who).observe(usage.prompt_tokens)
+            self._prompt.child_for(labels).observe(usage.prompt_tokens)
         if usage.cached_tokens is not None:
-            self._cached.child(*who).inc(usage.cached_tokens)
+            self._cached.child_for(labels).inc(usage.cached_tokens)
             if usage.prompt_tokens is not None:
-                self._uncached.child(*who).inc(max(0, usage.prompt_tokens - usage.cached_tokens))
+                self._uncached.child_for(labels).inc(max(0, usage.prompt_tokens - usage.cached_tokens))
         tokens = usage.completion_tokens
         if tokens is None:
             return
-        self._output.child(*who).observe(tokens)
-        one_stream = account.streaming and marks.choices == 1 and marks.first_token_at is not None
-        if one_stream and marks.first_token_at is not None and marks.last_token_at is not None and tokens >= 2:
-            pace = (marks.last_token_at - marks.first_token_at) / (tokens - 1)
-            self._tpot.child(*self._tokens_labels(*who, account.prompt_bucket)).observe(pace)
+        self._output.child_for(labels).observe(tokens)
+        pace = pace_seconds(account)
+        if pace is not None:
+            self._tpot.child_for(labels).observe(pace)
 
     def _settled(self, account: Account, at_unix: float | None) -> None:
         ledger = account.ledger
         if ledger is None or account.outcome is not Outcome.OK:
             return
-        labels = (account.model, account.lane, account.prompt_bucket, "true" if account.streaming else "false")
-        self._whole.child(*labels).observe(ledger.e2e_seconds, account.trace_id, at_unix)
+        labels, streaming = account.labels, "true" if account.streaming else "false"
+        self._whole.child_for(labels, streaming).observe(ledger.e2e_seconds, account.trace_id, at_unix)
+        child_for = self._phases.child_for
         for share in ledger.shares:
             # Two instants subtracted twice may differ in the last bit; below a nanosecond that is no contradiction.
             seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
-            self._phases.child(*labels, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
-        self._attribution.child(account.lane, ledger.source, ledger.reason).inc()
+            child_for(labels, streaming, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
+        self._attribution.child_for(labels, ledger.source, ledger.reason).inc()
         if account.kv_transfer_seconds is not None and ledger.source != "none":
-            self._kv_transfer.child(account.model, account.lane).observe(account.kv_transfer_seconds)
+            self._kv_transfer.child_for(labels).observe(account.kv_transfer_seconds)
 
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 
@@ -178,30 +182,5 @@ class Recorder:
             self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
-        models, lanes = self._metrics.models.shown(), self._metrics.lanes.shown()
-        for who in product(models, lanes):
-            self._cached.child(*who)
-            self._uncached.child(*who)
-            for stage in Stage:
-                self._cancels.child(*who, stage)
-            for bucket, outcome in product(self._metrics.prompt_buckets.shown(), Outcome):
-                self._requests.child(*who, bucket, outcome)
-        for lane in lanes:
-            self._paused.child(lane)
-            for source, reason in self._attribution.metric.together:
-                self._attribution.child(lane, source, reason)
-        for outcome in Outcome:
-            self._passthrough.child(outcome)
-        for family, words in (
-            (self._dropped, DROP_REASONS),
-            (self._failures, FAILURE_REASONS),
-            (self._injection, USAGE_RESULTS),
-            (self._spans, SPAN_RESULTS),
-            (self._metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL), ("confirmed", "corrected")),
-            (self._metrics.counter(own.LABEL_OVERFLOW_TOTAL), OVERFLOWING),
-        ):
-            for word in words:
-                family.child(word)
-
-    def _tokens_labels(self, model: str, lane: str, prompt_bucket: str) -> tuple[str, ...]:
-        return (model, lane, prompt_bucket) if self._by_bucket else (model, lane)
+        for family in self._counters:
+            family.begin()

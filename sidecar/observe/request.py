@@ -16,6 +16,7 @@ from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
+from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import clean_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
@@ -65,8 +66,7 @@ class RequestWatch:
         self._dialect = dialect
         self._timeline = Timeline(head.accepted_at)
         self._look: Look = BLIND
-        self._lane = ""
-        self._model = ""
+        self._labels = UNLABELLED
         self._asked_for_usage = False
         self._reader: EventReader | None = None
         self._cutter: UsageCut | None = None
@@ -97,7 +97,7 @@ class RequestWatch:
         if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
             self._look = replace(self._look, stream=True)
         self._name()
-        self._shared.in_flight.enter(self, self._model, self._lane, self._head.accepted_at)
+        self._shared.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._promise()
         asked = self._ask(body, encoded=encoded)
         if isinstance(asked, bytes):
@@ -123,23 +123,24 @@ class RequestWatch:
 
     def _name(self) -> None:
         """Put the request into its lane, once."""
-        if self._lane:
+        if self._labels.lane:
             return
         shared, rules = self._shared, self._shared.rules
         api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
-        self._lane = rules.lane_of(self._head.path, self._head.fields, self._look, api_key)
-        self._model = shared.engine.model_of(self._look.model)
-        if self._model == OTHER and self._look.model is not None:
+        lane = rules.lane_of(self._head.path, self._head.fields, self._look, api_key)
+        model = shared.engine.model_of(self._look.model)
+        if model == OTHER and self._look.model is not None:
             shared.recorder.outside("model")
-        if self._lane == OTHER:
+        if lane == OTHER:
             shared.recorder.outside("lane")
-        self._timeline.on_gap = shared.recorder.gap_observer(self._model, self._lane, self._estimated_bucket())
-        self._on_read = shared.recorder.read_observer(self._lane)
+        labels = self._labels = RequestLabels(model, lane, self._estimated_bucket(model))
+        self._timeline.on_gap = shared.recorder.gap_observer(labels)
+        self._on_read = shared.recorder.read_observer(labels)
 
-    def _estimated_bucket(self) -> str:
+    def _estimated_bucket(self, model: str) -> str:
         if self._look.prompt_tokens is not None:
             return self._shared.buckets.bucket_of(self._look.prompt_tokens)
-        return self._shared.lengths.bucket_of(self._model, self._look.text_bytes)
+        return self._shared.lengths.bucket_of(model, self._look.text_bytes)
 
     def request_fields(self) -> Fields:
         """The trace context that the engine gets: the client's trace, with our span in between."""
@@ -157,19 +158,17 @@ class RequestWatch:
     def _promise(self) -> None:
         """Once it is whole and has its lane, its deadlines run."""
         received_at = self._timeline.received_at
-        if self._promised or received_at is None or not self._lane:
+        if self._promised or received_at is None or not self._labels.lane:
             return
         self._promised = True
         shared, seen = self._shared, self._look
         tokens: float | None = seen.prompt_tokens
         if tokens is None:
-            tokens = shared.lengths.tokens(self._model, seen.text_bytes)
+            tokens = shared.lengths.tokens(self._labels.model, seen.text_bytes)
         shared.slo.received(
             self._key,
             received_at,
-            model=self._model,
-            lane=self._lane,
-            prompt_bucket=self._estimated_bucket(),
+            self._labels,
             # Whoever says nothing gets no stream; who could not be read may have said anything.
             streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=tokens,
@@ -179,7 +178,7 @@ class RequestWatch:
         self._timeline.sent(at)
 
     def connected(self, seconds: float) -> None:
-        self._shared.recorder.connected(self._lane, seconds)
+        self._shared.recorder.connected(self._labels, seconds)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -301,9 +300,7 @@ class RequestWatch:
             shared.recorder.failed(failure.reason)
         self._count_unread()
         account = Account(
-            lane=self._lane,
-            model=self._model,
-            prompt_bucket=self._bucket(),
+            labels=self._labels._replace(prompt_bucket=self._bucket()),
             streaming=self._look.stream is True if self._streaming is None else self._streaming,
             outcome=outcome,
             marks=timeline.marks(),
@@ -363,14 +360,14 @@ class RequestWatch:
             estimates.forget()  # nobody listens there any more: what comes back is another process
         tokens = look.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, look.text_bytes)
-        return estimates.ended(self, self._model, length, ok=outcome is Outcome.OK and self._streaming is True)
+        return estimates.ended(self, self._labels.model, length, ok=outcome is Outcome.OK and self._streaming is True)
 
     def _bucket(self) -> str:
         """By what the engine counted; else by an estimate, once enough prompts of this model were counted."""
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
-            return self._estimated_bucket()
-        shared.lengths.learn(self._model, self._look.text_bytes, usage.prompt_tokens)
+            return self._estimated_bucket(self._labels.model)
+        shared.lengths.learn(self._labels.model, self._look.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)
 
     def _notes(self, failure: Failure | None, status: int | None) -> dict[str, str]:

@@ -5,15 +5,17 @@ burn rates and verdicts are made of these counters by `alert_rules/`. Nothing he
 `observer_error`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from itertools import product
 
 from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
-from sidecar.slo.attribution import VOTES, Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
 from sidecar.slo.judge import Case, Judge
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.recent import Burning
@@ -46,7 +48,7 @@ class Slo:
         self._received = metrics.counter(p.REQUESTS_RECEIVED_TOTAL)
         self._measured = metrics.counter(p.RECEIVED_MEASURED_REQUESTS_TOTAL)
         self._prompt_tokens = metrics.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL)
-        self._shown: tuple[int, int] | None = None
+        self._told: int | None = None
         self.replace(objectives)
         metrics.before_scrape(self._look)
 
@@ -62,34 +64,28 @@ class Slo:
                 if aim is not None:
                     self._threshold.child(lane, bucket, objective).set(aim.threshold_seconds)
                     self._target.child(lane, bucket, objective).set(aim.target)
-        self._shown = None
+        self._told = None
         self._begin_at_zero()
 
     # --- while a request runs --------------------------------------------------------------------------------------------
 
     def received(
-        self,
-        key: Hashable,
-        at: float,
-        *,
-        model: str,
-        lane: str,
-        prompt_bucket: str,
-        streaming: bool | None,
-        prompt_tokens: float | None,
+        self, key: Hashable, at: float, labels: RequestLabels, *, streaming: bool | None, prompt_tokens: float | None
     ) -> None:
         """A request is whole and on its way. `prompt_tokens`: counted or estimated; None where nobody can say.
 
         `streaming`: whether its answer will be a stream; None where nobody knows until it comes.
         """
-        self._received.child(model, lane).inc()
+        self._received.child_for(labels).inc()
         if prompt_tokens is not None:
-            self._measured.child(model, lane).inc()
-            self._prompt_tokens.child(model, lane).inc(prompt_tokens)
-        aims = self.objectives.aims(lane, prompt_bucket)
-        self._judge.received(key, Case(model, lane, prompt_bucket, aims, at, streaming))
-        answer = None if aims.e2e is None else aims.e2e.threshold_seconds
-        self._evidence.received(key, model, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer)
+            self._measured.child_for(labels).inc()
+            self._prompt_tokens.child_for(labels).inc(prompt_tokens)
+        case = self._case(labels, at, streaming)
+        self._judge.received(key, case)
+        answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
+        self._evidence.received(
+            key, labels.model, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer
+        )
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The head of its answer came. `streaming`: it is a stream; None: from now on nobody sees when its tokens come."""
@@ -143,26 +139,23 @@ class Slo:
     def _ended(self, key: Hashable, account: Account, at: float) -> None:
         if account.marks.received_at is None and account.outcome is not Outcome.OK:
             # It was over before its body had come, turned away at the door perhaps: nobody has told the judge of it.
-            aims = self.objectives.aims(account.lane, account.prompt_bucket)
-            streaming = account.streaming or None
-            self._judge.received(key, Case(account.model, account.lane, account.prompt_bucket, aims, at, streaming))
+            self._judge.received(key, self._case(account.labels, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
             return
         if case.tokens is not None:
-            self._deadlines.child(case.model, case.lane).inc(case.tokens.deadlines)
-            self._deadline_misses.child(case.model, case.lane).inc(case.tokens.misses)
+            self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
+            self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))
         elif case.missed:
             self._closing[key] = case
         else:
-            who = (case.model, case.lane, case.prompt_bucket)
-            self._good.child(*who).inc()
+            self._good.child_for(case.labels).inc()
             usage = account.marks.usage
             if usage is not None and usage.completion_tokens is not None:
-                self._good_tokens.child(*who).inc(usage.completion_tokens)
+                self._good_tokens.child_for(case.labels).inc(usage.completion_tokens)
 
     def _settled(self, key: Hashable, account: Account) -> None:
         case = self._closing.pop(key, None)
@@ -172,7 +165,7 @@ class Slo:
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():
-            self._blamed.child(case.model, case.lane, objective, blame).inc()
+            self._blamed.child_for(case.labels, objective, blame).inc()
         if votes:
             self.on_blamed(account, votes)
 
@@ -183,56 +176,47 @@ class Slo:
         """What was learned of the engine's process says nothing about the next."""
         self._evidence.forget()
 
+    def _case(self, labels: RequestLabels, at: float, streaming: bool | None) -> Case:
+        return Case(labels, self.objectives.aims(labels.lane, labels.prompt_bucket), at, streaming)
+
     # --- what is written -------------------------------------------------------------------------------------------------
 
     def _decided(self, case: Case, objective: Objective, aim: Aim, missed: bool) -> None:
-        labels = (case.model, case.lane, case.prompt_bucket, objective)
-        self._requests.child(*labels).inc()
-        self._allowed.child(*labels).inc(aim.allowed_misses)
+        labels = case.labels
+        self._requests.child_for(labels, objective).inc()
+        self._allowed.child_for(labels, objective).inc(aim.allowed_misses)
         if missed:
-            self._misses.child(*labels).inc()
+            self._misses.child_for(labels, objective).inc()
         self._burning.decided(self._now, missed=missed, allowed=aim.allowed_misses)
 
     def _look(self, at: float) -> None:
         self.tick(at)
         self._begin_at_zero()
-        overdue: dict[tuple[str, str], int] = {}
-        for case in self._judge.overdue:
-            who = (case.model, case.lane)
-            overdue[who] = overdue.get(who, 0) + 1
         for child in self._overdue.children.values():
             child.set(0)
-        for who, count in overdue.items():
-            self._overdue.child(*who).set(count)
+        for labels, count in Counter(case.labels for case in self._judge.overdue).items():
+            self._overdue.child_for(labels).inc(count)
 
     def _begin_at_zero(self) -> None:
         """Every series that a rule reads, for the models and lanes that are known by now."""
         metrics = self._metrics
-        known = (len(metrics.models.shown()), len(metrics.lanes.shown()))
-        if known == self._shown:
+        if metrics.told == self._told:
             return
-        self._shown = known
-        for who in product(metrics.models.shown(), metrics.lanes.shown()):
-            for counter in (self._received, self._measured, self._prompt_tokens):
-                counter.child(*who)
+        self._told = metrics.told
+        for counter in (self._received, self._measured, self._prompt_tokens):
+            counter.begin()
         for model, (lane, buckets) in product(metrics.models.shown(), self.objectives.by_lane.items()):
             self._begin_lane(model, lane, buckets)
 
     def _begin_lane(self, model: str, lane: str, buckets: dict[str, Aims]) -> None:
-        if not any(buckets.values()):
+        promised = [(bucket, of) for bucket, aims in buckets.items() for of in Objective if aims.aim(of) is not None]
+        if not promised:
             return
-        self._overdue.child(model, lane)
-        self._deadlines.child(model, lane)
-        self._deadline_misses.child(model, lane)
-        for objective, phases in VOTES.items():
-            if any(aims.aim(objective) is not None for aims in buckets.values()):
-                for phase in phases:
-                    self._blamed.child(model, lane, objective, phase)
-        for bucket, aims in buckets.items():
-            if aims:
-                self._good.child(model, lane, bucket)
-                self._good_tokens.child(model, lane, bucket)
-            for objective in Objective:
-                if aims.aim(objective) is not None:
-                    for family in (self._requests, self._misses, self._allowed):
-                        family.child(model, lane, bucket, objective)
+        for family in (self._overdue, self._deadlines, self._deadline_misses):
+            family.begin(model=model, lane=lane)
+        for objective in sorted({of for _, of in promised}, key=list(Objective).index):
+            self._blamed.begin(model=model, lane=lane, objective=objective)
+        for counter, bucket in product((self._good, self._good_tokens), dict(promised)):
+            counter.begin(model=model, lane=lane, prompt_bucket=bucket)
+        for counter, (bucket, of) in product((self._requests, self._misses, self._allowed), promised):
+            counter.begin(model=model, lane=lane, prompt_bucket=bucket, objective=of)

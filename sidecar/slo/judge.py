@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.objective import Aim, Aims, Objective
 from sidecar.slo.token_deadlines import TokenDeadlines
 from sidecar.timeline.outcome import Outcome
@@ -25,9 +26,7 @@ FEW_DUE = 64
 class Case:
     """One request, and what has been decided about it. Its bucket is frozen here: at the latest when the first deadline passes."""
 
-    model: str
-    lane: str
-    prompt_bucket: str
+    labels: RequestLabels
     aims: Aims
     received_at: float
     streaming: bool | None

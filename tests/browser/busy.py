@@ -10,6 +10,7 @@ from sidecar.admin.page.recent_failures import Troubles
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
@@ -62,24 +63,25 @@ class BusyHouse:
         key = object()
         at = self.now
         first = at + queue + 0.25
-        self.slo.received(key, at, model=MODEL, lane=lane, prompt_bucket=bucket, streaming=True, prompt_tokens=900.0)
+        labels = RequestLabels(MODEL, lane, bucket)
+        self.slo.received(key, at, labels, streaming=True, prompt_tokens=900.0)
         marks = Marks(at, at, at, at, first, first + 1.0, first + 1.0, first + 1.5, choices=1, usage=Usage(900, 40))
         self.slo.output(key, 1, first)
         self.now = first + 1.5
-        account = Account(lane, MODEL, bucket, True, outcome, marks, None, key=key, notes={"error": "engine_refused"})
+        account = Account(labels, True, outcome, marks, None, key=key, notes={"error": "engine_refused"})
         self.recorder.ended(account)
         self.slo.ended(key, account, self.now)
         if outcome is not Outcome.OK:
             self.troubles.closed(account)
             return
         ledger = close_ledger(marks, streaming=True, report=EngineReport(queue, 0.2, 1.0))
-        settled = Account(lane, MODEL, bucket, True, outcome, marks, ledger, key=key)
+        settled = Account(labels, True, outcome, marks, ledger, key=key)
         self.recorder.settled(settled)
         self.slo.settled(key, settled, self.now)
 
     def fill(self) -> None:
         """As full as it gets."""
-        gap = self.recorder.gap_observer(MODEL, "interactive", "0-512")
+        gap = self.recorder.gap_observer(RequestLabels(MODEL, "interactive", "0-512"))
         for _ in range(200):
             gap(0.0123)
         for lane in LANES:
@@ -89,7 +91,7 @@ class BusyHouse:
             self.request(lane, outcome=Outcome.ENGINE_UNREACHABLE)
             for number in range(8):
                 key = (lane, number)
-                self.inside.enter(key, MODEL, lane, self.now - 10.0 * number)
+                self.inside.enter(key, RequestLabels(MODEL, lane, "unknown"), self.now - 10.0 * number)
                 if number % 3:
                     self.inside.streaming(key)
                 if number % 3 == 2:

@@ -13,6 +13,7 @@ import structlog
 
 from sidecar.config.schema import LogConfig
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.logs.sanitise import allowed_headers, clean, clean_path
 from sidecar.logs.setup import Logs
 from sidecar.timeline.events import Usage
@@ -45,9 +46,7 @@ def tape() -> Iterator[Tape]:
 
 def account(outcome: Outcome = Outcome.OK, **others: object) -> Account:
     values: dict[str, object] = {
-        "lane": "chat",
-        "model": "m",
-        "prompt_bucket": "0-512",
+        "labels": RequestLabels("m", "chat", "0-512"),
         "streaming": True,
         "outcome": outcome,
         "marks": Marks(accepted_at=1000.0, received_at=1000.25),

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.exposition import SLICE_BYTES, ProcessPage, slices, write_page
@@ -192,7 +193,7 @@ def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> No
     metrics = busy()
     in_flight = InFlight(metrics)
     requests = metrics.counter(c.REQUESTS_TOTAL)
-    in_flight.enter("first", "?", "?", 0.0)
+    in_flight.enter("first", RequestLabels("?", "?", "?"), 0.0)
     requests.child("?", "?", "?", "?").inc()
     metrics.models.admit(["engine\udcff\n\x00model"])
     before = len(samples(page(metrics)))
@@ -200,7 +201,7 @@ def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> No
     for n in range(10_000):
         hostile = f'{n}\udcff\x00"\n\\‮%s{{}}' + chr(n)  # noqa: PLE2502  the bidi mark is the point
         requests.child(hostile, hostile, hostile, hostile).inc()
-        in_flight.enter(n, hostile, hostile, 0.0)
+        in_flight.enter(n, RequestLabels(hostile, hostile, hostile), 0.0)
 
     assert before == len(samples(page(metrics)))
     assert before == len(samples(page(metrics, openmetrics=True), openmetrics=True))

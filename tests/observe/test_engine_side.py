@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from sidecar.config.schema import EngineConfig
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.lifecycle import Readiness
 from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
@@ -21,9 +22,7 @@ from sidecar.timeline.outcome import Outcome
 
 
 UNTOLD = Account(
-    lane="chat",
-    model="m",
-    prompt_bucket="0-512",
+    labels=RequestLabels("m", "chat", "0-512"),
     streaming=True,
     outcome=Outcome.OK,
     marks=Marks(0.0, choices=1),

@@ -7,6 +7,7 @@ import pytest
 from sidecar.ledger.account import Account, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
@@ -62,7 +63,7 @@ class House:
             usage=Usage(prompt_tokens=TOKENS) if usage is None else usage,
         )
         ledger = close_ledger(marks, streaming=streaming, report=said) if outcome is Outcome.OK else None
-        return Account("chat", "llama", "0-512", streaming, outcome, marks, ledger, key=key)
+        return Account(RequestLabels("llama", "chat", "0-512"), streaming, outcome, marks, ledger, key=key)
 
     def alone(
         self,

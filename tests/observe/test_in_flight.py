@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight, LaneInFlight
@@ -26,8 +27,8 @@ def test_a_request_waits_then_streams_then_is_gone() -> None:
     registry = metrics()
     inside = InFlight(registry)
 
-    inside.enter(1, "llama", "chat", 10.0)
-    inside.enter(2, "llama", "chat", 12.0)
+    inside.enter(1, RequestLabels("llama", "chat", "0-512"), 10.0)
+    inside.enter(2, RequestLabels("llama", "chat", "0-512"), 12.0)
     assert gauges(registry, 15.0)["llama", "chat", "waiting"] == (2, 5.0)
 
     inside.streaming(1)
@@ -59,16 +60,16 @@ def test_every_lane_is_on_the_page_before_its_first_request() -> None:
 def test_what_a_client_invents_is_counted_under_other() -> None:
     registry = metrics()
 
-    InFlight(registry).enter(1, "gpt\udcff", "vip", 0.0)
+    InFlight(registry).enter(1, RequestLabels("gpt\udcff", "vip", "0-512"), 0.0)
 
     assert gauges(registry, 3.0)["other", "other", "waiting"] == (1, 3.0)
 
 
 def test_the_page_of_a_lane_sums_its_models() -> None:
     inside = InFlight(metrics())
-    inside.enter(1, "llama", "chat", 1.0)
-    inside.enter(2, "gpt", "chat", 3.0)
-    inside.enter(3, "llama", "batch", 2.0)
+    inside.enter(1, RequestLabels("llama", "chat", "0-512"), 1.0)
+    inside.enter(2, RequestLabels("gpt", "chat", "0-512"), 3.0)
+    inside.enter(3, RequestLabels("llama", "batch", "0-512"), 2.0)
     inside.streaming(3)
 
     assert {"chat": LaneInFlight(2, 0, 4.0), "batch": LaneInFlight(0, 1, None)} == inside.by_lane(5.0)
@@ -83,7 +84,7 @@ def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) 
 
     for verb, key in calls:
         if verb == "enter":
-            inside.enter(key, "llama", "chat", float(key))
+            inside.enter(key, RequestLabels("llama", "chat", "0-512"), float(key))
             expected.add(key)
         elif verb == "streaming":
             inside.streaming(key)
@@ -101,18 +102,18 @@ def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
     """Over all lanes, oldest first; a client that does not read holds its own stream and nobody else's."""
     inside = InFlight(metrics())
     for key, lane, at in ((1, "chat", 10.0), (2, "batch", 11.0), (3, "chat", 12.0), (4, "nobody's", 13.0)):
-        inside.enter(key, "llama", lane, at)
+        inside.enter(key, RequestLabels("llama", lane, "0-512"), at)
     inside.streaming(1)
     inside.streaming(2)
     inside.held(2)
 
     told = inside.oldest(20.0, 3)
-    assert [(one.lane, one.stage.value, one.age_seconds) for one in told] == [
+    assert [(one.labels.lane, one.stage.value, one.age_seconds) for one in told] == [
         ("chat", "streaming", 10.0),
         ("batch", "held", 9.0),
         ("chat", "waiting", 8.0),
     ]
-    assert inside.oldest(20.0, 9)[3].lane == "other"
+    assert inside.oldest(20.0, 9)[3].labels.lane == "other"
     assert inside.by_lane(20.0)["batch"] == LaneInFlight(0, 1, None, held=1)
 
     inside.flows(2)
@@ -122,13 +123,13 @@ def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
 def test_who_left_holds_nothing_any_more() -> None:
     """Also told late, when it is gone, or of somebody who never came."""
     inside = InFlight(metrics())
-    inside.enter(1, "llama", "chat", 1.0)
+    inside.enter(1, RequestLabels("llama", "chat", "0-512"), 1.0)
     inside.streaming(1)
     inside.held(1)
     inside.leave(1)
     inside.held(1)
     inside.flows(7)
-    inside.enter(1, "llama", "chat", 2.0)
+    inside.enter(1, RequestLabels("llama", "chat", "0-512"), 2.0)
     inside.streaming(1)
 
     assert inside.by_lane(3.0)["chat"] == LaneInFlight(0, 1, None, held=0)

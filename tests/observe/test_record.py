@@ -8,6 +8,7 @@ import pytest
 from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.declaration import Counter, Histogram
@@ -32,6 +33,7 @@ MARKS = Marks(
     choices=1,
     usage=Usage(prompt_tokens=1000, cached_tokens=600, completion_tokens=5, reasoning_tokens=2),
 )
+LABELS = RequestLabels("llama", "chat", "512-4k")
 REPORT = EngineReport(queue_seconds=0.25, prefill_seconds=0.5, decode_seconds=2.0)
 
 
@@ -63,7 +65,7 @@ def account(
     trace_id: str | None = None,
 ) -> Account:
     ledger = close_ledger(marks, streaming=streaming, report=report) if outcome is Outcome.OK else None
-    return Account("chat", "llama", "512-4k", streaming, outcome, marks, ledger, cancelled_in, trace_id)
+    return Account(LABELS, streaming, outcome, marks, ledger, cancelled_in, trace_id)
 
 
 def test_a_streamed_request_owes_everything() -> None:
@@ -218,7 +220,7 @@ def test_a_sampled_trace_becomes_an_exemplar() -> None:
 def test_gaps_are_written_as_they_happen(by_bucket: bool, labels: tuple[str, ...]) -> None:
     house = House(by_bucket=by_bucket)
 
-    observe: Callable[[float], None] = house.recorder.gap_observer("llama", "chat", "512-4k")
+    observe: Callable[[float], None] = house.recorder.gap_observer(LABELS)
     observe(0.02)
     observe(0.03)
 
@@ -232,8 +234,8 @@ def test_the_rest_of_the_road_is_counted() -> None:
     house.recorder.failed("engine_connect_failed")
     house.recorder.dropped("event_too_long", 3)
     house.recorder.injection("spliced")
-    house.recorder.connected("chat", 0.001)
-    house.recorder.read_observer("chat")(2)
+    house.recorder.connected(LABELS, 0.001)
+    house.recorder.read_observer(LABELS)(2)
     house.recorder.overhead(0.00002)
 
     assert house.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1

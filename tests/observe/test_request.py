@@ -9,6 +9,7 @@ from sidecar.engines.kinds import KINDS
 from sidecar.engines.vllm import VLLM
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
@@ -34,12 +35,10 @@ def test_a_vllm_stream_comes_out_as_five_phases() -> None:
         (Phase.STREAM, 0.05, Source.DERIVED),
     ]
     assert (
-        account.lane,
-        account.model,
-        account.prompt_bucket,
+        account.labels,
         account.streaming,
         account.outcome,
-    ) == ("interactive", "tiny", "512-4k", True, Outcome.OK)
+    ) == (RequestLabels("tiny", "interactive", "512-4k"), True, Outcome.OK)
 
 
 def test_the_page_holds_what_the_request_owed() -> None:
@@ -207,7 +206,7 @@ def test_a_whole_answer_states_its_usage_and_its_phases() -> None:
     assert walk.value("llm_request_phase_seconds_sum", phase="queue", streaming="false") == 0.1
     assert pytest.approx(walk.value("llm_request_phase_seconds_sum", phase="unattributed", streaming="false")) == 0.1
     assert walk.value("llm_output_tokens_sum") == 9
-    assert walk.accounts[0].prompt_bucket == "0-512"
+    assert walk.accounts[0].labels.prompt_bucket == "0-512"
     with pytest.raises(AssertionError, match="no sample"):
         walk.value("llm_time_to_first_token_seconds_count", lane="batch")
 
@@ -294,7 +293,7 @@ def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
         client.send(post({"stream": True, "messages": text}))
         play(walk, usage=usage)
         client.end()
-        return walk.accounts[-1].prompt_bucket
+        return walk.accounts[-1].labels.prompt_bucket
 
     assert request(usage=False) == "unknown"
     for _ in range(20):

@@ -4,6 +4,7 @@ import pytest
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.observe.evidence import Evidence
@@ -109,7 +110,9 @@ def test_who_was_turned_away_before_the_body_came_counts_too(
 ) -> None:
     """Too many in flight: nobody has looked at the body, and the judge was told of nothing but the end."""
     house = House()
-    account = Account("chat", "llama", "unknown", False, outcome, Marks(accepted_at=house.now), None, key=1)
+    account = Account(
+        RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=house.now), None, key=1
+    )
 
     house.slo.ended(1, account, house.now)
 

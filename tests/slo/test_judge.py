@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.judge import FEW_DUE, Case, Judge, pace_seconds
 from sidecar.slo.objective import NOTHING, Aim, Aims, Objective
 from sidecar.timeline.events import Usage
@@ -26,10 +27,12 @@ class Court:
 
     def __init__(self) -> None:
         self.decided: list[tuple[str, str, bool]] = []
-        self.judge = Judge(lambda case, objective, _aim, missed: self.decided.append((case.lane, objective, missed)))
+        self.judge = Judge(
+            lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed))
+        )
 
     def received(self, key: str, *, streaming: bool | None = True, aims: Aims = AIMS, at: float = 0.0) -> None:
-        self.judge.received(key, Case("m", key, "0-512", aims, START + at, streaming))
+        self.judge.received(key, Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming))
 
     def output(self, key: str, at: float, events: int = 1) -> None:
         self.judge.output(key, START + at, events)
@@ -61,7 +64,7 @@ class Court:
             choices=choices,
             usage=Usage(completion_tokens=completion),
         )
-        account = Account(key, "m", "0-512", streaming, outcome, marks, None)
+        account = Account(RequestLabels("m", key, "0-512"), streaming, outcome, marks, None)
         return self.judge.ended(key, account, START + at)
 
 
@@ -158,7 +161,7 @@ def test_an_undefined_pace_is_no_verdict(completion: int, choices: int) -> None:
 def test_a_pace_needs_the_engines_count() -> None:
     marks = Marks(accepted_at=0.0, received_at=0.0, first_token_at=1.0, last_token_at=2.0, choices=1)
 
-    assert pace_seconds(Account("a", "m", "0-512", True, Outcome.OK, marks, None)) is None
+    assert pace_seconds(Account(RequestLabels("m", "a", "0-512"), True, Outcome.OK, marks, None)) is None
 
 
 # --- answers that are not streamed ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from itertools import count
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
@@ -40,9 +41,7 @@ class House:
         self.slo.received(
             request.key,
             self.now,
-            model="llama",
-            lane=lane,
-            prompt_bucket=bucket,
+            request.labels,
             streaming=streaming,
             prompt_tokens=None if bucket == "unknown" else 100.0,
         )
@@ -103,7 +102,7 @@ class Request:
         self.house = house
         self.streaming = streaming
         self.marks = Marks(accepted_at=house.now, received_at=house.now, choices=1)
-        self.who = (lane, "llama", bucket)
+        self.labels = RequestLabels("llama", lane, bucket)
 
     def speaks(self, *, after: float = 0.0, events: int = 1) -> "Request":
         self.house.now += after
@@ -116,7 +115,7 @@ class Request:
         now = self.house.now
         usage = Usage(prompt_tokens=100, completion_tokens=tokens)
         marks = replace(self.marks, ended_at=now, flushed_at=now, usage=usage)
-        return Account(*self.who, self.streaming is True, outcome, marks, None, key=self.key)
+        return Account(self.labels, self.streaming is True, outcome, marks, None, key=self.key)
 
     def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
         """Its end, without its ledger."""

@@ -47,10 +47,11 @@ def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Turn
 
 
 def _who(one: Trouble, at: float, *, models: bool) -> str:
-    length = LaneAnatomy(one.lane, one.streaming, 1, 0.0, {}, {}, prompt_bucket=one.prompt_bucket)
-    about = [bar_title(length)] + ([] if one.streaming else ["not streamed"]) + ([one.model] if models else [])
+    labels = one.labels
+    length = LaneAnatomy(labels.lane, one.streaming, 1, 0.0, {}, {}, prompt_bucket=labels.prompt_bucket)
+    about = [bar_title(length)] + ([] if one.streaming else ["not streamed"]) + ([labels.model] if models else [])
     ago = seconds(max(0.0, round(at - one.ended_at, 1)))
-    return f"{escape(one.lane)} <small>{escape(', '.join(about))}; {ago} ago</small>"
+    return f"{escape(labels.lane)} <small>{escape(', '.join(about))}; {ago} ago</small>"
 
 
 def _what(one: Trouble) -> str:
@@ -79,7 +80,7 @@ def _ledger(one: Trouble, longest: float) -> str:
     phases = {phase.value: part for phase, part in one.phases.items()}
     parts = " · ".join(f"{phase_name(phase)} {seconds(max(part, 0.0))}" for phase, part in phases.items())
     estimated = ", estimated" if one.estimated else ""
-    bar = stacked(phases, longest, f"Ledger of a request of {one.lane}", whole=sum(phases.values()), kind="thin")
+    bar = stacked(phases, longest, f"Ledger of a request of {one.labels.lane}", whole=sum(phases.values()), kind="thin")
     return f"{bar}{' · '.join(told)} <small>{parts}{estimated}</small>"
 
 

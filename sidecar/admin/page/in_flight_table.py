@@ -37,7 +37,7 @@ def in_flight(by_lane: Mapping[str, LaneInFlight], oldest: Sequence[Inside]) -> 
     heads = ["lane", "waiting", "streaming", "of those held", "oldest waiting"]
     body = table("Requests in flight by lane", heads, rows)
     if oldest:
-        of = [[_stage(one), escape(one.lane), seconds(one.age_seconds)] for one in oldest]
+        of = [[_stage(one), escape(one.labels.lane), seconds(one.age_seconds)] for one in oldest]
         body += f"<h3>The oldest</h3>{table('The oldest requests in flight', ['where', 'lane', 'age'], of)}"
     return section("in-flight", "In flight", "now", body)
 

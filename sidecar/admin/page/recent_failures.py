@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from sidecar.ledger.account import Account, Phase
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.logs.request_line import SPOILED
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -25,9 +26,7 @@ class Trouble:
 
     ended_at: float
     """When its account closed, on the monotonic clock."""
-    lane: str
-    model: str
-    prompt_bucket: str
+    labels: RequestLabels
     streaming: bool
     outcome: Outcome
     cancelled_in: Stage | None
@@ -83,9 +82,7 @@ def trouble(account: Account, votes: Mapping[Objective, Blame], at: float) -> Tr
         ttft = marks.first_token_at - marks.received_at
     return Trouble(
         ended_at=at,
-        lane=account.lane,
-        model=account.model,
-        prompt_bucket=account.prompt_bucket,
+        labels=account.labels,
         streaming=account.streaming,
         outcome=account.outcome,
         cancelled_in=account.cancelled_in,

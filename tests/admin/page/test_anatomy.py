@@ -12,6 +12,7 @@ from sidecar.history.slices import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
 from sidecar.timeline.marks import Marks
@@ -41,7 +42,7 @@ def request(
     )
     report = EngineReport(queue, 0.25, 1.0) if reported else None
     ledger = close_ledger(marks, streaming=streaming, report=report)
-    recorder.close(Account(lane, model, bucket, streaming, Outcome.OK, marks, ledger))
+    recorder.close(Account(RequestLabels(model, lane, bucket), streaming, Outcome.OK, marks, ledger))
 
 
 def house() -> tuple[Recorder, AnatomyRing]:

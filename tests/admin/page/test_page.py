@@ -8,11 +8,13 @@ from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.history.slices import at_once
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
 from tests.support.page_reader import Reader
 
 
 FACTS = Facts(version="0.1", engine="127.0.0.1:8000 (vllm)", uptime_seconds=90.0, config="/etc/sidecar.yaml")
+CHAT = RequestLabels("llama", "chat", "")
 YES = (True, "")
 QUANTILES = Quantiles(50, {0.5: 0.25, 0.95: float("inf"), 0.99: None}, last_edge=300.0)
 NONE = Quantiles(0, {0.5: None, 0.95: None, 0.99: None}, last_edge=10.0)
@@ -101,7 +103,7 @@ def test_who_is_inside_stands_with_stage_and_age() -> None:
     of = replace(
         status(anatomy()),
         by_lane={"chat": LaneInFlight(7, 2, 12.5, held=1), "batch": LaneInFlight(0, 0, None)},
-        oldest=(Inside("llama", "chat", Stage.HELD, 31.0), Inside("llama", "chat", Stage.WAITING, 12.5)),
+        oldest=(Inside(CHAT, Stage.HELD, 31.0), Inside(CHAT, Stage.WAITING, 12.5)),
     )
 
     page = read(of)
@@ -128,7 +130,7 @@ def test_nothing_can_speak_html() -> None:
             of,
             by_lane={evil: LaneInFlight(1, 1, 1.0)},
             lanes=(evil, "other"),
-            oldest=(Inside(evil, evil, Stage.WAITING, 1.0),),
+            oldest=(Inside(RequestLabels(evil, evil, ""), Stage.WAITING, 1.0),),
         )
     )
 

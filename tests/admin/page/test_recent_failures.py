@@ -8,6 +8,7 @@ from sidecar.history.slices import at_once
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 from sidecar.timeline.marks import Marks
@@ -24,13 +25,14 @@ MARKS = Marks(
     flushed_at=15.5,
     choices=1,
 )
+LABELS = RequestLabels("llama", "chat", "0-512")
 NOTES = {"path": "/v1/CANARY", "x-secret": "CANARY", "error": "engine_refused", "status": "502"}
 
 
 def account(outcome: Outcome = Outcome.OK, **facts: object) -> Account:
     report = EngineReport(2.0, 0.75, 2.0)
     ledger = close_ledger(MARKS, streaming=True, report=report) if outcome is Outcome.OK else None
-    made = Account("chat", "llama", "0-512", True, outcome, MARKS, ledger, trace_id="CANARY", key=object(), notes=NOTES)
+    made = Account(LABELS, True, outcome, MARKS, ledger, trace_id="CANARY", key=object(), notes=NOTES)
     return replace(made, **facts)  # type: ignore[arg-type]
 
 
@@ -44,7 +46,7 @@ def test_a_slow_request_is_kept_with_its_ledger_and_its_vote() -> None:
     troubles.missed(account(), {Objective.TTFT: Blame.QUEUE})
 
     (kept,) = troubles.latest()
-    assert (kept.lane, kept.whole_seconds, kept.ttft_seconds) == ("chat", 5.5, 3.0)
+    assert (kept.labels.lane, kept.whole_seconds, kept.ttft_seconds) == ("chat", 5.5, 3.0)
     assert {phase.value: round(part, 3) for phase, part in kept.phases.items()} == {
         "queue": 2.0,
         "prefill": 0.75,

@@ -6,6 +6,7 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.probe.advice import ENOUGH, WINDOW, Advisor
 from sidecar.engines.probe.replies import Identity
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -20,9 +21,7 @@ def request(
     shares: tuple[Share, ...] = SPLIT, reason: Reason = Reason.IN_BAND, *, usage: Usage | None = None
 ) -> Account:
     return Account(
-        lane="chat",
-        model="m",
-        prompt_bucket="0-512",
+        labels=RequestLabels("m", "chat", "0-512"),
         streaming=True,
         outcome=Outcome.OK,
         marks=Marks(0.0, usage=usage),

@@ -15,6 +15,7 @@ from sidecar.engines.probe.scrape import StateProber, state_session
 from sidecar.engines.probe.state import Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
@@ -145,9 +146,7 @@ def test_a_ratio_is_never_negative_and_needs_its_hundred(steps: list[tuple[int, 
 # --- our side ------------------------------------------------------------------------------------------------------------
 
 ACCOUNT = Account(
-    lane="chat",
-    model="m",
-    prompt_bucket="0-512",
+    labels=RequestLabels("m", "chat", "0-512"),
     streaming=True,
     outcome=Outcome.OK,
     marks=Marks(0.0, choices=1),
