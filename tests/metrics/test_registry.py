@@ -2,8 +2,10 @@
 
 import pytest
 
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.outcome import Outcome
 
@@ -66,6 +68,37 @@ def test_ten_thousand_hostile_values_leave_the_series_as_they_were() -> None:
 def test_a_wrong_number_of_labels_is_our_mistake() -> None:
     with pytest.raises(ValueError, match="llm_requests_total has 4 labels, not 1"):
         metrics().counter(c.REQUESTS_TOTAL).child("llama")
+
+
+def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
+    """All three, two, or the lane alone; a value that the request has beyond them makes no other child."""
+    registry, labels = metrics(), RequestLabels("llama", "batch", "0-512")
+
+    shown = [
+        registry.counter(c.REQUESTS_TOTAL).child_for(labels, Outcome.OK).labels,
+        registry.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child_for(labels).labels,
+        registry.counter(c.STREAM_PAUSED_SECONDS_TOTAL).child_for(labels).labels,
+        registry.counter(c.PASSTHROUGH_REQUESTS_TOTAL).child_for(labels, Outcome.OK).labels,
+    ]
+
+    assert shown == [("llama", "batch", "0-512", "ok"), ("llama", "batch"), ("batch",), ("ok",)]
+    family = registry.gauge(c.REQUESTS_IN_FLIGHT)
+    assert family.labels_of(family.child_for(labels, "waiting").labels) == RequestLabels("llama", "batch", "")
+
+
+def test_children_begin_in_every_combination_that_can_exist() -> None:
+    """Of labels that go together only as they do; where a value is fixed, with this value alone."""
+    registry = metrics()
+    votes, received = registry.counter(p.SLO_BLAMED_MISSES_TOTAL), registry.counter(p.REQUESTS_RECEIVED_TOTAL)
+
+    votes.begin(model="llama", lane="batch", objective="tpot")
+    received.begin(lane="batch")
+
+    assert [*votes.children] == [
+        ("llama", "batch", "tpot", phase) for phase in ("decode", "stream", "unattributed", "engine")
+    ]
+    assert [*received.children] == [("llama", "batch"), ("other", "batch")]
+    assert {child.value for child in received.children.values()} == {0}
 
 
 def test_a_model_that_the_engine_tells_later_gets_its_own_series() -> None:
