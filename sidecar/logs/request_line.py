@@ -14,25 +14,13 @@ EVENT_REQUEST = "request"
 
 SPOILED = frozenset(
     {
-        Outcome.REJECTED,
-        Outcome.ENGINE_ERROR,
-        Outcome.ENGINE_UNREACHABLE,
-        Outcome.ENGINE_TIMEOUT,
-        Outcome.ENGINE_TRUNCATED,
-        Outcome.SIDECAR_ERROR,
+        *(Outcome.REJECTED, Outcome.ENGINE_ERROR, Outcome.ENGINE_UNREACHABLE),
+        *(Outcome.ENGINE_TIMEOUT, Outcome.ENGINE_TRUNCATED, Outcome.SIDECAR_ERROR),
     }
 )
 """Outcomes that the server side is to answer for: their lines are warnings, so that `log.level: warning` keeps them."""
 
-_MARKS = (
-    "received_at",
-    "sent_at",
-    "headers_at",
-    "first_token_at",
-    "last_token_at",
-    "ended_at",
-    "flushed_at",
-)
+_MARKS = ("received_at", "sent_at", "headers_at", "first_token_at", "last_token_at", "ended_at", "flushed_at")
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 _DIGITS = 6  # a microsecond: below it is the clock's own noise
 
@@ -41,7 +29,7 @@ def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in the order in which a person reads them. Times in seconds."""
     fields: dict[str, object] = {
         "outcome": account.outcome.value,
-        **dict(sorted(account.labels._asdict().items())),
+        **dict(sorted(account.labels._asdict().items())),  # lane, model, prompt_bucket
         "streaming": account.streaming,
     }
     if account.cancelled_in is not None:

@@ -97,13 +97,8 @@ class Recorder:
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
-    def close(self, account: Account, at_unix: float | None = None) -> None:
-        """Write all that an ended request owes. `at_unix`: seconds, for exemplars. Never raises."""
-        self.ended(account, at_unix)
-        self.settled(account, at_unix)
-
     def ended(self, account: Account, at_unix: float | None = None) -> None:
-        """Write what is known when the stream ends, for a request whose engine's report may come later. Never raises."""
+        """Write what is known when the stream ends; the engine's report may come later. `at_unix`: seconds, for exemplars. Never raises."""
         try:
             self._ended(account, at_unix)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
@@ -126,13 +121,9 @@ class Recorder:
         if account.streaming:
             self._paused.child_for(labels).inc(marks.paused_seconds)
             # An engine may answer while the upload still runs; then there is no time to first token to speak of.
-            if (
-                marks.received_at is not None
-                and marks.first_token_at is not None
-                and marks.first_token_at >= marks.received_at
-            ):
-                ttft = marks.first_token_at - marks.received_at
-                self._ttft.child_for(labels).observe(ttft, account.trace_id, at_unix)
+            received_at, first_token_at = marks.received_at, marks.first_token_at
+            if received_at is not None and first_token_at is not None and first_token_at >= received_at:
+                self._ttft.child_for(labels).observe(first_token_at - received_at, account.trace_id, at_unix)
         if account.outcome is Outcome.OK:
             self._tokens(account)
 

@@ -192,9 +192,8 @@ class Judge:
 
 def pace_seconds(account: Account) -> float | None:
     """Seconds per output token after the first; None where it is undefined: one token, several choices, no usage."""
-    marks = account.marks
-    tokens = None if marks.usage is None else marks.usage.completion_tokens
-    if not account.streaming or marks.choices != 1 or tokens is None or tokens < 2:
+    marks, usage = account.marks, account.marks.usage
+    if not account.streaming or marks.choices != 1 or usage is None or (tokens := usage.completion_tokens or 0) < 2:
         return None
     if marks.first_token_at is None or marks.last_token_at is None:
         return None

@@ -46,6 +46,11 @@ class House:
         )
         self.recorder = Recorder(self.metrics)
 
+    def close(self, account: Account, at_unix: float | None = None) -> None:
+        """Its end and, at once, the close of its ledger."""
+        self.recorder.ended(account, at_unix)
+        self.recorder.settled(account, at_unix)
+
     def count(self, metric: Counter, *labels: str) -> float:
         return self.metrics.counter(metric).child(*labels).value
 
@@ -72,7 +77,7 @@ def test_a_streamed_request_owes_everything() -> None:
     """Received at .25, first token a second later, five tokens in two seconds, flushed a quarter of a second after."""
     house = House()
 
-    house.recorder.close(account())
+    house.close(account())
 
     who, bucket = ("llama", "chat"), ("llama", "chat", "512-4k")
     assert house.count(c.REQUESTS_TOTAL, *bucket, "ok") == 1
@@ -101,7 +106,7 @@ def test_phases_add_up_to_whole_requests_on_the_page() -> None:
 
     for report in reports:
         for streaming in (True, False):
-            house.recorder.close(account(report=report, streaming=streaming))
+            house.close(account(report=report, streaming=streaming))
 
     phases = sum(total for _, total in house.seen(c.REQUEST_PHASE_SECONDS).values())
     assert pytest.approx(phases, abs=1e-9) == 8 * 3.25
@@ -112,7 +117,7 @@ def test_without_a_report_no_phase_is_invented() -> None:
     """Queue, prefill and first token are not zero: they are not there."""
     house = House()
 
-    house.recorder.close(account(report=None))
+    house.close(account(report=None))
 
     told = {labels[4] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
     assert {Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM} == told
@@ -123,7 +128,7 @@ def test_a_non_streamed_request_is_in_series_of_its_own() -> None:
     """It has no time to first token and no pace, whatever its marks say."""
     house = House()
 
-    house.recorder.close(account(streaming=False))
+    house.close(account(streaming=False))
 
     assert {"false"} == {labels[3] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
     assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
@@ -135,7 +140,7 @@ def test_a_stream_that_ended_badly_owes_its_first_token_and_no_more(outcome: Out
     """Its TTFT was lived through; its phases, pace and tokens are of a part of a request."""
     house = House()
 
-    house.recorder.close(account(outcome, cancelled_in=Stage.STREAMING))
+    house.close(account(outcome, cancelled_in=Stage.STREAMING))
 
     assert house.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", outcome) == 1
     assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {("llama", "chat", "512-4k"): (1, 1.0)}
@@ -149,7 +154,7 @@ def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
     house = House()
     marks = Marks(accepted_at=1.0, received_at=1.5)
 
-    house.recorder.close(account(Outcome.CLIENT_CANCELLED, marks, cancelled_in=Stage.WAITING))
+    house.close(account(Outcome.CLIENT_CANCELLED, marks, cancelled_in=Stage.WAITING))
 
     assert house.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", "waiting") == 1
     assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
@@ -169,7 +174,7 @@ def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
 def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
     house = House()
 
-    house.recorder.close(account(marks=marks))
+    house.close(account(marks=marks))
 
     assert house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
 
@@ -177,7 +182,7 @@ def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
 def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
     house = House()
 
-    house.recorder.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
+    house.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
 
     assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
     assert house.count(own.DROPPED_TOTAL, "not_a_duration") == 0
@@ -200,9 +205,9 @@ def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
     """Where the engine reported it in a report that was believed; it is a part of a phase, not one beside it."""
     house = House()
 
-    house.recorder.close(replace(account(), kv_transfer_seconds=0.25))
-    house.recorder.close(account())
-    house.recorder.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
+    house.close(replace(account(), kv_transfer_seconds=0.25))
+    house.close(account())
+    house.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
 
     assert list(house.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
 
@@ -210,7 +215,7 @@ def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
 def test_a_sampled_trace_becomes_an_exemplar() -> None:
     house = House()
 
-    house.recorder.close(account(trace_id="d" * 32), at_unix=1_700_000_000.0)
+    house.close(account(trace_id="d" * 32), at_unix=1_700_000_000.0)
 
     child = house.metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "512-4k")
     assert [tuple(exemplar) for exemplar in (child.exemplars or {}).values()] == [("d" * 32, 1.0, 1_700_000_000.0)]
@@ -282,6 +287,6 @@ def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
     assert ledger is not None
     spoiled = replace(ledger, shares=(None,))  # type: ignore[arg-type]  # the mistake under test
 
-    house.recorder.close(replace(account(), marks=broken, ledger=spoiled))
+    house.close(replace(account(), marks=broken, ledger=spoiled))
 
     assert house.count(own.DROPPED_TOTAL, "observer_error") == 2

@@ -42,7 +42,9 @@ def request(
     )
     report = EngineReport(queue, 0.25, 1.0) if reported else None
     ledger = close_ledger(marks, streaming=streaming, report=report)
-    recorder.close(Account(RequestLabels(model, lane, bucket), streaming, Outcome.OK, marks, ledger))
+    account = Account(RequestLabels(model, lane, bucket), streaming, Outcome.OK, marks, ledger)
+    recorder.ended(account)
+    recorder.settled(account)
 
 
 def house() -> tuple[Recorder, AnatomyRing]:
