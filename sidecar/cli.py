@@ -13,6 +13,7 @@ from sidecar import __version__
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.checks import counted_models
 from sidecar.config.file import FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.folding import WIDTH, folded, width
 from sidecar.config.notes import Note, notes
 from sidecar.config.objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
 from sidecar.config.schema import Config, LaneObjectivesConfig
@@ -23,32 +24,42 @@ from sidecar.slo.objective import Objective
 OK, FAILED, MISUSED = 0, 1, 2
 
 _ABOUT = """\
-Stand in front of one LLM inference server, pass every request through unchanged, and say where its time went:
-queue, prefill, first token, decode, stream; per lane and prompt length, as Prometheus metrics.
+Stand in front of one LLM inference server, pass every request through
+unchanged, and say where its time went: queue, prefill, first token, decode,
+stream; per lane and prompt length, as Prometheus metrics.
 """
 _EXAMPLES = """\
 examples:
   sidecar demo
-      See it work: a simulated engine, this sidecar and a mixed load, in one terminal.
+      See it work: a simulated engine, this sidecar and a mixed load, in one
+      terminal.
   sidecar serve --engine.url=http://127.0.0.1:8000
-      Stand in front of a vLLM on port 8000. Send clients to port 8900; point Prometheus at port 9901.
+      Stand in front of a vLLM on port 8000. Send clients to port 8900; point
+      Prometheus at port 9901.
   sidecar check --config.file=sidecar.yml
-      Say all that is wrong with a config, or what it means: lanes, rules, buckets, number of series.
+      Say all that is wrong with a config, or what it means: lanes, rules,
+      buckets, number of series.
   sidecar diagnose
-      Ask the sidecar on this host what is wrong, and what to do; `sidecar diagnose --help` has more.
+      Ask the sidecar on this host what is wrong, and what to do; `sidecar
+      diagnose --help` has more.
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
-      Estimate what fits and how fast it can be; `sidecar capacity --help` has more.
+      Estimate what fits and how fast it can be; `sidecar capacity --help` has
+      more.
 
 exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config.
-Every key of the config file, with its default and reason: docs/configuration.md
+Every key of the config file, with its default and reason:
+docs/configuration.md
 """
 _SERVE = """\
-Run until SIGTERM or SIGINT, which drain: streams end within shutdown.grace_seconds, then the exit code is 0.
-SIGHUP, or POST /-/reload from loopback, reads the config again; a bad one is refused and the old one stays in force.
+Run until SIGTERM or SIGINT, which drain: streams end within
+shutdown.grace_seconds, then the exit code is 0. SIGHUP, or POST /-/reload from
+loopback, reads the config again; a bad one is refused and the old one stays in
+force.
 """
 _CHECK = """\
-Read the config as `serve` would, start nothing, and print every error with its file, line and column; or, if there is
-none, the lanes, the rules in the order they are asked, what each lane promises, the listeners and the number of series.
+Read the config as `serve` would, start nothing, and print every error with its
+file, line and column; or, if there is none, the lanes, the rules in the order
+they are asked, what each lane promises, the listeners and the number of series.
 """
 _FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port"),
@@ -97,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{errors}\nsidecar: the config is refused: {count} error{'s' if count > 1 else ''}\n")
         return MISUSED
     if known.command == "check":
-        sys.stdout.write(describe(config, notes(config, os.environ)))
+        sys.stdout.write(describe(config, notes(config, os.environ), width()))
         return OK
     from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
 
@@ -138,27 +149,47 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def describe(config: Config, told: Iterable[Note] = ()) -> str:
+def describe(config: Config, told: Iterable[Note] = (), columns: int = WIDTH) -> str:
     """What a config means, for a person: where it listens, how it sorts, and how many series that can make."""
-    lanes = config.lanes
-    lines = [
-        "The config is good.",
-        "",
-        f"engine     {config.engine.url} (kind {config.engine.kind})",
-        f"traffic    {config.proxy.listen_address}",
-        f"admin      {config.web.listen_address}",
-        f"lanes      {', '.join(lanes.declared)} (default: {lanes.default})",
-        f"buckets    {', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)",
-        f"labels     quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}",
-        "",
-        "A request's lane, the first that applies:",
-    ]
+    lanes, facts = (
+        config.lanes,
+        [
+            ("engine", f"{config.engine.url} (kind {config.engine.kind})"),
+            ("traffic", config.proxy.listen_address),
+            ("admin", config.web.listen_address),
+            ("lanes", f"{', '.join(config.lanes.declared)} (default: {config.lanes.default})"),
+            ("buckets", f"{', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)"),
+            ("labels", f"quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}"),
+        ],
+    )
+    ways = [(rule.lane, f"if {_conditions(rule.model_dump(exclude_none=True))}") for rule in lanes.rules]
     if lanes.header is not None:
-        lines.append(f"  the header {lanes.header}, if it names a lane; any other value of it: other")
-    lines += [f"  {rule.lane:<10} if {_conditions(rule.model_dump(exclude_none=True))}" for rule in lanes.rules]
-    lines += [f"  {lanes.default:<10} otherwise", "", *_promises(config), "", *_series(config)]
-    lines += [f"note       {', '.join(note.names)}: {note.hint}" for note in told]
-    return "\n".join([*lines, ""])
+        ways.insert(0, (f"the header {lanes.header},", "if it names a lane; any other value of it: other"))
+    said = ((", ".join(note.names), note.hint) for note in told)
+    return "\n".join(
+        [
+            "The config is good.",
+            "",
+            *_listed(facts, columns),
+            "",
+            "A request's lane, the first that applies:",
+            *_listed([*ways, (lanes.default, "otherwise")], columns, "  "),
+            "",
+            *folded(
+                "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):",
+                columns,
+            ),
+            *_promises(config, columns),
+            "",
+            *_listed(_series(config), columns),
+            *_listed((("note", f"{names}: {hint}") for names, hint in said), columns),
+            "",
+        ]
+    )
+
+
+def _listed(facts: Iterable[tuple[str, str]], columns: int, indent: str = "") -> list[str]:
+    return [line for name, value in facts for line in folded(value, columns, f"{indent}{name:<10} ")]
 
 
 def _conditions(rule: dict[str, object]) -> str:
@@ -173,7 +204,7 @@ def _conditions(rule: dict[str, object]) -> str:
     return " and ".join(said) or "anything"
 
 
-def _promises(config: Config) -> list[str]:
+def _promises(config: Config, columns: int) -> list[str]:
     """The objectives as a table; a bucket whose target is not its lane's says so in its own cell."""
     rows = []
     for lane in config.lanes.declared:
@@ -190,10 +221,10 @@ def _promises(config: Config) -> list[str]:
             first = ("", "")
     head = ("lane", "preset", "objective", "target", *bucket_labels(config.prompt_buckets.edges), UNKNOWN)
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
+    gap = "  " if sum(widths) + 2 * len(widths) <= columns else " "
+    table = ["  " + gap.join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
     said_of = [f"  {lane:<10} nothing, so it never pages" for lane in lanes_without_objectives(config)]
-    title = "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):"
-    return [title, *(table if rows else ()), *said_of]
+    return [*(table if rows else ()), *said_of]
 
 
 def _cell(promise: Promise, target: float) -> str:
@@ -203,7 +234,7 @@ def _cell(promise: Promise, target: float) -> str:
     return seconds if promise.aim.target == target else f"{seconds} ({promise.aim.target:.6g})"
 
 
-def _series(config: Config) -> list[str]:
+def _series(config: Config) -> list[tuple[str, str]]:
     from sidecar.metrics.catalogue import series_ceiling, series_typical  # noqa: PLC0415  as in main
 
     listed = len(config.engine.models)
@@ -216,6 +247,6 @@ def _series(config: Config) -> list[str]:
     models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
     counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
     return [
-        f"series     typically about {typical} (an estimate); all combinations would be {ceiling}{stop}",
-        f"           counted with {counted}",
+        ("series", f"typically about {typical} (an estimate); all combinations would be {ceiling}{stop}"),
+        ("", f"counted with {counted}"),
     ]

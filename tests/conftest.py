@@ -7,6 +7,7 @@ Neither keeps a database, because a run must not depend on the one before.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
@@ -26,6 +27,8 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate, Phase.target, Phase.shrink],  # it prints a find, and does not explain it
 )
 settings.load_profile("order")
+
+os.environ["COLUMNS"] = "80"  # what commands print is folded: in tests to one width, on any terminal
 
 PROPERTY_TIMEOUT_SECONDS = 900
 """A property that fails is tried again and again until it is small. Hypothesis ends that itself, after 500 steps or five

@@ -12,6 +12,7 @@ import pytest
 from sidecar import __version__
 from sidecar.cli import main
 from sidecar.config.file import ConfigErrors
+from sidecar.config.folding import WIDTH
 from sidecar.config.schema import Config
 
 
@@ -44,8 +45,9 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
     file.write_text(GOOD)
 
     assert main(["check", "--config.file", str(file)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:-3] == [
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    assert lines[:-4] == [
         "The config is good.",
         "",
         "engine     http://127.0.0.1:8000 (kind auto)",
@@ -61,25 +63,26 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "  code       if header x-team is dev or tools* and max_tokens_at_least 3",
         "  default    otherwise",
         "",
-        "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):",
-        "  lane     preset       objective  target  0-512  512-4k  4k-16k      16k-64k  64k+  unknown",
-        "  batch    batch        tpot       0.9     0.2    0.2     0.2         0.2      0.2   0.2",
-        "                        e2e        0.9     300    300     400 (0.95)  400      -     300",
-        "  code     none         ttft       0.99    2      -       -           -        -     -",
-        "  default  interactive  ttft       0.95    1.5    1.5     6           24       48    1.5",
-        "                        tpot       0.95    0.08   0.08    0.08        0.08     0.08  0.08",
-        "                        e2e        0.95    30     30      35          53       77    30",
+        "What a lane promises: seconds by prompt length, kept by that share of its",
+        "requests (the target):",
+        "  lane    preset      objective target 0-512 512-4k 4k-16k     16k-64k 64k+ unknown",
+        "  batch   batch       tpot      0.9    0.2   0.2    0.2        0.2     0.2  0.2",
+        "                      e2e       0.9    300   300    400 (0.95) 400     -    300",
+        "  code    none        ttft      0.99   2     -      -          -       -    -",
+        "  default interactive ttft      0.95   1.5   1.5    6          24      48   1.5",
+        "                      tpot      0.95   0.08  0.08   0.08       0.08    0.08 0.08",
+        "                      e2e       0.95   30    30     35         53      77   30",
         "  other      nothing, so it never pages",
     ]
-    assert lines[-2].startswith("series     typically about ")
-    assert lines[-2].endswith("; it stops at metrics.series_limit, 25000")
-    assert lines[-1].strip() == "counted with 1 model"
+    series = " ".join(shown.partition("series ")[2].split())
+    assert series.startswith("typically about ")
+    assert series.endswith("; it stops at metrics.series_limit, 25000 counted with 1 model")
 
 
 def test_the_default_config_stays_within_the_design(capsys: pytest.CaptureFixture[str]) -> None:
     """With defaults and one model: at most 25,000 series, typically under 4,000 (design section 5)."""
     assert main(["check", URL]) == 0
-    series = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("series"))
+    series = capsys.readouterr().out.partition("\nseries")[2].partition("counted")[0]
     typical, ceiling, limit = map(int, re.findall(r"[0-9]+", series))
 
     assert 0 < typical < 4000
@@ -127,6 +130,46 @@ def test_help_teaches(arguments: list[str], taught: list[str], capsys: pytest.Ca
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert [text for text in taught if text not in printed] == []
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["check"], ["demo"], ["diagnose"], ["capacity"]])
+def test_help_fits_eighty_columns(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > WIDTH] == []
+    assert WIDTH == 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", URL],
+        ["diagnose", "--ttft-p99=5s", "--queue-p99=4.8s", "--tpot-p99=40ms", "--engine=vllm"],
+        ["capacity", "--model=llama-3.1-8b", "--gpu=h100", "--users=8"],
+        [
+            "capacity",
+            "--rate=12",
+            "--wait=200ms",
+            "--slots=64",
+            "--service=1:3s",
+            "--service=64:11s",
+            "--prefill=1:99ms",
+        ],
+    ],
+    ids=["check", "diagnose", "what fits", "replicas"],
+)
+@pytest.mark.parametrize("columns", [80, 132])
+def test_answers_are_as_wide_as_the_terminal(
+    command: list[str], columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighty columns where it says no width."""
+    monkeypatch.setenv("COLUMNS", "" if columns == WIDTH else str(columns))
+    monkeypatch.setattr(sys, "__stdout__", None)
+
+    assert main(command) == 0
+    widths = [len(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert max(widths) <= columns
+    assert max(widths) > columns - 30
 
 
 def test_serve_hands_over_a_config_and_a_way_to_read_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

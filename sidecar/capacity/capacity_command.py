@@ -14,6 +14,7 @@ from sidecar.capacity.load_answer import QUESTION, replicas_answer
 from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, watched
 from sidecar.capacity.replica import Replica
 from sidecar.capacity.text import as_json, as_text
+from sidecar.config.folding import width
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -37,7 +38,7 @@ def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = ask
         return MISUSED
     except KeyboardInterrupt:
         return FAILED
-    sys.stdout.write(as_json(answers) if asked.word("output") == "json" else as_text(answers))
+    sys.stdout.write(as_json(answers) if asked.word("output") == "json" else as_text(answers, width()))
     return FAILED if any(given.refusal for given in answers) else OK
 
 

@@ -22,27 +22,37 @@ from sidecar.engines.kinds import KINDS
 
 
 _ABOUT = """\
-Answer capacity questions by arithmetic that you can redo: what a token costs in the KV cache, what fits into the memory, how fast
-decoding can be at best, and how many replicas keep the queue short. Every number says whether it was measured, given, looked up,
-derived or assumed; every answer says what it assumes, and an answer that the data do not carry is refused. All are estimates.
+Answer capacity questions by arithmetic that you can redo: what a token costs in
+the KV cache, what fits into the memory, how fast decoding can be at best, and
+how many replicas keep the queue short. Every number says whether it was
+measured, given, looked up, derived or assumed; every answer says what it
+assumes, and an answer that the data do not carry is refused. All are estimates.
 """
 _EXAMPLES = """\
 examples:
   sidecar capacity --model=llama-3.3-70b --tokens=4096
       What 4,096 tokens of context keep in the KV cache.
-  sidecar capacity --model=llama-3.3-70b --model.weights=140GB --gpu=h100 --gpu.count=4 --gpu.reserve=40GB --users=50
-      The longest context for 50 users at once, and the fastest decoding that the memory allows.
+  sidecar capacity --model=llama-3.3-70b --model.weights=140GB --gpu=h100 \\
+      --gpu.count=4 --gpu.reserve=40GB --users=50
+      The longest context for 50 users at once, and the fastest decoding that
+      the memory allows.
   sidecar capacity --model.config=config.json --gpu=l40s --tokens=8192
       The same for any model, from its config.json.
-  sidecar capacity --rate=12 --wait=200ms --slots=64 --service=1:3s --service=64:11s --prefill=0.9:200ms --prefill=0.1:900ms
-      Replicas for a mean queue wait of 200 ms at 12 requests a second: a request runs 3 s alone and 11 s among 64 (from a load
-      test), and of ten prompts one takes 900 ms to prefill.
-  sidecar capacity --sidecar.url=http://127.0.0.1:9901 --slots=64 --wait=200ms --window=3m --replicas.now=4
-      The same from a running sidecar, watched for three minutes, which is one of four.
-  sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b --tokens=4096
+  sidecar capacity --rate=12 --wait=200ms --slots=64 --service=1:3s \\
+      --service=64:11s --prefill=0.9:200ms --prefill=0.1:900ms
+      Replicas for a mean queue wait of 200 ms at 12 requests a second: a
+      request runs 3 s alone and 11 s among 64 (from a load test), and of ten
+      prompts one takes 900 ms to prefill.
+  sidecar capacity --sidecar.url=http://127.0.0.1:9901 --slots=64 \\
+      --wait=200ms --window=3m --replicas.now=4
+      The same from a running sidecar, watched for three minutes, which is one
+      of four.
+  sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b \\
+      --tokens=4096
       What fits into the cache that a running vLLM has, by its own word.
 
-exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. How the numbers come about: docs/capacity.md
+exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong
+usage. How the numbers come about: docs/capacity.md
 """
 
 

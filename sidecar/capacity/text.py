@@ -1,22 +1,19 @@
 """Answers as text for a terminal, and as JSON for a program. Knows layout only."""
 
 import json
-import textwrap
 from collections.abc import Sequence
 
 from sidecar.capacity.answer import Answer, Fact
+from sidecar.config.folding import WIDTH, folded
 
 
-WIDTH = 110
-
-
-def as_text(answers: Sequence[Answer]) -> str:
-    """Each answer with what it stands on; the same numbers are shown where they were first used."""
+def as_text(answers: Sequence[Answer], columns: int = WIDTH) -> str:
+    """Each answer with what it stands on; the same numbers are shown where they were first used. Folded at `columns`."""
     parts, shown = [], set[Fact]()
     for answer in answers:
         lines = [answer.question]
         said = [f"No answer: {answer.refusal}"] if answer.refusal else list(answer.lines)
-        lines += [line for sentence in said for line in _wrapped(sentence, "  ")]
+        lines += [line for sentence in said for line in _wrapped(sentence, columns, "  ")]
         fresh = [fact for fact in answer.facts if fact not in shown]
         shown |= set(fresh)
         if fresh:
@@ -25,11 +22,11 @@ def as_text(answers: Sequence[Answer]) -> str:
             for fact in fresh:
                 source = f" ({fact.source})" if fact.source else ""
                 name = fact.name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
-                lines += _wrapped(f"{fact.origin:<{width}}  {name}: {fact.said}{source}", "    ", " " * (width + 2))
+                lines += folded(f"{name}: {fact.said}{source}", columns, f"    {fact.origin:<{width}}  ")
         for title, sentences in (("assuming", answer.assumptions), ("what would change it", answer.would_change)):
             if sentences and not (answer.refusal and title == "what would change it"):
                 lines += ["", f"  {title}"]
-                lines += [line for sentence in sentences for line in _wrapped(f"- {sentence}", "    ", "  ")]
+                lines += [line for sentence in sentences for line in folded(sentence, columns, "    - ")]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -63,7 +60,6 @@ def as_json(answers: Sequence[Answer]) -> str:
     return json.dumps({"answers": said}, indent=2, allow_nan=False) + "\n"
 
 
-def _wrapped(text: str, indent: str, hanging: str = "") -> list[str]:
-    if text.startswith("  "):  # a row of a table
-        return [indent + text]
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False)
+def _wrapped(text: str, columns: int, indent: str) -> list[str]:
+    of_table = text.startswith("  ")
+    return folded(text, columns, indent, indent + " " * 9 if of_table else None)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sidecar.config.folding import width
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.terminal import text
@@ -22,9 +23,11 @@ OK, FAILED, MISUSED = 0, 1, 2
 SIDECAR_URL = "http://127.0.0.1:9901"
 
 _ABOUT = """\
-Say which phase is to blame, and what to do: time to first token and inter-token latency apart, the phase with its
-evidence, what is second, what to do in which order, what not to do, and what is still to be asked.
-Without numbers it asks the sidecar on this host. Where it cannot say, it says what is missing.
+Say which phase is to blame, and what to do: time to first token and
+inter-token latency apart, the phase with its evidence, what is second, what to
+do in which order, what not to do, and what is still to be asked. Without
+numbers it asks the sidecar on this host. Where it cannot say, it says what is
+missing.
 """
 _EXAMPLES = """\
 examples:
@@ -32,15 +35,21 @@ examples:
       Ask the sidecar on this host for its last five minutes, lane by lane.
   sidecar diagnose --sidecar.url=http://10.0.0.7:9901 --lane=chat --output=json
       One lane of another sidecar, as JSON (docs/diagnosis.md has the schema).
-  sidecar diagnose --prometheus.url=http://prometheus:9090 --namespace=llm --lane=chat --window=10m
-      A fleet: all pods of a namespace together, with the verdict that its pages have.
-  sidecar diagnose --ttft-p99=3.2s --tpot-p99=80ms --rate=60 --prompt-mean=2200 --output-mean=180 \\
-      --model-size=13b --gpus=2xA100
-      Numbers by hand, wherever they come from. Each further number makes the answer sharper:
-  sidecar diagnose --ttft-p99=5s --queue-p99=4.8s --tpot-p99=40ms --engine=vllm --regime=steady
+  sidecar diagnose --prometheus.url=http://prometheus:9090 --namespace=llm \\
+      --lane=chat --window=10m
+      A fleet: all pods of a namespace together, with the verdict that its pages
+      have.
+  sidecar diagnose --ttft-p99=3.2s --tpot-p99=80ms --rate=60 \\
+      --prompt-mean=2200 --output-mean=180 --model-size=13b --gpus=2xA100
+      Numbers by hand, wherever they come from. Each further number makes the
+      answer sharper:
+  sidecar diagnose --ttft-p99=5s --queue-p99=4.8s --tpot-p99=40ms \\
+      --engine=vllm --regime=steady
 
-It always takes two numbers: a time to first token, and a time between tokens. One alone is refused.
-exit codes: 0 a verdict, or all is well; 1 no verdict, or no answer from the address; 2 wrong flags.
+It always takes two numbers: a time to first token, and a time between tokens.
+One alone is refused.
+exit codes: 0 a verdict, or all is well; 1 no verdict, or no answer from the
+address; 2 wrong flags.
 """
 _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
@@ -149,6 +158,6 @@ def _chosen(answer: dict[str, Any], told: dict[str, str]) -> dict[str, Any]:
 
 def _print(answer: dict[str, Any], told: dict[str, str]) -> int:
     as_json = told.get("output") == "json"
-    sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer))
+    sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer, width()))
     outcomes = {one["outcome"] for one in answer["diagnoses"]}
     return OK if outcomes & {"verdict", "well"} else FAILED

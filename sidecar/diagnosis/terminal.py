@@ -1,34 +1,41 @@
 """A diagnosis as text for a terminal: what a tired person reads in twenty seconds, most telling line first.
 
 Written from the JSON document, so that the answer of another process can be shown as well. Knows layout; says nothing
-that the document does not. Long lines are folded at a width that every terminal has.
+that the document does not.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from textwrap import wrap
 from typing import Any
 
+from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.wording import digits, listed, phase_name, seconds, times
 
 
-WIDTH = 100
 STEPS = 4
 """So many of the first phase are shown; `--output=json` has them all."""
 STEPS_SECOND = 1
 NOT_TO_DO = 3
 QUESTIONS = 3
 _NUMBERS = (("time_to_first_token", "time to first token", "ttft"), ("inter_token", "between tokens", "tpot"))
+_BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
+"""What stands before a line's text: a mark, a number, or the name and the state of one of the two numbers."""
 _OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
 
 
-def text(document: Mapping[str, Any]) -> str:
-    """All lanes; what is broken first."""
+def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
+    """All lanes; what is broken first. Lines are folded at `columns`."""
     order = {"verdict": 0, "refused": 1, "well": 2}
     diagnoses = sorted(document["diagnoses"], key=lambda one: order[one["outcome"]])
     if not diagnoses:
         return "No lane had a request within the window: there is nothing to diagnose.\n"
-    return "\n".join("".join(f"{line}\n" for line in _lines(one)) for one in diagnoses)
+    return "\n".join("".join(f"{part}\n" for line in _lines(one) for part in _fold(line, columns)) for one in diagnoses)
+
+
+def _fold(line: str, columns: int) -> list[str]:
+    beginning = _BEGINNING.match(line)
+    return folded(line, columns, rest=" " * max(2, beginning.end() if beginning else 0))
 
 
 def _lines(d: Mapping[str, Any]) -> Iterable[str]:
@@ -120,7 +127,4 @@ def _section(title: str, items: Iterable[str], *, numbered: bool = False) -> Ite
         return
     yield f"  {title}"
     for number, item in enumerate(said, 1):
-        mark = f"{number}." if numbered else "-"
-        yield from wrap(
-            item, WIDTH, break_on_hyphens=False, initial_indent=f"    {mark} ", subsequent_indent=" " * (5 + len(mark))
-        )
+        yield f"    {f'{number}.' if numbered else '-'} {item}"

@@ -123,7 +123,7 @@ def test_the_command_reads_what_the_listener_says() -> None:
         broken(visit.metrics)
 
         answer = await one_sidecar(f"http://127.0.0.1:{visit.port}")
-        lines = text(answer).splitlines()
+        lines = text(answer, 120).splitlines()
 
         assert lines[0].startswith("QUEUE  (time to first token first, cause slots)  [lane chat, model llama")
         assert lines[1].startswith("  time to first token: BROKEN")

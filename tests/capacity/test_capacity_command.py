@@ -295,7 +295,8 @@ def test_usage_that_cannot_be_meant_is_explained(
 def test_help_teaches_by_examples_that_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Each example of --help is run, but for what has to be running."""
     assert cli(["capacity", "--help"]) == 0
-    examples = re.findall(r"^  sidecar capacity (--.*)$", capsys.readouterr().out, re.MULTILINE)
+    shown = capsys.readouterr().out.replace("\\\n", " ")
+    examples = re.findall(r"^  sidecar capacity (--.*)$", shown, re.MULTILINE)
     path = tmp_path / "config.json"
     path.write_text(
         '{"model_type": "llama", "num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096,'

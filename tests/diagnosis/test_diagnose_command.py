@@ -56,7 +56,8 @@ def test_what_cannot_be_read_is_told_with_its_flag(flag: str, value: str) -> Non
     assert [error.startswith(f"--{flag}: ") for error in errors] == [True]
 
 
-def test_the_dump_as_it_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dump_as_it_stands_in_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     code = main(["diagnose", *DUMP])
 
     out = capsys.readouterr().out

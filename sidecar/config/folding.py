@@ -1,0 +1,25 @@
+"""Lines that fit the terminal, for every command that prints sentences. Knows columns, and nothing of what is said."""
+
+import shutil
+import textwrap
+
+
+WIDTH = 80
+"""Columns where the width is not known: in a pipe, a file, a log."""
+_NARROWEST = 40
+
+
+def width() -> int:
+    """Columns of the terminal that stdout is, or what the variable COLUMNS says."""
+    return max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def folded(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
+    """The text after `first`, broken between words; further lines begin with `rest`, else as far to the right as the first.
+
+    A word that is too long stands alone and whole: flags and addresses are there to be copied.
+    """
+    rest = " " * len(first) if rest is None else rest
+    return textwrap.wrap(
+        text, columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
