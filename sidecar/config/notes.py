@@ -1,4 +1,4 @@
-"""What a good config, or the environment beside it, says in vain: told by `check`, and by `serve` when it starts.
+"""Notes on settings that have no effect, though nothing is wrong: printed by `check`, logged by `serve` when it starts.
 
 Knows configs and names of variables. Refuses nothing: what is wrong is the business of `config_checks.py`. Pure.
 """
@@ -31,7 +31,7 @@ class Note:
 
 
 def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
-    """What to tell, once."""
+    """At most one note of each kind."""
     ignored = tuple(sorted(name for name in environment if name.startswith(_PREFIX) and _is_ignored(name)))
     if ignored:
         flags = {f"{_PREFIX}{key.replace('.', '_').upper()}": flag_of(key) for key in (*FLAGS, "config.file")}

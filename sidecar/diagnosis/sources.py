@@ -187,7 +187,7 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
 
 
 def _failure(error: aiohttp.ClientError) -> str:
-    """What went wrong, and what to look at, without the library's own words."""
+    """The failure in plain words, with what to look at; without the library's own words."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "cannot be asked: no address is known for that host name; is it spelled right?"
     if isinstance(error, aiohttp.ClientSSLError):

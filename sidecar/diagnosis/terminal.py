@@ -20,7 +20,7 @@ NOT_TO_DO = 3
 QUESTIONS = 3
 _NUMBERS = (("time_to_first_token", "time to first token", "ttft"), ("inter_token", "between tokens", "tpot"))
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
-"""What stands before a line's text: a mark, a number, or the name and the state of one of the two numbers."""
+"""The beginning of a line, before its text: a mark, a number, or the name and the state of one of the two numbers."""
 _OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
 
 

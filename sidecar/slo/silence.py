@@ -20,9 +20,9 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to so many times the pending prefill work is that work."""
 UNKNOWN_SECONDS = 20.0
-"""What the prefill of a prompt is taken to cost where it is not known: long, so that the unknown accuses late."""
+"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess accuses the engine late."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
-"""What a whole answer may take where nothing is promised for it."""
+"""Assumed duration of a whole answer where nothing is promised for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Silence:
         """Streams that we do not read: their clients are slow."""
         self._opaque: dict[Hashable, _Unseen] = {}
         self._since: float | None = None
-        """Set exactly while somebody is heard."""
+        """Set exactly while a stream is being read."""
         self._expected_seconds = 0.0
         self._looked_at = 0.0
         self.stalled_seconds = 0.0
@@ -202,6 +202,6 @@ class Silence:
         return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
 
     def _settle(self) -> None:
-        """Nobody is left whom the engine could speak to."""
+        """No stream is left that the engine could send output to."""
         if not self._heard:
             self._since = None

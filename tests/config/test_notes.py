@@ -1,4 +1,4 @@
-"""What a good config or the environment says in vain is told once: which names, and what to do instead."""
+"""Settings that have no effect are named once, with what to do instead."""
 
 import json
 import subprocess
