@@ -11,7 +11,7 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from sidecar.admin.loop_slices import in_turns
+from sidecar.admin.loop_slices import run_sliced
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -19,7 +19,7 @@ from sidecar.diagnosis.interventions import chapters
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
 from sidecar.diagnosis.tree import contained
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.children import GaugeChild
 from sidecar.metrics.registry import Metrics
@@ -53,9 +53,9 @@ class Diagnoses:
         now = self._clock()
         if now - self._looked_at >= PERIOD_SECONDS:
             self._looked_at = now
-            await in_turns(self._ring.look_in_turns(now))
+            await run_sliced(self._ring.look_in_turns(now))
 
-    def in_turns(self) -> Turns[list[Diagnosis]]:
+    def in_turns(self) -> Sliced[list[Diagnosis]]:
         """Every lane's, as of now, with a turn for others after each."""
         found = []
         measured = yield from self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints())
@@ -70,7 +70,7 @@ class Diagnoses:
 
     async def _answer(self, request: web.Request) -> web.Response:
         wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}
-        diagnoses = await in_turns(self.in_turns())
+        diagnoses = await run_sliced(self.in_turns())
         lanes = [
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]

@@ -1,16 +1,16 @@
-"""Work in turns (`sidecar/history/slices.py`) on a loop that has traffic: whatever is ready comes between two steps."""
+"""Sliced work (`sidecar/history/slices.py`) on a loop that has traffic: tasks that are ready run between two slices."""
 
 import asyncio
 from typing import TypeVar
 
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 
 
 T = TypeVar("T")
 
 
-async def in_turns(work: Turns[T]) -> T:
-    """All of it, with a turn of the loop after each step."""
+async def run_sliced(work: Sliced[T]) -> T:
+    """Run all slices, and give the loop to other tasks after each."""
     while True:
         try:
             next(work)

@@ -17,7 +17,7 @@ from sidecar.diagnosis.engine_evidence import Baseline
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import Verdict, decide
 from sidecar.history.series import GAUGES, KEPT, LONG_SECONDS, WINDOWS, Grown, Growth, Kept, KeptGauge, Seen
-from sidecar.history.slices import Turns, at_once
+from sidecar.history.slices import Sliced, run_now
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.children import CounterChild, HistogramChild
 from sidecar.metrics.declaration import Histogram
@@ -50,15 +50,15 @@ class DiagnosisRing:
 
     def __init__(self, metrics: Metrics, *, at: float) -> None:
         self._metrics = metrics
-        self._looks: deque[_Look] = deque([at_once(_look(metrics, at))])
+        self._looks: deque[_Look] = deque([run_now(_look(metrics, at))])
         self._baselines: dict[str, Baseline] = {}
         self._verdicts: dict[tuple[str, str, Objective], Verdict] = {}
 
     def look(self, at: float) -> None:
         """Remember how things stand; decide, so that the next verdict knows what stood before."""
-        at_once(self.look_in_turns(at))
+        run_now(self.look_in_turns(at))
 
-    def look_in_turns(self, at: float) -> Turns[None]:
+    def look_in_turns(self, at: float) -> Sliced[None]:
         """The same, for a loop that has traffic."""
         look = yield from _look(self._metrics, at)
         self._looks.append(look)
@@ -72,11 +72,11 @@ class DiagnosisRing:
 
     def lanes(self, at: float, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> list[Measured]:
         """What is known now of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
-        return at_once(self.lanes_in_turns(at, engine=engine, hints=hints))
+        return run_now(self.lanes_in_turns(at, engine=engine, hints=hints))
 
     def lanes_in_turns(
         self, at: float, *, engine: str | None = None, hints: tuple[str, ...] = ()
-    ) -> Turns[list[Measured]]:
+    ) -> Sliced[list[Measured]]:
         """The same, for a loop that has traffic."""
         now = yield from _look(self._metrics, at)
         seen = yield from self._seen(now)
@@ -99,7 +99,7 @@ class DiagnosisRing:
 
     def _decided(
         self, seen: Seen, compared: Mapping[str, reading.Comparison]
-    ) -> Turns[dict[tuple[str, str, Objective], Verdict]]:
+    ) -> Sliced[dict[tuple[str, str, Objective], Verdict]]:
         # On this pod stand all of its misses.
         faulty, kv_full = reading.faults(seen), float(reading.kv_full(seen))
         found: dict[tuple[str, str, Objective], Verdict] = {}
@@ -120,14 +120,14 @@ class DiagnosisRing:
                 found[who] = verdict
         return found
 
-    def _compared(self, seen: Seen) -> Turns[dict[str, reading.Comparison]]:
+    def _compared(self, seen: Seen) -> Sliced[dict[str, reading.Comparison]]:
         found = {}
         for model, baseline in list(self._baselines.items()):
             yield
             found[model] = evidence.compared(seen, model, evidence.now(seen, model), baseline.usual)
         return found
 
-    def _seen(self, now: _Look) -> Turns[Seen]:
+    def _seen(self, now: _Look) -> Sliced[Seen]:
         windows = {}
         for seconds in WINDOWS:
             yield
@@ -159,7 +159,7 @@ def _promised(seen: Seen) -> Iterable[tuple[str, str, Objective]]:
 # --- looks ---------------------------------------------------------------------------------------------------------------
 
 
-def _look(metrics: Metrics, at: float) -> Turns[_Look]:
+def _look(metrics: Metrics, at: float) -> Sliced[_Look]:
     metrics.look(at)
     look = _Look(at)
     for kept in KEPT:

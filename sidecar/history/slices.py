@@ -1,7 +1,7 @@
-"""Long work in turns: a generator that yields wherever others may have the loop, and gives its result at the end. Pure.
+"""Long work in slices: a generator that yields wherever other tasks may have the loop, and returns its result at the end. Pure.
 
-Knows nothing of what is worked on, and of no loop either: `admin/turns.py` plays one on a loop that has traffic. A thread would
-not do instead: Python's lock goes back to the loop only after 5 ms.
+It knows neither the work nor a loop: `admin/loop_slices.py` runs one on a loop that has traffic. A thread would not do instead:
+Python's lock goes back to the loop only after 5 ms.
 """
 
 from collections.abc import Generator
@@ -9,12 +9,12 @@ from typing import TypeVar
 
 
 T = TypeVar("T")
-Turns = Generator[None, None, T]
-"""Each step takes well under 2 ms of CPU: that is how long every stream waits."""
+Sliced = Generator[None, None, T]
+"""Each slice takes well under 2 ms of CPU: every stream waits for as long."""
 
 
-def at_once(work: Turns[T]) -> T:
-    """All of it now: where no loop has traffic."""
+def run_now(work: Sliced[T]) -> T:
+    """Run all slices at once, where no loop has traffic."""
     while True:
         try:
             next(work)

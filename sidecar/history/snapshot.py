@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import add, sub
 
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.children import HistogramChild
@@ -81,7 +81,7 @@ def _total(child: HistogramChild, known: Total | None) -> Total:
     return Total(child.count, child.sum, tuple(child.counts))
 
 
-def observed(then: Look, now: Look, metric: Histogram, *by: str) -> Turns[dict[Labels, Total]]:
+def observed(then: Look, now: Look, metric: Histogram, *by: str) -> Sliced[dict[Labels, Total]]:
     """What each histogram grew by, summed over all labels but these."""
     old, grown = then.histograms[metric.name], dict[Labels, Total]()
     key_of = _key_of(metric, by)

@@ -1,19 +1,19 @@
-"""Long work in turns: the same result, and others have the loop in between."""
+"""Long work in slices: the same result, and other tasks have the loop in between."""
 
 import asyncio
 
-from sidecar.admin.loop_slices import in_turns
-from sidecar.history.slices import Turns, at_once
+from sidecar.admin.loop_slices import run_sliced
+from sidecar.history.slices import Sliced, run_now
 
 
-def counting(to: int) -> Turns[int]:
+def counting(to: int) -> Sliced[int]:
     for _ in range(to):
         yield
     return to
 
 
 def test_the_result_is_the_same_either_way() -> None:
-    assert (at_once(counting(0)), at_once(counting(3)), asyncio.run(in_turns(counting(3)))) == (0, 3, 3)
+    assert (run_now(counting(0)), run_now(counting(3)), asyncio.run(run_sliced(counting(3)))) == (0, 3, 3)
 
 
 def test_each_step_lets_others_have_the_loop() -> None:
@@ -27,7 +27,7 @@ def test_each_step_lets_others_have_the_loop() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(other())
-        await in_turns(counting(50))
+        await run_sliced(counting(50))
         task.cancel()
         return turns
 

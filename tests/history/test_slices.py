@@ -1,11 +1,11 @@
-"""Long work in turns: played at once it gives the same."""
+"""Long work in slices: run at once it gives the same result."""
 
 import pytest
 
-from sidecar.history.slices import Turns, at_once
+from sidecar.history.slices import Sliced, run_now
 
 
-def counting(to: int) -> Turns[int]:
+def counting(to: int) -> Sliced[int]:
     for number in range(to):
         yield
         if number == 7:
@@ -14,9 +14,9 @@ def counting(to: int) -> Turns[int]:
 
 
 def test_the_result_is_what_the_work_returns() -> None:
-    assert (at_once(counting(0)), at_once(counting(3))) == (0, 3)
+    assert (run_now(counting(0)), run_now(counting(3))) == (0, 3)
 
 
 def test_a_mistake_is_no_result() -> None:
     with pytest.raises(ValueError, match="7"):
-        at_once(counting(9))
+        run_now(counting(9))

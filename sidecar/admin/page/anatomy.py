@@ -13,7 +13,7 @@ from operator import add
 
 from sidecar.admin.page.budget import Budget, budgets
 from sidecar.history.quantiles import quantile
-from sidecar.history.slices import Turns, at_once
+from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import Labels, Look, Total, counted, look, observed
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
@@ -98,9 +98,9 @@ class AnatomyRing:
 
     def anatomy(self, at: float) -> Anatomy:
         """What happened within the window that ends now."""
-        return at_once(self.in_turns(at))
+        return run_now(self.in_turns(at))
 
-    def in_turns(self, at: float) -> Turns[Anatomy]:
+    def in_turns(self, at: float) -> Sliced[Anatomy]:
         """The same, for a loop that has traffic. All of it is as of the first step."""
         then = next((look for look in self._looks if look.at >= at - self._window_seconds), self._looks[-1])
         now = look(self._metrics, at, self._looks[-1])
@@ -112,7 +112,7 @@ class AnatomyRing:
         return Anatomy(max(0.0, at - then.at), ever, tuple(bars), tuple(ends), tuple(told))
 
 
-def _bars(then: Look, now: Look, lengths: Sequence[str]) -> Turns[list[LaneAnatomy]]:
+def _bars(then: Look, now: Look, lengths: Sequence[str]) -> Sliced[list[LaneAnatomy]]:
     whole = yield from observed(then, now, c.REQUEST_SECONDS, "lane", "streaming", "prompt_bucket")
     parts = yield from observed(
         then, now, c.REQUEST_PHASE_SECONDS, "lane", "streaming", "prompt_bucket", "phase", "source"
@@ -167,7 +167,7 @@ def _bar(
     )
 
 
-def _ends(then: Look, now: Look) -> Turns[list[LaneEnds]]:
+def _ends(then: Look, now: Look) -> Sliced[list[LaneEnds]]:
     ttft = yield from observed(then, now, c.TIME_TO_FIRST_TOKEN_SECONDS, "lane")
     inter_token = yield from observed(then, now, c.INTER_TOKEN_SECONDS, "lane")
     outcomes = counted(then, now, c.REQUESTS_TOTAL, "lane", "outcome")

@@ -11,7 +11,7 @@ from sidecar.admin.page.html import plain, section, table
 from sidecar.admin.page.picture import bar_title, phase_name, seconds, stacked
 from sidecar.admin.page.recent_failures import KEPT, Trouble
 from sidecar.diagnosis.why import NAMES
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from sidecar.timeline.outcome import Outcome
 
 
@@ -22,7 +22,7 @@ A_TURN = 12
 """Rows; each takes some 50 us."""
 
 
-def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Turns[str]:
+def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Sliced[str]:
     """The section. `latest` first; `at`: now, on the same clock; `models`: there are several, so each is named."""
     if not latest:
         body = plain("Since this process began no request missed an objective or failed.")

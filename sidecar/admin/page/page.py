@@ -25,7 +25,7 @@ from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.admin.page.verdicts import headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from sidecar.observe.in_flight import Inside, LaneInFlight
 
 
@@ -90,7 +90,7 @@ class Status:
     """Latest first."""
 
 
-def status_page(status: Status, *, refresh: bool = True) -> Turns[str]:
+def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     """The whole page. `refresh`: it updates by itself, with JavaScript in place, else by loading again."""
     ordered = worst_first(status.diagnoses)
     parts = [

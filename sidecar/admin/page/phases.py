@@ -10,13 +10,13 @@ from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEn
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.latency_tables import quantile_cells
 from sidecar.admin.page.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, phase_name, seconds
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 
 
 _LETTERS = {"engine": "e", "wire": "w", "derived": "d", "estimated": "~"}
 
 
-def where_time_goes(anatomy: Anatomy) -> Turns[str]:
+def where_time_goes(anatomy: Anatomy) -> Sliced[str]:
     """The section."""
     window = f"last {span(anatomy.window_seconds)}"
     if not anatomy.bars:

@@ -10,14 +10,14 @@ from typing import Protocol
 
 from aiohttp import web
 
-from sidecar.admin.loop_slices import in_turns
+from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.anatomy import AnatomyRing
 from sidecar.admin.page.engine_now import engine_now
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import Troubles
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 
@@ -59,7 +59,7 @@ class StatusPage:
         house: Told,
         metrics: Metrics,
         clock: Callable[[], float],
-        diagnoses: Callable[[], Turns[Sequence[Diagnosis]]],
+        diagnoses: Callable[[], Sliced[Sequence[Diagnosis]]],
     ) -> None:
         self._house = house
         self._metrics = metrics
@@ -97,12 +97,12 @@ class StatusPage:
 
     async def _draw(self, *, refresh: bool) -> bytes:
         at = self._clock()
-        page = await in_turns(self._told(at, refresh=refresh))
+        page = await run_sliced(self._told(at, refresh=refresh))
         body = page.encode("utf-8", "replace")
         self._drawn[refresh] = (at, body)
         return body
 
-    def _told(self, at: float, *, refresh: bool) -> Turns[str]:
+    def _told(self, at: float, *, refresh: bool) -> Sliced[str]:
         house, metrics = self._house, self._metrics
         diagnoses = yield from self._diagnoses()
         yield

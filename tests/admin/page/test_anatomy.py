@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.admin.page.anatomy import AnatomyRing
 from sidecar.history.quantiles import quantile
-from sidecar.history.slices import at_once
+from sidecar.history.slices import run_now
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -131,7 +131,7 @@ def test_all_of_an_anatomy_is_as_of_its_first_turn() -> None:
     next(turns)
     request(recorder)
 
-    anatomy = at_once(turns)
+    anatomy = run_now(turns)
 
     assert (anatomy.bars[0].requests, anatomy.ends[0].outcomes) == (1, {"ok": 1})
 

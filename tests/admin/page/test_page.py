@@ -7,7 +7,7 @@ from sidecar.admin.page.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
-from sidecar.history.slices import at_once
+from sidecar.history.slices import run_now
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
 from tests.support.page_reader import Reader
@@ -42,7 +42,7 @@ def status(of: Anatomy, facts: Facts = FACTS, ready: tuple[bool, str] = YES) -> 
 
 
 def read(of: Status, *, refresh: bool = True) -> Reader:
-    reader = Reader(at_once(status_page(of, refresh=refresh)))
+    reader = Reader(run_now(status_page(of, refresh=refresh)))
     assert reader.open == []
     return reader
 
@@ -67,7 +67,7 @@ def test_quiet_is_said_otherwise_than_never() -> None:
 
 def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
     """One sentence, the two numbers apart, the verdict, the anatomy; the long list last."""
-    page = at_once(status_page(status(anatomy())))
+    page = run_now(status_page(status(anatomy())))
 
     names = ("headline", "two-numbers", "verdict", "anatomy", "budget", "in-flight", "engine", "ended", "table")
     places = [page.index(f'<section id="{name}"') for name in names]
@@ -153,7 +153,7 @@ def test_the_page_loads_nothing_and_may_run_one_script() -> None:
 
 
 def test_without_javascript_the_page_loads_itself_again() -> None:
-    page = at_once(status_page(status(anatomy())))
+    page = run_now(status_page(status(anatomy())))
 
     assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in page
 
@@ -185,7 +185,7 @@ def test_headings_go_down_one_step_at_a_time() -> None:
 
 
 def test_every_table_says_what_it_holds_and_every_row_its_name() -> None:
-    page = at_once(status_page(status(anatomy())))
+    page = run_now(status_page(status(anatomy())))
 
     assert page.count("<table") == page.count("<caption>")
     assert page.count("<tr>") == page.count('<tr><th scope="')

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sidecar.admin.page.failure_table import SHOWN, last_troubles
 from sidecar.admin.page.recent_failures import KEPT, Trouble, Troubles, trouble
-from sidecar.history.slices import at_once
+from sidecar.history.slices import run_now
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -37,7 +37,7 @@ def account(outcome: Outcome = Outcome.OK, **facts: object) -> Account:
 
 
 def drawn(*latest: Trouble, at: float = 100.0, models: bool = False) -> Reader:
-    return Reader(at_once(last_troubles(latest, at, models=models)))
+    return Reader(run_now(last_troubles(latest, at, models=models)))
 
 
 def test_a_slow_request_is_kept_with_its_ledger_and_its_vote() -> None:

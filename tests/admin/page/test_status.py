@@ -8,7 +8,7 @@ import aiohttp
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.status import FRESH_SECONDS, StatusPage
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.history.slices import Turns
+from sidecar.history.slices import Sliced
 from tests.support.admin import Double, metrics
 
 
@@ -18,7 +18,7 @@ class Counted:
     def __init__(self) -> None:
         self.drawn = 0
 
-    def diagnoses(self) -> Turns[Sequence[Diagnosis]]:
+    def diagnoses(self) -> Sliced[Sequence[Diagnosis]]:
         self.drawn += 1
         for _ in range(5):
             yield
