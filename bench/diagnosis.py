@@ -1,7 +1,7 @@
 """Does a diagnosis name the phase that the page names? `python -m bench.diagnosis`: incidents of the incident bench, both ways.
 
-Each run is played once. Prometheus' own rule engine says which burn alerts fire and when; at that very scrape the ring of the same
-process is asked. It knows how to attach the one to the other; it refuses to know what is true of the incident.
+Each run is played once. Prometheus' own rule engine says which burn alerts fire and when; at that very scrape the diagnosis of
+the same process is asked. It knows how to attach the one to the other; it refuses to know what is true of the incident.
 """
 
 import argparse
@@ -19,9 +19,11 @@ from bench.incidents.prometheus import hear, names_in
 from bench.incidents.run import engine_for
 from sidecar.diagnosis.findings import Outcome
 from sidecar.diagnosis.interventions import CHAPTERS
+from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.ring import DiagnosisRing
 from sidecar.diagnosis.tree import diagnose
+from sidecar.history.ring import History
+from sidecar.history.slices import run_now
 from sidecar.slo.objective import Objective
 
 
@@ -59,18 +61,20 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     incident = kind.draw(engine, load_factor(seed), magnitude, rng)
     run = play(engine, seed, incident)
     product = Product(engine, run, reports=reports)
-    ring = DiagnosisRing(product.metrics, at=0.0)
+    history = History(product.metrics, at=0.0)
+    live = LiveDiagnosis(history)
     seen: dict[float, dict[str, Measured]] = {}
     inside = False
 
     def look(at: float) -> None:
-        # The ring looks at the registry, which asks everybody who computes at scrape time, and so asks here again.
+        # A snapshot has all gauges set that are computed at scrape time, and so calls this function again.
         nonlocal inside
         if inside:
             return
         inside = True
-        ring.look(at)
-        seen[at] = {one.lane or "": one for one in ring.lanes(at)}
+        now = run_now(history.tick(at))
+        run_now(live.learn(now))
+        seen[at] = {one.lane or "": one for one in run_now(live.lanes(now))}
         inside = False
 
     product.metrics.before_scrape(look)

@@ -11,7 +11,9 @@ from statistics import median
 from bench.exposition import QuietHouse, filled, longest_turn
 from bench.promises.promise import Promise, spread
 from sidecar.admin.diagnosis import Diagnoses
+from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage
+from sidecar.history.ring import History
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -57,18 +59,16 @@ async def status_page_stalls() -> list[Promise]:
     for number in range(100):
         account = Account(labels, True, Outcome.OK, MARKS, ledger, key=number)
         house.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
-    diagnoses = Diagnoses(metrics, time.monotonic, lambda: ())
-    page = StatusPage(house, metrics, time.monotonic, diagnoses.in_turns)
+    history = History(metrics, at=time.monotonic())
+    diagnoses = Diagnoses(history, time.monotonic, lambda: ())
+    page = StatusPage(house, history, time.monotonic, diagnoses.of)
 
     async def drawn() -> None:
         page._drawn.clear()  # noqa: SLF001  each time anew
         await page._page(refresh=True)  # noqa: SLF001  without the socket
 
     async def looked() -> None:
-        page.look()
-        await asyncio.sleep(0)
-        diagnoses._looked_at = float("-inf")  # noqa: SLF001  it is time
-        await diagnoses.look()
+        await run_sliced(diagnoses.learn(await run_sliced(history.tick(time.monotonic()))))
 
     async def nothing() -> None:
         await asyncio.sleep(0.02)

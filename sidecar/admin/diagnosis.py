@@ -1,7 +1,6 @@
 """`/diagnosis` of the admin listener: the last minutes of this process, lane by lane, as JSON (docs/diagnosis.md).
 
-Keeps the ring that the diagnosis is made of, and looks into the registry every few seconds. Knows who tells the engine's
-kind and its hints; what is wrong and what to do is the business of `sidecar/diagnosis/`.
+It knows where the engine's kind and its hints are told; what is wrong and what to do is the business of `sidecar/diagnosis/`.
 """
 
 import asyncio
@@ -16,13 +15,14 @@ from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.interventions import chapters
+from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.ring import PERIOD_SECONDS, DiagnosisRing
 from sidecar.diagnosis.tree import contained
+from sidecar.history.ring import History
 from sidecar.history.slices import Sliced
+from sidecar.history.snapshot import Snapshot
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.children import GaugeChild
-from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
@@ -34,12 +34,11 @@ log = structlog.get_logger()
 class Diagnoses:
     """One process's. `clock`: monotonic seconds; `hints`: flags that would make the engine tell more, as they are now."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float], hints: Callable[[], tuple[str, ...]]) -> None:
-        self._metrics = metrics
+    def __init__(self, history: History, clock: Callable[[], float], hints: Callable[[], tuple[str, ...]]) -> None:
+        self._history = history
         self._clock = clock
         self._hints = hints
-        self._ring = DiagnosisRing(metrics, at=clock())
-        self._looked_at = clock()
+        self._live = LiveDiagnosis(history)
         # Read now, before there is traffic: later they are in memory.
         chapters()
         questions()
@@ -48,29 +47,29 @@ class Diagnoses:
         """The path, for GET and HEAD."""
         return [web.get("/diagnosis", self._answer)]
 
-    async def look(self) -> None:
-        """Remember how things stand, if it is time. Call it often."""
-        now = self._clock()
-        if now - self._looked_at >= PERIOD_SECONDS:
-            self._looked_at = now
-            await run_sliced(self._ring.look_in_turns(now))
+    def learn(self, now: Snapshot) -> Sliced[None]:
+        """Call it with every tick of the history."""
+        return self._live.learn(now)
 
-    def in_turns(self) -> Sliced[list[Diagnosis]]:
-        """Every lane's, as of now, with a turn for others after each."""
+    def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
+        """One of every lane, as of this snapshot."""
         found = []
-        measured = yield from self._ring.lanes_in_turns(self._clock(), engine=self._engine(), hints=self._hints())
-        for one in measured:
+        for one in (yield from self._measured(now)):
             yield
             found.append(contained(one, self._failed))
         return found
 
+    def _measured(self, now: Snapshot) -> Sliced[list[Measured]]:
+        return self._live.lanes(now, engine=self._engine(), hints=self._hints())
+
     def _failed(self, of: Measured, error: Exception) -> None:
-        self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+        self._history.metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
         log.error("diagnosis_failed", lane=of.lane, model=of.model, exc_info=error)
 
     async def _answer(self, request: web.Request) -> web.Response:
         wanted = {name: request.query[name] for name in ("lane", "model") if name in request.query}
-        diagnoses = await run_sliced(self.in_turns())
+        now = await run_sliced(self._history.now(self._clock()))
+        diagnoses = await run_sliced(self.of(now))
         lanes = [
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]
@@ -79,7 +78,7 @@ class Diagnoses:
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 
     def _engine(self) -> str | None:
-        infos = next(family for family in self._metrics.families if family.metric.name == ENGINE_INFO.name)
+        infos = next(family for family in self._history.metrics.families if family.metric.name == ENGINE_INFO.name)
         place = [label.name for label in infos.metric.labels].index("engine")
         stated = (
             labels[place] for labels, child in infos.children.items() if isinstance(child, GaugeChild) and child.value

@@ -24,9 +24,10 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.page.anatomy import PERIOD_SECONDS
+from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage, Told
 from sidecar.admin.runbooks import Runbooks
+from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
@@ -74,15 +75,16 @@ class AdminListener:
         self._clock = clock
         self._process = ProcessPage()
         self._runbooks = Runbooks()
-        self._diagnoses = Diagnoses(metrics, clock, lambda: house.facts().hints)
-        self._status = StatusPage(house, metrics, clock, self._diagnoses.in_turns)
+        self._history = History(metrics, at=clock())
+        self._diagnoses = Diagnoses(self._history, clock, lambda: house.facts().hints)
+        self._status = StatusPage(house, self._history, clock, self._diagnoses.of)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         for result in ("ok", "abandoned", "refused"):
             self._scrapes.child(result)
         self._reloading = asyncio.Lock()
         self._runner: web.AppRunner | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
@@ -112,23 +114,22 @@ class AdminListener:
         except OSError:
             await self._runner.cleanup()
             raise
-        self._looking = asyncio.create_task(self._look_again(), name="admin.anatomy")
+        self._ticking = asyncio.create_task(self._tick(), name="admin.history")
         return [(address[0], address[1]) for address in self._runner.addresses]
 
     async def stop(self) -> None:
         """Stop listening; answers under way get a second."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _look_again(self) -> None:
+    async def _tick(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
-            self._status.look()
-            await asyncio.sleep(0)
-            await self._diagnoses.look()
+            now = await run_sliced(self._history.tick(self._clock()))
+            await run_sliced(self._diagnoses.learn(now))
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from statistics import median
 
 from sidecar.diagnosis.facts import Comparison, over, total
 from sidecar.diagnosis.verdict import WORTH_NAMING, Evidence
+from sidecar.history.growth import Growth, Windows
 from sidecar.history.quantiles import quantile
-from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, Growth, Seen
+from sidecar.history.series import LONG_SECONDS, NOW_SECONDS
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 
@@ -44,9 +45,9 @@ class Now:
     """Lane to prompt tokens per arriving request, and cached ones per finished request."""
 
 
-def now(seen: Seen, model: str) -> Now:
+def now(windows: Windows, model: str) -> Now:
     """What one model shows."""
-    window = seen.windows[NOW_SECONDS]
+    window = windows.growth[NOW_SECONDS]
     hits = over(window.counted(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), window.counted(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
     found = {
         Evidence.PREFILL.value: over(
@@ -61,12 +62,12 @@ def now(seen: Seen, model: str) -> Now:
         Evidence.DECODE.value: _quiet_gap(window, model),
     }
     lanes = {lane for of, lane in window.counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {}) if of == model}
-    return Now(_known(found), {lane: _lane(seen, model, lane) for lane in sorted(lanes)})
+    return Now(_known(found), {lane: _lane(windows, model, lane) for lane in sorted(lanes)})
 
 
-def disturbed(seen: Seen, model: str) -> bool:
+def disturbed(windows: Windows, model: str) -> bool:
     """Some lane of the model burns: what is seen now is no baseline."""
-    window = seen.windows[NOW_SECONDS]
+    window = windows.growth[NOW_SECONDS]
     for who, missed in window.counters.get(p.SLO_MISSES_TOTAL.name, {}).items():
         allowed = window.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0
         if who[0] == model and missed >= DISTURBED_MISSES and missed >= DISTURBED_BURN * allowed:
@@ -74,14 +75,14 @@ def disturbed(seen: Seen, model: str) -> bool:
     return False
 
 
-def compared(seen: Seen, model: str, is_now: Now, usual: Now) -> Comparison:
+def compared(windows: Windows, model: str, is_now: Now, usual: Now) -> Comparison:
     """How many times its usual self each has become."""
     ratios = {
         Evidence(which): value / usual.model[which]
         for which, value in is_now.model.items()
         if which != BY_ENGINE and usual.model.get(which, 0.0) > 0
     }
-    uncached = _uncached(seen, model, is_now, usual)
+    uncached = _uncached(windows, model, is_now, usual)
     if uncached is not None:
         ratios[Evidence.UNCACHED] = uncached
     longer = {
@@ -139,10 +140,10 @@ class Baseline:
         return Now(self._model.values, {lane: usual.values for lane, usual in self._lanes.items()})
 
 
-def _lane(seen: Seen, model: str, lane: str) -> Values:
-    window = seen.windows[NOW_SECONDS]
+def _lane(windows: Windows, model: str, lane: str) -> Values:
+    window = windows.growth[NOW_SECONDS]
     finished = window.observed(c.PROMPT_TOKENS, model, lane)
-    states_cached = (seen.windows[LONG_SECONDS].counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane) or 0.0) > 0
+    states_cached = (windows.growth[LONG_SECONDS].counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane) or 0.0) > 0
     cached = window.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
     return _known(
         {
@@ -155,9 +156,9 @@ def _lane(seen: Seen, model: str, lane: str) -> Values:
     )
 
 
-def _uncached(seen: Seen, model: str, is_now: Now, usual: Now) -> float | None:
+def _uncached(windows: Windows, model: str, is_now: Now, usual: Now) -> float | None:
     """How many times more has to be computed than if each lane's prompts were cached as they used to be."""
-    window = seen.windows[NOW_SECONDS]
+    window = windows.growth[NOW_SECONDS]
     computed = over(total(window, p.UNCACHED_PROMPT_TOKENS_TOTAL, model), window.seconds)
     lost = [
         max(0.0, usual.lanes[lane][CACHED] - values[CACHED]) * finished.count / window.seconds

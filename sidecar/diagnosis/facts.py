@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
+from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.quantiles import quantile
-from sidecar.history.series import LONG_SECONDS, WINDOW_SECONDS, Grown, Growth, Seen
+from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
@@ -39,8 +40,8 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a source knows besides growth and gauges."""
+class Context:
+    """Facts of a source besides growth and gauges."""
 
     source: str
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
@@ -54,50 +55,50 @@ class Told:
     """Where the source knows better than the windows do."""
 
 
-def measured(seen: Seen, model: str, lane: str, told: Told) -> Measured:
+def measured(windows: Windows, model: str, lane: str, context: Context) -> Measured:
     """All that is known of one lane of one model."""
-    shown = seen.windows[WINDOW_SECONDS]
+    shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
     arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, model, lane)
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
     uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, model, lane)
     return Measured(
-        source=told.source,
-        namespace=told.namespace,
+        source=context.source,
+        namespace=context.namespace,
         model=model,
         lane=lane,
         window_seconds=seconds,
-        ttft=_latency(seen, model, lane, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
-        inter_token=_latency(seen, model, lane, Objective.TPOT, c.INTER_TOKEN_SECONDS),
-        e2e=_latency(seen, model, lane, Objective.E2E, None),
+        ttft=_latency(windows, model, lane, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
+        inter_token=_latency(windows, model, lane, Objective.TPOT, c.INTER_TOKEN_SECONDS),
+        e2e=_latency(windows, model, lane, Objective.E2E, None),
         phases=_phases(shown, model, lane),
-        verdicts=told.verdicts,
-        ratios=told.ratios,
-        baseline=told.baseline,
-        baseline_is_young=told.baseline_is_young,
+        verdicts=context.verdicts,
+        ratios=context.ratios,
+        baseline=context.baseline,
+        baseline_is_young=context.baseline_is_young,
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
             prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, model, lane)),
             output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, model, lane)),
-            waiting=seen.gauge(c.ENGINE_REQUESTS_WAITING),
-            running=seen.gauge(c.ENGINE_REQUESTS_RUNNING),
-            kv_usage=seen.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
+            waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
+            running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
+            kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
-        engine=told.engine,
-        regime=told.regime or regime(seen, model, lane, told.verdicts),
-        agreement={phase: ratio for (phase,), ratio in seen.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
-        traffic_seen=seen.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
+        engine=context.engine,
+        regime=context.regime or regime(windows, model, lane, context.verdicts),
+        agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
+        traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
         unsplit=_unsplit(shown, lane),
-        hints=told.hints,
+        hints=context.hints,
     )
 
 
-def lanes(seen: Seen) -> list[tuple[str, str]]:
+def lanes(windows: Windows) -> list[tuple[str, str]]:
     """Model and lane of everything that had traffic within the window, or missed within the long one."""
-    arrived = seen.windows[WINDOW_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
-    missed = seen.windows[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    arrived = windows.growth[SHOWN_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
+    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
     active = {(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
     return sorted(active)
 
@@ -106,7 +107,7 @@ def lanes(seen: Seen) -> list[tuple[str, str]]:
 
 
 def case(
-    seen: Seen,
+    windows: Windows,
     who: tuple[str, str, Objective],
     grown: Comparison,
     faulty: Mapping[Cause, float],
@@ -115,7 +116,7 @@ def case(
     kv_full_pods: float,
 ) -> Case:
     """The case of `who`: model, lane, objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
-    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     model, lane, objective = who
     return Case(
         objective=objective,
@@ -128,7 +129,7 @@ def case(
         faulty=faulty,
         kv_full=kv_full,
         kv_full_pods=kv_full_pods,
-        waiting=waiting(seen, model),
+        waiting=waiting(windows, model),
     )
 
 
@@ -137,11 +138,11 @@ def _votes(growth: Growth, who: tuple[str, str, Objective]) -> dict[Blame, float
     return {phase: count for phase, count in votes.items() if count is not None}
 
 
-def waiting(seen: Seen, model: str) -> dict[Blame, float]:
+def waiting(windows: Windows, model: str) -> dict[Blame, float]:
     """Of those who wait here, the share that the engine has in its queue, and in prefill: Little's law."""
-    here = seen.gauge(c.REQUESTS_IN_FLIGHT, model, "waiting")
-    streaming = seen.gauge(c.REQUESTS_IN_FLIGHT, model, "streaming")
-    queued, running = seen.gauge(c.ENGINE_REQUESTS_WAITING), seen.gauge(c.ENGINE_REQUESTS_RUNNING)
+    here = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "waiting")
+    streaming = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "streaming")
+    queued, running = windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_REQUESTS_RUNNING)
     if not here:
         return {}
     there = {} if queued is None else {Blame.QUEUE: queued / here}
@@ -150,27 +151,27 @@ def waiting(seen: Seen, model: str) -> dict[Blame, float]:
     return there
 
 
-def kv_full(seen: Seen) -> bool:
+def kv_full(windows: Windows) -> bool:
     """Over the last minute the KV cache of one engine was as good as full while requests waited."""
-    usage, queued = seen.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO), seen.gauge(c.ENGINE_REQUESTS_WAITING)
+    usage, queued = windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO), windows.gauge(c.ENGINE_REQUESTS_WAITING)
     return usage is not None and usage >= KV_FULL_RATIO and queued is not None and queued >= 1.0
 
 
-def faults(seen: Seen) -> dict[Cause, float]:
+def faults(windows: Windows) -> dict[Cause, float]:
     """Of one engine: each fault that it has, as all of its misses."""
-    shown = seen.windows[WINDOW_SECONDS]
+    shown = windows.growth[SHOWN_SECONDS]
     preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
     has = {
-        Cause.DOWN: seen.gauge(c.ENGINE_UP) == 0 or (shown.counted(c.ENGINE_RESTARTS_TOTAL) or 0.0) > 0,
+        Cause.DOWN: windows.gauge(c.ENGINE_UP) == 0 or (shown.counted(c.ENGINE_RESTARTS_TOTAL) or 0.0) > 0,
         Cause.SILENCE: (shown.counted(p.ENGINE_STALLED_SECONDS_TOTAL) or 0.0) > 0,
         Cause.PREEMPTION: preemptions > 0 and preemptions >= PREEMPTED * total(shown, p.REQUESTS_RECEIVED_TOTAL),
     }
     return {cause: 1.0 for cause, true in has.items() if true}
 
 
-def regime(seen: Seen, model: str, lane: str, verdicts: Iterable[Objective]) -> Regime | None:
+def regime(windows: Windows, model: str, lane: str, verdicts: Iterable[Objective]) -> Regime | None:
     """A spike if the half hour before the window was well, steady if it was as bad; None where neither can be said."""
-    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     if long.seconds - shown.seconds < SPAN_FOR_REGIME_SECONDS:
         return None
     burns = []
@@ -192,8 +193,8 @@ def regime(seen: Seen, model: str, lane: str, verdicts: Iterable[Objective]) -> 
 # --- numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _latency(seen: Seen, model: str, lane: str, objective: Objective, metric: Histogram | None) -> Latency:
-    shown, long = seen.windows[WINDOW_SECONDS], seen.windows[LONG_SECONDS]
+def _latency(windows: Windows, model: str, lane: str, objective: Objective, metric: Histogram | None) -> Latency:
+    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     grown = None if metric is None else shown.observed(metric, model, lane)
     who = (model, lane, objective.value)
     missed = shown.counted(p.SLO_MISSES_TOTAL, *who)
@@ -202,7 +203,7 @@ def _latency(seen: Seen, model: str, lane: str, objective: Objective, metric: Hi
         p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
         mean_seconds=_mean(grown),
         samples=round(grown.count) if grown else 0,
-        threshold_seconds=_threshold(seen, model, lane, objective),
+        threshold_seconds=_threshold(windows, model, lane, objective),
         misses=missed,
         burn=over(missed, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
         misses_long=long.counted(p.SLO_MISSES_TOTAL, *who),
@@ -210,19 +211,19 @@ def _latency(seen: Seen, model: str, lane: str, objective: Objective, metric: Hi
     )
 
 
-def _threshold(seen: Seen, model: str, lane: str, objective: Objective) -> float | None:
+def _threshold(windows: Windows, model: str, lane: str, objective: Objective) -> float | None:
     """The strictest of the prompt buckets that had such requests; of all, where none had."""
-    asked = seen.windows[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    asked = windows.growth[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
     thresholds = {
         bucket: value
-        for (of_lane, bucket, of), value in seen.all_of(p.SLO_THRESHOLD_SECONDS).items()
+        for (of_lane, bucket, of), value in windows.all_of(p.SLO_THRESHOLD_SECONDS).items()
         if (of_lane, of) == (lane, objective.value)
     }
     had = [value for bucket, value in thresholds.items() if asked.get((model, lane, bucket, objective.value))]
     return min(had or thresholds.values(), default=None)
 
 
-def _quantile(q: float, grown: Grown | None, metric: Histogram | None, fewest: int) -> float | None:
+def _quantile(q: float, grown: Total | None, metric: Histogram | None, fewest: int) -> float | None:
     if metric is None or grown is None or grown.count < fewest or not grown.counts:
         return None
     return quantile(q, grown.counts, metric.buckets)
@@ -233,7 +234,7 @@ def _phases(shown: Growth, model: str, lane: str) -> dict[Blame, PhaseTime]:
     whole = shown.observed(c.REQUEST_SECONDS, model, lane)
     if whole is None:
         return {}
-    by_phase: dict[Blame, dict[str, Grown]] = {}
+    by_phase: dict[Blame, dict[str, Total]] = {}
     for (of_model, of_lane, phase, source), grown in shown.histograms.get(c.REQUEST_PHASE_SECONDS.name, {}).items():
         if (of_model, of_lane) == (model, lane) and grown.count > 0:
             by_phase.setdefault(Blame(Phase(phase).value), {})[source] = grown
@@ -267,5 +268,5 @@ def over(of: float | None, divisor: float | None) -> float | None:
     return of / divisor if of is not None and divisor else None
 
 
-def _mean(grown: Grown | None) -> float | None:
+def _mean(grown: Total | None) -> float | None:
     return None if grown is None else grown.sum / grown.count

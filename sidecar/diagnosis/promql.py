@@ -1,7 +1,7 @@
 """The questions that a fleet's Prometheus is asked, and how its answers are read. Pure: text out, samples in.
 
-Written from the same table as the ring of a running sidecar (`kept.py`), so that both know the same numbers by the same
-names. Knows PromQL and what the recording rules are called; refuses to know HTTP.
+Written from the same table as the snapshots of a running sidecar (`history/series.py`), so that both know the same numbers by the
+same names. Knows PromQL and what the recording rules are called; refuses to know HTTP.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from typing import Any
 
 from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
 from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
-from sidecar.history.series import GAUGES, KEPT, LONG_SECONDS, NOW_SECONDS, WINDOW_SECONDS, Grown, Growth, Kept, Seen
+from sidecar.history.growth import Growth, Total, Windows
+from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
 from sidecar.metrics.declaration import Histogram
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -44,9 +45,9 @@ def quoted(value: str) -> str:
 
 
 def spans(window_seconds: float) -> dict[float, float]:
-    """Each window of `kept.py` to its length here."""
+    """Each window of `history/series.py` to its length here."""
     longest = max(LONG_SECONDS, LONG_TIMES * window_seconds)
-    return {NOW_SECONDS: NOW_SECONDS, WINDOW_SECONDS: window_seconds, LONG_SECONDS: longest}
+    return {NOW_SECONDS: NOW_SECONDS, SHOWN_SECONDS: window_seconds, LONG_SECONDS: longest}
 
 
 NAMESPACES = "group by (namespace) (llm_requests_received_total)"
@@ -55,51 +56,51 @@ NAMESPACES = "group by (namespace) (llm_requests_received_total)"
 def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
     """(series, window) to the question how much it grew."""
     asked = {}
-    for kept in KEPT:
-        for window in kept.windows:
+    for series in GROWTH_SERIES:
+        for window in series.windows:
             seconds = f"{spans(window_seconds)[window]:.0f}s"
-            for series in _series(kept):
-                by = ", ".join((*kept.labels, *(("le",) if series.endswith("_bucket") else ())))
-                of = f"{series}{{{fleet.of(**kept.only)}}}"
-                asked[series, window] = f"sum by ({by}) (increase({of}[{seconds}]))"
+            for name in _names(series):
+                by = ", ".join((*series.labels, *(("le",) if name.endswith("_bucket") else ())))
+                of = f"{name}{{{fleet.of(**series.only)}}}"
+                asked[name, window] = f"sum by ({by}) (increase({of}[{seconds}]))"
     return asked
 
 
 def gauges(fleet: Fleet) -> dict[str, str]:
     """Gauge to the question how it stands."""
     asked = {}
-    for gauge in GAUGES:
+    for gauge in GAUGE_SERIES:
         of = f"{gauge.metric.name}{{{fleet.of()}}}"
         value = f"avg_over_time({of}[1m])" if gauge.minute else of
         asked[gauge.metric.name] = f"{gauge.reduce} by ({', '.join(gauge.labels)}) ({value})"
     return asked
 
 
-def _series(kept: Kept) -> tuple[str, ...]:
-    name = kept.metric.name
-    if not isinstance(kept.metric, Histogram):
+def _names(series: GrowthSeries) -> tuple[str, ...]:
+    name = series.metric.name
+    if not isinstance(series.metric, Histogram):
         return (name,)
-    return (f"{name}_sum", f"{name}_count", *((f"{name}_bucket",) if kept.buckets else ()))
+    return (f"{name}_sum", f"{name}_count", *((f"{name}_bucket",) if series.buckets else ()))
 
 
-def seen(
+def windows_of(
     answers: Mapping[tuple[str, float], Samples], gauge_answers: Mapping[str, Samples], window_seconds: float
-) -> Seen:
-    """What the answers say, as the ring would."""
-    windows = {}
+) -> Windows:
+    """The answers, in the form of a running sidecar's own windows."""
+    grown = {}
     for window, seconds in spans(window_seconds).items():
         counters: dict[str, dict[tuple[str, ...], float]] = {}
-        histograms: dict[str, dict[tuple[str, ...], Grown]] = {}
-        for kept in KEPT:
-            if window not in kept.windows:
+        histograms: dict[str, dict[tuple[str, ...], Total]] = {}
+        for series in GROWTH_SERIES:
+            if window not in series.windows:
                 continue
-            if isinstance(kept.metric, Histogram):
-                histograms[kept.metric.name] = _histogram(kept, kept.metric, answers, window)
+            if isinstance(series.metric, Histogram):
+                histograms[series.metric.name] = _histogram(series, series.metric, answers, window)
             else:
-                counters[kept.metric.name] = _by(kept.labels, answers.get((kept.metric.name, window), []))
-        windows[window] = Growth(seconds, counters, histograms)
-    found = {gauge.metric.name: _by(gauge.labels, gauge_answers.get(gauge.metric.name, [])) for gauge in GAUGES}
-    return Seen(windows, found)
+                counters[series.metric.name] = _by(series.labels, answers.get((series.metric.name, window), []))
+        grown[window] = Growth(seconds, counters, histograms)
+    found = {gauge.metric.name: _by(gauge.labels, gauge_answers.get(gauge.metric.name, [])) for gauge in GAUGE_SERIES}
+    return Windows(grown, found)
 
 
 def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], float]:
@@ -108,15 +109,15 @@ def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], floa
 
 
 def _histogram(
-    kept: Kept, metric: Histogram, answers: Mapping[tuple[str, float], Samples], window: float
-) -> dict[tuple[str, ...], Grown]:
-    sums = _by(kept.labels, answers.get((f"{metric.name}_sum", window), []))
-    counts = _by(kept.labels, answers.get((f"{metric.name}_count", window), []))
+    series: GrowthSeries, metric: Histogram, answers: Mapping[tuple[str, float], Samples], window: float
+) -> dict[tuple[str, ...], Total]:
+    sums = _by(series.labels, answers.get((f"{metric.name}_sum", window), []))
+    counts = _by(series.labels, answers.get((f"{metric.name}_count", window), []))
     buckets: dict[tuple[str, ...], dict[float, float]] = {}
     for of, value in answers.get((f"{metric.name}_bucket", window), []):
-        buckets.setdefault(tuple(of.get(name, "") for name in kept.labels), {})[float(of["le"])] = value
+        buckets.setdefault(tuple(of.get(name, "") for name in series.labels), {})[float(of["le"])] = value
     return {
-        key: Grown(count, sums.get(key, 0.0), _between_edges(metric, buckets.get(key, {})))
+        key: Total(count, sums.get(key, 0.0), _between_edges(metric, buckets.get(key, {})))
         for key, count in counts.items()
     }
 

@@ -13,8 +13,7 @@ import aiohttp
 from yarl import URL
 
 from sidecar.diagnosis import engine_evidence as evidence
-from sidecar.diagnosis import facts as reading
-from sidecar.diagnosis import promql
+from sidecar.diagnosis import facts, promql
 from sidecar.diagnosis.document import VERSION, document
 from sidecar.diagnosis.facts import Comparison
 from sidecar.diagnosis.findings import Diagnosis
@@ -22,7 +21,8 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
 from sidecar.diagnosis.verdict import Evidence, Verdict, decide
-from sidecar.history.series import LONG_SECONDS, Seen
+from sidecar.history.growth import Windows
+from sidecar.history.series import LONG_SECONDS
 from sidecar.metrics import slo_metrics as p
 from sidecar.slo.objective import Objective
 
@@ -72,7 +72,7 @@ async def fleet(
 
 
 async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
-    seen = await _seen(prometheus, of, window_seconds)
+    windows = await _windows(prometheus, of, window_seconds)
     known = await prometheus.ask_all(promql.recorded(of))
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
@@ -80,18 +80,18 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     if loaded:
         verdicts = promql.recorded_verdicts(known)
         ratios: dict[str, Mapping[Evidence, float]] = {
-            model: promql.recorded_ratios(known, model) for model, _ in reading.lanes(seen)
+            model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)
         }
     else:
-        compared = await _compared(prometheus, of, seen, window_seconds)
-        verdicts = await _verdicts(prometheus, of, seen, compared, window_seconds)
+        compared = await _compared(prometheus, of, windows, window_seconds)
+        verdicts = await _verdicts(prometheus, of, windows, compared, window_seconds)
         ratios = {model: one.ratios for model, one in compared.items()}
     return [
-        reading.measured(
-            seen,
+        facts.measured(
+            windows,
             model,
             lane,
-            reading.Told(
+            facts.Context(
                 source="prometheus",
                 verdicts={of_who[2]: verdict for of_who, verdict in verdicts.items() if of_who[:2] == (model, lane)},
                 ratios=ratios.get(model, {}),
@@ -100,38 +100,40 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
                 engine=engine,
             ),
         )
-        for model, lane in reading.lanes(seen)
+        for model, lane in facts.lanes(windows)
     ]
 
 
-async def _seen(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> Seen:
+async def _windows(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> Windows:
     grown = await prometheus.ask_all(promql.growth(of, window_seconds))
     stand = await prometheus.ask_all(promql.gauges(of))
-    return promql.seen(grown, stand, window_seconds)
+    return promql.windows_of(grown, stand, window_seconds)
 
 
-async def _compared(prometheus: "_Prometheus", of: Fleet, seen: Seen, window_seconds: float) -> dict[str, Comparison]:
+async def _compared(
+    prometheus: "_Prometheus", of: Fleet, windows: Windows, window_seconds: float
+) -> dict[str, Comparison]:
     """Without recording rules: now over an hour ago, which may have been as bad."""
     questions = promql.growth(of, window_seconds)
-    before = promql.seen(await prometheus.ask_all(questions, ago_seconds=BEFORE_SECONDS), {}, window_seconds)
+    before = promql.windows_of(await prometheus.ask_all(questions, ago_seconds=BEFORE_SECONDS), {}, window_seconds)
     return {
-        model: evidence.compared(seen, model, evidence.now(seen, model), evidence.now(before, model))
-        for model, _ in reading.lanes(seen)
+        model: evidence.compared(windows, model, evidence.now(windows, model), evidence.now(before, model))
+        for model, _ in facts.lanes(windows)
     }
 
 
 async def _verdicts(
-    prometheus: "_Prometheus", of: Fleet, seen: Seen, compared: Mapping[str, Comparison], window_seconds: float
+    prometheus: "_Prometheus", of: Fleet, windows: Windows, compared: Mapping[str, Comparison], window_seconds: float
 ) -> dict[tuple[str, str, Objective], Verdict]:
     """Without recording rules: the same rule over the raw votes."""
     pods = await prometheus.ask_all(promql.faults(of, window_seconds))
     found = {}
-    missed = seen.windows[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
     for model, lane, objective in [who for who, count in missed.items() if count > 0]:
         who = (model, lane, Objective(objective))
         faulty, full = promql.faulty(pods, who)
         full_pods = promql.kv_full_pods(pods, model)
-        case = reading.case(seen, who, compared[model], faulty, kv_full=full, kv_full_pods=full_pods)
+        case = facts.case(windows, who, compared[model], faulty, kv_full=full, kv_full_pods=full_pods)
         verdict = decide(case)
         if verdict is not None:
             found[who] = verdict

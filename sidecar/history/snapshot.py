@@ -1,119 +1,145 @@
-"""Looks at the registry: what the status page needs of it at one instant, and how much of that has grown since another.
+"""Snapshots of the registry: the table's series at one instant, and how much they grew between two of them. Pure.
 
-Knows which families are kept and how their children add up over models. A child that has not changed is not copied again,
-so that a ring of looks costs what happened, and not what there is. Refuses to say what growth means (`anatomy.py`).
+A histogram child that has not changed is shared with the snapshot before, and counters are summed to the labels that are
+read, so a ring of snapshots costs memory for what happened and not for what exists. It refuses to say what growth means.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from operator import add, sub
+from dataclasses import dataclass
+from operator import itemgetter
 
+from sidecar.history.growth import Growth, Labels, Total
+from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, GaugeSeries
 from sidecar.history.slices import Sliced
-from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
-from sidecar.metrics.children import HistogramChild
-from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.metrics.registry import Metrics
+from sidecar.metrics.children import GaugeChild, HistogramChild
+from sidecar.metrics.declaration import Counter, Histogram, Metric
+from sidecar.metrics.registry import Family, Metrics
 
 
-Labels = tuple[str, ...]
-HISTOGRAMS = (
-    c.REQUEST_PHASE_SECONDS,
-    c.REQUEST_SECONDS,
-    c.TIME_TO_FIRST_TOKEN_SECONDS,
-    c.INTER_TOKEN_SECONDS,
-)
-COUNTERS = (
-    c.REQUESTS_TOTAL,
-    c.PHASE_ATTRIBUTION_TOTAL,
-    p.SLO_REQUESTS_TOTAL,
-    p.SLO_MISSES_TOTAL,
-    p.SLO_ALLOWED_MISSES_TOTAL,
-    p.GOOD_REQUESTS_TOTAL,
-)
-A_TURN = 150
-"""Children that are looked at before others have the loop: some hundred microseconds."""
+CHILDREN_PER_SLICE = 150
+"""Some hundred microseconds."""
+_REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
+_COUNTER_LABELS = {series.metric.name: series.labels for series in GROWTH_SERIES}
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """One histogram child, or what it grew by."""
-
-    count: int
-    sum: float
-    counts: tuple[int, ...]
-    """Between the edges, not cumulative: one more than edges."""
-
-    def __add__(self, other: "Total") -> "Total":
-        """Of two children with the same edges."""
-        counts = tuple(map(add, self.counts, other.counts))
-        return Total(self.count + other.count, self.sum + other.sum, counts)
-
-
-@dataclass(slots=True)
-class Look:
-    """Totals at one instant, by the metric's name and the child's labels."""
+class Snapshot:
+    """Totals at one instant, by the metric's name and labels."""
 
     at: float
-    histograms: dict[str, dict[Labels, Total]] = field(default_factory=dict)
-    counters: dict[str, dict[Labels, float]] = field(default_factory=dict)
+    counters: Mapping[str, Mapping[Labels, float]]
+    """Summed to the labels of the table."""
+    histograms: Mapping[str, Mapping[Labels, Total]]
+    """By child; without those that never observed anything."""
+    gauges: Mapping[str, Mapping[Labels, float]]
+    """Reduced to the labels of the table."""
 
 
-def look(metrics: Metrics, at: float, before: Look | None = None) -> Look:
-    """How things stand. `before`: what has not changed since is shared with it."""
-    found = Look(at)
-    for histogram in HISTOGRAMS:
-        known = {} if before is None else before.histograms[histogram.name]
-        found.histograms[histogram.name] = {
-            labels: _total(child, known.get(labels))
-            for labels, child in metrics.histogram(histogram).children.items()
-            if child.count
-        }
-    for counter in COUNTERS:
-        children = metrics.counter(counter).children
-        found.counters[counter.name] = {labels: child.value for labels, child in children.items() if child.value}
+def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[Snapshot]:
+    """The registry as it stands in the first slice, so that a request stands in all families or in none; sums follow.
+
+    `before`: unchanged histogram children are shared with it.
+    """
+    metrics.look(at)
+    children: dict[str, list[tuple[Labels, float]]] = {}
+    histograms = {}
+    for series in GROWTH_SERIES:
+        name = series.metric.name
+        if isinstance(series.metric, Histogram):
+            known = {} if before is None else before.histograms[name]
+            histograms[name] = _totals(metrics.histogram(series.metric), known)
+        else:
+            family = metrics.counter(series.metric)
+            children[name] = [(labels, child.value) for labels, child in family.children.items()]
+    gauges = {series.metric.name: _reduced(metrics.gauge(series.metric), series) for series in GAUGE_SERIES}
+    counters = {}
+    for series in GROWTH_SERIES:
+        if series.metric.name in children:
+            yield
+            names = _names(series.metric)
+            counters[series.metric.name] = yield from _summed(children[series.metric.name], names, series.labels)
+    return Snapshot(at, counters, histograms, gauges)
+
+
+def counted(then: Snapshot | None, now: Snapshot, metric: Counter, *by: str) -> Sliced[dict[Labels, float]]:
+    """Growth of each counter, summed over all labels but these; since the process began where `then` is None."""
+    old: Mapping[Labels, float] = {} if then is None else then.counters[metric.name]
+    grown = [(key, value - old.get(key, 0.0)) for key, value in now.counters[metric.name].items()]
+    labels = _COUNTER_LABELS[metric.name]
+    return dict(grown) if by == labels else (yield from _summed(grown, labels, by))
+
+
+def observed(
+    then: Snapshot, now: Snapshot, metric: Histogram, *by: str, only: Mapping[str, str] | None = None
+) -> Sliced[dict[Labels, Total]]:
+    """Growth of each histogram that grew, summed over all labels but these. `only`: of children with these labels alone."""
+    old, names = then.histograms[metric.name], _names(metric)
+    wanted = [(names.index(name), value) for name, value in (only or {}).items()]
+    key_of, grown = _key_of(names, by), dict[Labels, Total]()
+    for number, (labels, total) in enumerate(now.histograms[metric.name].items(), 1):
+        if number % CHILDREN_PER_SLICE == 0:
+            yield
+        before = old.get(labels)
+        if before is total or any(labels[place] != value for place, value in wanted):
+            continue
+        growth = total if before is None else total - before
+        key = key_of(labels)
+        grown[key] = grown[key] + growth if key in grown else growth
+    return grown
+
+
+def grown(then: Snapshot, now: Snapshot, window_seconds: float) -> Sliced[Growth]:
+    """Growth of all series that the table reads over this window."""
+    counters, histograms = {}, {}
+    for series in GROWTH_SERIES:
+        if window_seconds not in series.windows:
+            continue
+        yield
+        if isinstance(series.metric, Histogram):
+            histograms[series.metric.name] = yield from observed(
+                then, now, series.metric, *series.labels, only=series.only
+            )
+        else:
+            counters[series.metric.name] = yield from counted(then, now, series.metric, *series.labels)
+    return Growth(max(0.0, now.at - then.at), counters, histograms)
+
+
+def _totals(family: Family[HistogramChild], known: Mapping[Labels, Total]) -> dict[Labels, Total]:
+    found = {}
+    for labels, child in family.children.items():
+        count, before = child.count, known.get(labels)
+        if count:
+            same = before is not None and before.count == count
+            found[labels] = before if same and before else Total(count, child.sum, tuple(child.counts))
     return found
 
 
-def _total(child: HistogramChild, known: Total | None) -> Total:
-    if known is not None and known.count == child.count:
-        return known
-    return Total(child.count, child.sum, tuple(child.counts))
+def _reduced(family: Family[GaugeChild], series: GaugeSeries) -> dict[Labels, float]:
+    key_of, found = _key_of(_names(series.metric), series.labels), dict[Labels, list[float]]()
+    for labels, child in family.children.items():
+        if child.value is not None:
+            found.setdefault(key_of(labels), []).append(child.value)
+    return {key: _REDUCE[series.reduce](values) for key, values in found.items()}
 
 
-def observed(then: Look, now: Look, metric: Histogram, *by: str) -> Sliced[dict[Labels, Total]]:
-    """What each histogram grew by, summed over all labels but these."""
-    old, grown = then.histograms[metric.name], dict[Labels, Total]()
-    key_of = _key_of(metric, by)
-    for number, (labels, total) in enumerate(now.histograms[metric.name].items(), 1):
-        if number % A_TURN == 0:
+def _summed(
+    values: Iterable[tuple[Labels, float]], names: tuple[str, ...], by: tuple[str, ...]
+) -> Sliced[dict[Labels, float]]:
+    key_of, totals = _key_of(names, by), dict[Labels, float]()
+    for number, (labels, value) in enumerate(values, 1):
+        if number % CHILDREN_PER_SLICE == 0:
             yield
-        before = old.get(labels)
-        if before is total:
-            continue
-        if before is not None:
-            counts = tuple(map(sub, total.counts, before.counts))
-            total = Total(total.count - before.count, total.sum - before.sum, counts)  # noqa: PLW2901  what it grew by
         key = key_of(labels)
-        grown[key] = grown[key] + total if key in grown else total
-    return grown
+        totals[key] = totals.get(key, 0.0) + value
+    return totals
 
 
-def counted(then: Look | None, now: Look, metric: Counter, *by: str) -> dict[Labels, float]:
-    """What each counter grew by, summed over all labels but these; since the process began, where `then` is None."""
-    old: Mapping[Labels, float] = {} if then is None else then.counters[metric.name]
-    grown: dict[Labels, float] = {}
-    key_of = _key_of(metric, by)
-    for labels, value in now.counters[metric.name].items():
-        more = value - old.get(labels, 0.0)
-        if more > 0:
-            key = key_of(labels)
-            grown[key] = grown.get(key, 0.0) + more
-    return grown
+def _names(metric: Metric) -> tuple[str, ...]:
+    return tuple(label.name for label in metric.labels)
 
 
-def _key_of(metric: Histogram | Counter, by: Iterable[str]) -> Callable[[Labels], Labels]:
-    # Labels are told by name from the declaration, so that an order changed there cannot mislabel a bar here.
-    names = [label.name for label in metric.labels]
+def _key_of(names: tuple[str, ...], by: tuple[str, ...]) -> Callable[[Labels], Labels]:
+    # Labels are found by name in the declaration, so an order changed there cannot mislabel a number here. A label that the
+    # config adds to a family (`prompt_bucket` of inter-token times) stands behind the declared ones.
     places = [names.index(name) for name in by]
-    return lambda labels: tuple([labels[place] for place in places])
+    return itemgetter(*places) if len(places) > 1 else lambda labels: tuple(labels[place] for place in places)

@@ -1,11 +1,9 @@
 """`/diagnosis` over a real socket: the last minutes of this process as JSON, and the same as text by the command."""
 
-import asyncio
 import json
 
 import pytest
 
-from sidecar.admin.diagnosis import Diagnoses
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.sources import one_sidecar
@@ -130,16 +128,3 @@ def test_the_command_reads_what_the_listener_says() -> None:
         assert lines[2].startswith("  between tokens:      MET")
 
     visit(story, metrics())
-
-
-def test_looks_are_taken_again_and_again() -> None:
-    """The listener's own clock moves the ring; a look that is not due is none."""
-    now = [0.0]
-    diagnoses = Diagnoses(metrics(), lambda: now[0], lambda: ())
-    taken = []
-    for second in (2, 4, 5, 7, 9, 10):
-        now[0] = float(second)
-        asyncio.run(diagnoses.look())
-        taken.append(len(diagnoses._ring._looks))
-
-    assert taken == [1, 1, 2, 2, 2, 3]

@@ -6,7 +6,7 @@ other: windows, thresholds and whatever is decided from them stay as they are.
 
 import sys
 
-from sidecar.admin import diagnosis, listener
+from sidecar.admin import listener
 from sidecar.cli import main
 
 
@@ -14,5 +14,4 @@ LOOK_SECONDS = 1.0
 
 if __name__ == "__main__":
     vars(listener).update(PERIOD_SECONDS=LOOK_SECONDS)
-    vars(diagnosis).update(PERIOD_SECONDS=LOOK_SECONDS / 2)
     sys.exit(main())

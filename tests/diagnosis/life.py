@@ -1,7 +1,9 @@
-"""One process whose counters grow as a story tells it, minute by minute, and the ring that looks at them."""
+"""One process whose counters grow as a story tells it, minute by minute, with the history that the diagnosis reads."""
 
+from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.ring import DiagnosisRing
+from sidecar.history.ring import History
+from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
@@ -17,7 +19,8 @@ class Life:
     def __init__(self) -> None:
         self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])
         self.at = 1000.0
-        self.ring = DiagnosisRing(self.metrics, at=self.at)
+        self.history = History(self.metrics, at=self.at)
+        self.diagnosis = LiveDiagnosis(self.history)
         for objective, seconds in (("ttft", 1.0), ("tpot", 0.08)):
             self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
 
@@ -25,7 +28,7 @@ class Life:
         for _ in range(round(minutes * 60 / STEP_SECONDS)):
             self.at += STEP_SECONDS
             self._pass(STEP_SECONDS, **told)
-            self.ring.look(self.at)
+            run_now(self.diagnosis.learn(run_now(self.history.tick(self.at))))
 
     def _pass(
         self,
@@ -66,6 +69,9 @@ class Life:
                 m.histogram(c.REQUEST_PHASE_SECONDS).child(*who, BUCKET, "true", phase, "engine").observe(spent)
             m.histogram(c.INTER_TOKEN_SECONDS).child(*who).observe(0.02)
 
+    def lanes(self) -> list[Measured]:
+        return run_now(self.diagnosis.lanes(run_now(self.history.now(self.at))))
+
     def now(self) -> Measured:
-        (lane,) = self.ring.lanes(self.at)
+        (lane,) = self.lanes()
         return lane

@@ -1,26 +1,23 @@
-"""The live anatomy: what the last minutes looked like, per lane and prompt length, out of a ring of looks at the registry.
+"""The live anatomy: the last minutes per lane and prompt length, between two snapshots of the registry.
 
-Pure: instants are passed in. Knows sums and counts at two instants and says what lies between them; refuses to say a
-number where nothing happened, or a quantile out of too few samples. Means of phases add up and make the picture;
+Pure. Refuses to give a number where nothing happened, or a quantile out of too few samples. Means of phases add up and make the picture;
 quantiles do not add up, so they stand beside it, and TTFT and the gaps between tokens stand apart from each other.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
 from sidecar.admin.page.budget import Budget, budgets
+from sidecar.history.growth import Labels, Total
 from sidecar.history.quantiles import quantile
-from sidecar.history.slices import Sliced, run_now
-from sidecar.history.snapshot import Labels, Look, Total, counted, look, observed
+from sidecar.history.ring import History
+from sidecar.history.series import SHOWN_SECONDS
+from sidecar.history.slices import Sliced
+from sidecar.history.snapshot import Snapshot, counted, observed
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.registry import Metrics
 
-
-WINDOW_SECONDS = 300.0
-PERIOD_SECONDS = 5.0
 
 SAMPLES_FOR = {0.5: 1, 0.95: 20, 0.99: 100}
 """A quantile needs at least one sample expected above it, or it is the maximum by another name."""
@@ -82,37 +79,17 @@ class Anatomy:
     budgets: tuple[Budget, ...] = ()
 
 
-class AnatomyRing:
-    """Looks at the registry every few seconds, and the difference between now and the oldest of them."""
-
-    def __init__(self, metrics: Metrics, *, at: float, window_seconds: float = WINDOW_SECONDS) -> None:
-        self._metrics = metrics
-        self._window_seconds = window_seconds
-        self._looks: deque[Look] = deque([look(metrics, at)])
-
-    def look(self, at: float) -> None:
-        """Remember how things stand at this monotonic instant, and forget what is older than the window."""
-        self._looks.append(look(self._metrics, at, self._looks[-1]))
-        while len(self._looks) > 2 and self._looks[1].at <= at - self._window_seconds:
-            self._looks.popleft()
-
-    def anatomy(self, at: float) -> Anatomy:
-        """What happened within the window that ends now."""
-        return run_now(self.in_turns(at))
-
-    def in_turns(self, at: float) -> Sliced[Anatomy]:
-        """The same, for a loop that has traffic. All of it is as of the first step."""
-        then = next((look for look in self._looks if look.at >= at - self._window_seconds), self._looks[-1])
-        now = look(self._metrics, at, self._looks[-1])
-        yield
-        bars = yield from _bars(then, now, self._metrics.prompt_buckets.shown())
-        ends = yield from _ends(then, now)
-        ever = any(now.counters[c.REQUESTS_TOTAL.name].values())
-        told = budgets(self._metrics, then, now)
-        return Anatomy(max(0.0, at - then.at), ever, tuple(bars), tuple(ends), tuple(told))
+def anatomy_of(history: History, now: Snapshot) -> Sliced[Anatomy]:
+    """The window that ends with this snapshot."""
+    then, metrics = history.before(now, SHOWN_SECONDS), history.metrics
+    bars = yield from _bars(then, now, metrics.prompt_buckets.shown())
+    ends = yield from _ends(then, now)
+    ever = any(now.counters[c.REQUESTS_TOTAL.name].values())
+    spent = yield from budgets(metrics, then, now)
+    return Anatomy(max(0.0, now.at - then.at), ever, tuple(bars), tuple(ends), tuple(spent))
 
 
-def _bars(then: Look, now: Look, lengths: Sequence[str]) -> Sliced[list[LaneAnatomy]]:
+def _bars(then: Snapshot, now: Snapshot, lengths: Sequence[str]) -> Sliced[list[LaneAnatomy]]:
     whole = yield from observed(then, now, c.REQUEST_SECONDS, "lane", "streaming", "prompt_bucket")
     parts = yield from observed(
         then, now, c.REQUEST_PHASE_SECONDS, "lane", "streaming", "prompt_bucket", "phase", "source"
@@ -155,7 +132,7 @@ def _bar(
         lane=key[0],
         streaming=key[1] == "true",
         prompt_bucket=key[2],
-        requests=whole.count,
+        requests=round(whole.count),
         mean_seconds=whole.sum / whole.count,
         phases={phase: total.sum / whole.count for phase, total in phases.items()},
         sources={
@@ -167,25 +144,29 @@ def _bar(
     )
 
 
-def _ends(then: Look, now: Look) -> Sliced[list[LaneEnds]]:
+def _ends(then: Snapshot, now: Snapshot) -> Sliced[list[LaneEnds]]:
     ttft = yield from observed(then, now, c.TIME_TO_FIRST_TOKEN_SECONDS, "lane")
     inter_token = yield from observed(then, now, c.INTER_TOKEN_SECONDS, "lane")
-    outcomes = counted(then, now, c.REQUESTS_TOTAL, "lane", "outcome")
-    attribution = counted(then, now, c.PHASE_ATTRIBUTION_TOTAL, "lane", "source", "reason")
+    outcomes = _happened((yield from counted(then, now, c.REQUESTS_TOTAL, "lane", "outcome")))
+    attribution = _happened((yield from counted(then, now, c.PHASE_ATTRIBUTION_TOTAL, "lane", "source", "reason")))
     return [
         LaneEnds(
             lane=lane,
-            outcomes={outcome: round(n) for (of, outcome), n in outcomes.items() if of == lane},
+            outcomes={outcome: n for (of, outcome), n in outcomes.items() if of == lane},
             ttft=_quantiles(ttft.get((lane,)), c.TIME_TO_FIRST_TOKEN_SECONDS.buckets),
             inter_token=_quantiles(inter_token.get((lane,)), c.INTER_TOKEN_SECONDS.buckets),
-            attribution={(source, reason): round(n) for (of, source, reason), n in attribution.items() if of == lane},
+            attribution={(source, reason): n for (of, source, reason), n in attribution.items() if of == lane},
         )
         for lane in sorted({key[0] for key in (*outcomes, *ttft, *inter_token)})
     ]
+
+
+def _happened(counts: Mapping[Labels, float]) -> dict[Labels, int]:
+    return {labels: round(count) for labels, count in counts.items() if count}
 
 
 def _quantiles(total: Total | None, bounds: tuple[float, ...]) -> Quantiles:
     if total is None:
         return Quantiles(0, dict.fromkeys(SAMPLES_FOR), bounds[-1])
     at = {q: quantile(q, total.counts, bounds) if total.count >= fewest else None for q, fewest in SAMPLES_FOR.items()}
-    return Quantiles(total.count, at, bounds[-1])
+    return Quantiles(round(total.count), at, bounds[-1])

@@ -4,10 +4,11 @@ Misses over allowed misses, as the counters have them: the same division as the 
 stated. Refuses to speak of a month: a process knows only what it has lived through.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sidecar.history.snapshot import Labels, Look, counted
+from sidecar.history.growth import Labels
+from sidecar.history.slices import Sliced
+from sidecar.history.snapshot import Snapshot, counted
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Gauge
 from sidecar.metrics.registry import Metrics
@@ -51,25 +52,28 @@ class Budget:
     """Since this process began."""
 
 
-def budgets(metrics: Metrics, then: Look, now: Look) -> Iterable[Budget]:
-    """Of every promise of the config in force, lane by lane, also where nothing was decided yet."""
-    recent, ever = _tallies(then, now), _tallies(None, now)
+def budgets(metrics: Metrics, then: Snapshot, now: Snapshot) -> Sliced[list[Budget]]:
+    """One of every promise of the config in force, lane by lane, also where nothing was decided yet."""
+    recent = yield from _tallies(then, now)
+    ever = yield from _tallies(None, now)
     targets = _by_lane(metrics, p.SLO_TARGET_RATIO)
-    for (lane, objective), thresholds in sorted(_by_lane(metrics, p.SLO_THRESHOLD_SECONDS).items()):
-        aimed = targets.get((lane, objective), [0.0])
-        yield Budget(
+    return [
+        Budget(
             lane=lane,
             objective=Objective(objective),
             thresholds=(min(thresholds), max(thresholds)),
-            targets=(min(aimed), max(aimed)),
+            targets=(min(aimed := targets.get((lane, objective), [0.0])), max(aimed)),
             now=recent.get((lane, objective), Tally()),
             ever=ever.get((lane, objective), Tally()),
         )
+        for (lane, objective), thresholds in sorted(_by_lane(metrics, p.SLO_THRESHOLD_SECONDS).items())
+    ]
 
 
-def _tallies(then: Look | None, now: Look) -> dict[Labels, Tally]:
-    metrics = (p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL)
-    requests, misses, allowed = (counted(then, now, metric, "lane", "objective") for metric in metrics)
+def _tallies(then: Snapshot | None, now: Snapshot) -> Sliced[dict[Labels, Tally]]:
+    requests = yield from counted(then, now, p.SLO_REQUESTS_TOTAL, "lane", "objective")
+    misses = yield from counted(then, now, p.SLO_MISSES_TOTAL, "lane", "objective")
+    allowed = yield from counted(then, now, p.SLO_ALLOWED_MISSES_TOTAL, "lane", "objective")
     return {who: Tally(count, misses.get(who, 0.0), allowed.get(who, 0.0)) for who, count in requests.items()}
 
 

@@ -11,14 +11,15 @@ from typing import Protocol
 from aiohttp import web
 
 from sidecar.admin.loop_slices import run_sliced
-from sidecar.admin.page.anatomy import AnatomyRing
+from sidecar.admin.page.anatomy import anatomy_of
 from sidecar.admin.page.engine_now import engine_now
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import Troubles
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.history.ring import History
 from sidecar.history.slices import Sliced
-from sidecar.metrics.registry import Metrics
+from sidecar.history.snapshot import Snapshot
 from sidecar.observe.in_flight import InFlight
 
 
@@ -52,30 +53,25 @@ class Told(Protocol):
 
 
 class StatusPage:
-    """One process's. `clock`: monotonic seconds; `diagnoses`: of every lane, as of now, in turns."""
+    """One process's. `clock`: monotonic seconds; `diagnoses`: one of every lane, as of a snapshot."""
 
     def __init__(
         self,
         house: Told,
-        metrics: Metrics,
+        history: History,
         clock: Callable[[], float],
-        diagnoses: Callable[[], Sliced[Sequence[Diagnosis]]],
+        diagnoses: Callable[[Snapshot], Sliced[Sequence[Diagnosis]]],
     ) -> None:
         self._house = house
-        self._metrics = metrics
+        self._history = history
         self._clock = clock
         self._diagnoses = diagnoses
-        self._ring = AnatomyRing(metrics, at=clock())
         self._drawn: dict[bool, tuple[float, bytes]] = {}
         self._drawing: dict[bool, asyncio.Task[bytes]] = {}
 
     def routes(self) -> list[web.RouteDef]:
         """The paths, for GET and HEAD. Browsers ask for an icon whether there is one or not."""
         return [web.get("/", self._answer), web.get("/favicon.ico", self._no_icon)]
-
-    def look(self) -> None:
-        """Remember how things stand; call it every `anatomy.PERIOD_SECONDS`."""
-        self._ring.look(self._clock())
 
     async def _answer(self, request: web.Request) -> web.Response:
         body = await self._page(refresh=request.query.get("refresh") != "off")
@@ -103,10 +99,10 @@ class StatusPage:
         return body
 
     def _told(self, at: float, *, refresh: bool) -> Sliced[str]:
-        house, metrics = self._house, self._metrics
-        diagnoses = yield from self._diagnoses()
-        yield
-        anatomy = yield from self._ring.in_turns(at)
+        house, metrics = self._house, self._history.metrics
+        now = yield from self._history.now(at)
+        diagnoses = yield from self._diagnoses(now)
+        anatomy = yield from anatomy_of(self._history, now)
         status = Status(
             at=at,
             facts=house.facts(),

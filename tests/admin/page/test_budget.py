@@ -2,36 +2,42 @@
 
 import pytest
 
-from sidecar.admin.page.anatomy import AnatomyRing
+from sidecar.admin.page.anatomy import Anatomy, anatomy_of
 from sidecar.admin.page.budget import Budget, Tally
 from sidecar.admin.page.error_budget import error_budget
+from sidecar.history.ring import History
+from sidecar.history.slices import run_now
 from sidecar.slo.objective import Objective, Objectives
 from tests.support.page_reader import Reader
 from tests.support.promises import House
 
 
-def budgets(ring: AnatomyRing, at: float) -> dict[tuple[str, str], Budget]:
-    return {(one.lane, one.objective.value): one for one in ring.anatomy(at).budgets}
+def anatomy(history: History, at: float) -> Anatomy:
+    return run_now(anatomy_of(history, run_now(history.now(at))))
 
 
-def shown(ring: AnatomyRing, at: float, *lanes: str) -> str:
-    return Reader(error_budget(ring.anatomy(at), lanes, uptime_seconds=at)).text
+def budgets(history: History, at: float) -> dict[tuple[str, str], Budget]:
+    return {(one.lane, one.objective.value): one for one in anatomy(history, at).budgets}
+
+
+def shown(history: History, at: float, *lanes: str) -> str:
+    return Reader(error_budget(anatomy(history, at), lanes, uptime_seconds=at)).text
 
 
 def test_a_budget_burns_and_what_is_left_is_of_the_time_that_was_seen() -> None:
     """Ten requests allow one miss at 90 %. Two missed: twice as fast as allowed, and nothing left."""
     house = House()
-    ring = AnatomyRing(house.metrics, at=house.now)
+    history = History(house.metrics, at=house.now)
     for late in (5.0, 5.0, *[0.1] * 8):
         request = house.comes().speaks(after=late)
         request.settles(request.ends(tokens=1))
 
-    found = budgets(ring, house.now)["chat", "ttft"]
+    found = budgets(history, house.now)["chat", "ttft"]
 
     assert (found.now.requests, found.now.misses) == (10, 2)
     assert found.now.burn == pytest.approx(2.0)
     assert (found.thresholds, found.targets) == ((1.0, 10.0), (0.5, 0.9))
-    text = shown(ring, house.now, "chat", "other")
+    text = shown(history, house.now, "chat", "other")
     assert (
         "chat, time to first token 50 % to 90 % ≤ 1.00 s to 10.0 s 20 % 2 x none: spent 2 x 2 missed, 1.0 allowed"
         in text
@@ -41,35 +47,35 @@ def test_a_budget_burns_and_what_is_left_is_of_the_time_that_was_seen() -> None:
 def test_a_promise_of_which_nothing_was_decided_says_so() -> None:
     """And not that all of its budget is left."""
     house = House()
-    ring = AnatomyRing(house.metrics, at=house.now)
+    history = History(house.metrics, at=house.now)
 
-    found = budgets(ring, house.now)["chat", "ttft"]
+    found = budgets(history, house.now)["chat", "ttft"]
 
     assert (found.now.burn, found.now.missed) == (None, None)
-    text = shown(ring, 1.0, "chat")
+    text = shown(history, 1.0, "chat")
     assert "Nothing decided yet: chat, whole answer; chat, time between tokens; chat, time to first token." in text
     assert "left of" not in text
 
 
 def test_what_was_missed_before_the_window_is_in_the_budget_and_not_in_the_burn() -> None:
     house = House()
-    ring = AnatomyRing(house.metrics, at=house.now, window_seconds=60.0)
+    history = History(house.metrics, at=house.now)
     request = house.comes().speaks(after=5.0)
     request.settles(request.ends(tokens=1))
-    for _ in range(30):
+    for _ in range(62):
         house.now += 5.0
-        ring.look(house.now)
+        run_now(history.tick(house.now))
 
-    found = budgets(ring, house.now)["chat", "ttft"]
+    found = budgets(history, house.now)["chat", "ttft"]
 
     assert (found.now, found.ever.misses) == (Tally(), 1)
 
 
 def test_lanes_that_can_never_page_are_named() -> None:
     house = House()
-    ring = AnatomyRing(house.metrics, at=house.now)
+    history = History(house.metrics, at=house.now)
 
-    text = shown(ring, 1.0, "chat", "night", "other")
+    text = shown(history, 1.0, "chat", "night", "other")
 
     assert "This lane has no objective and never pages: night." in text
     assert "Lane other holds requests whose lane is not in the config; it never pages." in text
@@ -77,9 +83,9 @@ def test_lanes_that_can_never_page_are_named() -> None:
 
 def test_a_reload_takes_a_promise_off_the_page() -> None:
     house = House()
-    ring = AnatomyRing(house.metrics, at=house.now)
-    assert {of for _, of in budgets(ring, 0.0)} >= {Objective.TTFT.value}
+    history = History(house.metrics, at=house.now)
+    assert {of for _, of in budgets(history, 0.0)} >= {Objective.TTFT.value}
 
     house.slo.replace(Objectives())
 
-    assert budgets(ring, 0.0) == {}
+    assert budgets(history, 0.0) == {}

@@ -8,7 +8,9 @@ import aiohttp
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.status import FRESH_SECONDS, StatusPage
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.history.ring import History
 from sidecar.history.slices import Sliced
+from sidecar.history.snapshot import Snapshot
 from tests.support.admin import Double, metrics
 
 
@@ -18,7 +20,7 @@ class Counted:
     def __init__(self) -> None:
         self.drawn = 0
 
-    def diagnoses(self) -> Sliced[Sequence[Diagnosis]]:
+    def diagnoses(self, _now: Snapshot) -> Sliced[Sequence[Diagnosis]]:
         self.drawn += 1
         for _ in range(5):
             yield
@@ -30,7 +32,7 @@ def test_ten_who_watch_cost_as_much_as_one() -> None:
 
     async def story() -> list[int]:
         now, counted, registry = 100.0, Counted(), metrics()
-        page = StatusPage(Double(registry), registry, lambda: now, counted.diagnoses)
+        page = StatusPage(Double(registry), History(registry, at=100.0), lambda: now, counted.diagnoses)
         drawn = []
 
         first = await asyncio.gather(*(page._page(refresh=True) for _ in range(10)))
@@ -50,7 +52,7 @@ def test_ten_who_watch_cost_as_much_as_one() -> None:
 def test_whoever_leaves_takes_the_page_from_nobody() -> None:
     async def story() -> bytes:
         counted, registry = Counted(), metrics()
-        page = StatusPage(Double(registry), registry, lambda: 100.0, counted.diagnoses)
+        page = StatusPage(Double(registry), History(registry, at=100.0), lambda: 100.0, counted.diagnoses)
         first, second = (asyncio.create_task(page._page(refresh=True)) for _ in range(2))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -65,7 +67,7 @@ def test_whoever_leaves_takes_the_page_from_nobody() -> None:
 def test_a_page_that_holds_still_is_another_page() -> None:
     async def story() -> tuple[bytes, bytes]:
         counted, registry = Counted(), metrics()
-        page = StatusPage(Double(registry), registry, lambda: 100.0, counted.diagnoses)
+        page = StatusPage(Double(registry), History(registry, at=100.0), lambda: 100.0, counted.diagnoses)
         return await page._page(refresh=True), await page._page(refresh=False)
 
     moving, still = asyncio.run(story())

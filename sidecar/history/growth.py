@@ -1,0 +1,67 @@
+"""How much the series grew within each window, and how the gauges stand: the one form in which every source tells it. Pure.
+
+A running sidecar makes it from two snapshots, `sidecar diagnose` from a Prometheus' answers; readers cannot tell them apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import add, sub
+
+from sidecar.metrics.declaration import Counter, Gauge, Histogram
+
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Count, sum and bucket counts of one histogram child, absolute or as a difference."""
+
+    count: float
+    sum: float
+    counts: tuple[float, ...] = ()
+    """Between the edges, not cumulative, one more than edges; empty where the source has no buckets."""
+
+    def __add__(self, other: "Total") -> "Total":
+        """The sum of two children with the same edges."""
+        return Total(self.count + other.count, self.sum + other.sum, tuple(map(add, self.counts, other.counts)))
+
+    def __sub__(self, before: "Total") -> "Total":
+        """The growth since an earlier total of the same child."""
+        return Total(self.count - before.count, self.sum - before.sum, tuple(map(sub, self.counts, before.counts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How much everything grew within one window."""
+
+    seconds: float
+    """The part of the window that lies between two snapshots."""
+    counters: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
+    histograms: Mapping[str, Mapping[Labels, Total]] = field(default_factory=dict)
+
+    def counted(self, metric: Counter, *labels: str) -> float | None:
+        """One counter's growth; None where there is no such series."""
+        return self.counters.get(metric.name, {}).get(labels)
+
+    def observed(self, metric: Histogram, *labels: str) -> Total | None:
+        """One histogram's growth; None where nothing was observed."""
+        grown = self.histograms.get(metric.name, {}).get(labels)
+        return grown if grown is not None and grown.count > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Growth over every window, and the gauges as they stand."""
+
+    growth: Mapping[float, Growth]
+    """By one of `series.WINDOWS`."""
+    gauges: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
+
+    def gauge(self, metric: Gauge, *labels: str) -> float | None:
+        """One gauge; None where it is unknown."""
+        return self.gauges.get(metric.name, {}).get(labels)
+
+    def all_of(self, metric: Gauge) -> Mapping[Labels, float]:
+        """All children of one gauge."""
+        return self.gauges.get(metric.name, {})

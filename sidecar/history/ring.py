@@ -1,0 +1,71 @@
+"""The last half hour of one process: a ring of snapshots of its registry, from which pages and diagnoses read their windows.
+
+Pure: instants are passed in, and the admin listener ticks. Snapshots of the shown window stand `PERIOD_SECONDS` apart and are
+whole; older ones stand a minute apart and hold counters only, which is all that the long window is read for.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from sidecar.history.growth import Labels, Windows
+from sidecar.history.series import GAUGE_SERIES, LONG_SECONDS, SHOWN_SECONDS, WINDOWS, GaugeSeries
+from sidecar.history.slices import Sliced, run_now
+from sidecar.history.snapshot import Snapshot, grown, take
+from sidecar.metrics.registry import Metrics
+
+
+PERIOD_SECONDS = 5.0
+"""Between two snapshots. Recording rules run every 15 s and wait three minutes for a baseline; a process begins in a state of
+calm that may not last so long.
+"""
+MINUTE_SECONDS = 60.0
+
+
+class History:
+    """The snapshots of one process's registry."""
+
+    def __init__(self, metrics: Metrics, *, at: float) -> None:
+        self.metrics = metrics
+        self._whole: deque[Snapshot] = deque([run_now(take(metrics, at))])
+        self._old: deque[Snapshot] = deque()
+
+    def tick(self, at: float) -> Sliced[Snapshot]:
+        """Remember how things stand; call it every `PERIOD_SECONDS`."""
+        now = yield from self.now(at)
+        self._whole.append(now)
+        while len(self._whole) > 2 and self._whole[1].at <= at - SHOWN_SECONDS:
+            oldest = self._whole.popleft()
+            if not self._old or oldest.at - self._old[-1].at >= MINUTE_SECONDS:
+                self._old.append(replace(oldest, histograms={}, gauges={}))
+        while len(self._old) > 1 and self._old[1].at <= at - LONG_SECONDS:
+            self._old.popleft()
+        return now
+
+    def now(self, at: float) -> Sliced[Snapshot]:
+        """How things stand, as of the first slice."""
+        return take(self.metrics, at, self._whole[-1])
+
+    def before(self, now: Snapshot, seconds: float) -> Snapshot:
+        """The first snapshot of the window that ends with `now`; the last one of all if none was taken within it."""
+        held = self._whole if seconds <= SHOWN_SECONDS else (*self._old, *self._whole)
+        earlier = [snapshot for snapshot in held if snapshot.at <= now.at] or [now]  # a tick may have come since
+        return next((snapshot for snapshot in earlier if snapshot.at >= now.at - seconds), earlier[-1])
+
+    def windows(self, now: Snapshot) -> Sliced[Windows]:
+        """Growth over every window that ends with `now`, and the gauges."""
+        growth = {}
+        for seconds in WINDOWS:
+            growth[seconds] = yield from grown(self.before(now, seconds), now, seconds)
+        minute = [one for one in self._whole if now.at - MINUTE_SECONDS <= one.at < now.at]
+        return Windows(growth, {series.metric.name: _stands(series, [*minute, now]) for series in GAUGE_SERIES})
+
+
+def _stands(series: GaugeSeries, minute: Sequence[Snapshot]) -> dict[Labels, float]:
+    """One gauge as of the last of these snapshots, or its mean over all of them."""
+    name = series.metric.name
+    now = minute[-1].gauges[name]
+    if not series.minute:
+        return dict(now)
+    return {key: fmean(snapshot.gauges[name].get(key, value) for snapshot in minute) for key, value in now.items()}

@@ -1,0 +1,98 @@
+"""The last half hour of one process: snapshots near each other for the window that is shown, few and small ones behind it."""
+
+import pytest
+
+from sidecar.history.ring import MINUTE_SECONDS, PERIOD_SECONDS, History
+from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
+from sidecar.history.slices import run_now
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+
+
+class Life:
+    """One process in which a request ends every period."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
+        self.at = 1000.0
+        self.history = History(self.metrics, at=self.at)
+
+    def lives(self, seconds: float) -> None:
+        for _ in range(round(seconds / PERIOD_SECONDS)):
+            self.at += PERIOD_SECONDS
+            self.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(10)
+            self.metrics.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat").observe(0.02)
+            run_now(self.history.tick(self.at))
+
+    def cached(self) -> list[float | None]:
+        """Growth over the three windows."""
+        windows = run_now(self.history.windows(run_now(self.history.now(self.at))))
+        return [
+            windows.growth[seconds].counted(c.CACHED_PROMPT_TOKENS_TOTAL, "llama", "chat")
+            for seconds in (NOW_SECONDS, SHOWN_SECONDS, LONG_SECONDS)
+        ]
+
+
+def test_each_window_grows_until_it_is_full() -> None:
+    life = Life()
+    life.lives(60)
+    young = life.cached()
+    life.lives(540)
+    shown = life.cached()
+    life.lives(3000)
+
+    assert (young, shown) == ([120, 120, 120], [240, 600, 1200])
+    assert life.cached() == [240, 600, pytest.approx(3600, abs=120)]
+
+
+def test_two_hours_of_snapshots_stay_small() -> None:
+    """61 whole ones five seconds apart, and behind them one a minute of counters alone."""
+    life = Life()
+    life.lives(7200)
+
+    whole, old = life.history._whole, life.history._old
+
+    assert len(whole) == SHOWN_SECONDS / PERIOD_SECONDS + 1
+    assert len(old) <= (LONG_SECONDS - SHOWN_SECONDS) / MINUTE_SECONDS + 1
+    assert whole[-1].at - old[0].at >= LONG_SECONDS
+    assert {(len(one.histograms), len(one.gauges)) for one in old} == {(0, 0)}
+    assert all(one.histograms["llm_inter_token_seconds"] for one in whole)
+
+
+def test_a_reader_that_takes_long_reads_the_window_that_it_began_with() -> None:
+    """Ticks that come while a page is drawn neither end its window nor take its beginning away."""
+    life = Life()
+    life.lives(600)
+    now = run_now(life.history.now(life.at))
+    life.lives(60)
+
+    then = life.history.before(now, SHOWN_SECONDS)
+
+    assert now.at - SHOWN_SECONDS <= then.at <= now.at
+    assert run_now(life.history.windows(now)).growth[SHOWN_SECONDS].observed(c.INTER_TOKEN_SECONDS, "llama", "chat")
+
+
+def test_a_window_in_which_nothing_was_remembered_begins_with_the_last_snapshot() -> None:
+    """A process that was stopped for an hour says over how long it speaks."""
+    life = Life()
+    life.lives(60)
+    life.at += 3600.0
+
+    windows = run_now(life.history.windows(run_now(life.history.now(life.at))))
+
+    assert windows.growth[NOW_SECONDS].seconds == 3600.0
+
+
+def test_a_gauge_stands_as_it_is_or_as_the_mean_of_a_minute() -> None:
+    life = Life()
+    waiting, up = life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child(), life.metrics.gauge(c.ENGINE_UP).child()
+    waiting.set(0)
+    up.set(1)
+    life.lives(120)
+    waiting.set(13)
+    up.set(0)
+
+    windows = run_now(life.history.windows(run_now(life.history.now(life.at + 1.0))))
+
+    assert (windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_UP)) == (1.0, 0)
+    assert windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO) is None

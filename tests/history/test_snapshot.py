@@ -1,0 +1,124 @@
+"""Snapshots of a registry: whole as of one instant, cheap where nothing changed, and what grew between two of them."""
+
+from sidecar.history.growth import Total
+from sidecar.history.series import GROWTH_SERIES, LONG_SECONDS, WINDOWS
+from sidecar.history.slices import Sliced, run_now
+from sidecar.history.snapshot import CHILDREN_PER_SLICE, counted, grown, observed, take
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import slo_metrics as p
+from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.registry import Metrics
+
+
+CHAT, BATCH = ("llama", "chat", "0-512", "true"), ("llama", "batch", "0-512", "true")
+
+
+def registry(*models: str, lanes: int = 0) -> Metrics:
+    more = [f"lane{number}" for number in range(lanes)]
+    return Metrics(lanes=["chat", "batch", *more], prompt_buckets=["0-512", "512-4k"], models=["llama", *models])
+
+
+def ends(metrics: Metrics, *who: str) -> None:
+    """One request of this model, lane and prompt length."""
+    metrics.counter(c.REQUESTS_TOTAL).child(*who[:3], "ok").inc()
+    metrics.histogram(c.REQUEST_SECONDS).child(*who).observe(1.0)
+
+
+def slices_of(work: Sliced[object]) -> int:
+    return 1 + sum(1 for _ in work)
+
+
+def test_a_request_stands_in_every_family_of_a_snapshot_or_in_none() -> None:
+    """Or it would stand in one table of the page and be missing in the next."""
+    metrics = registry()
+    ends(metrics, *CHAT)
+    taking = take(metrics, 5.0)
+    next(taking)
+    ends(metrics, *CHAT)
+
+    snapshot = run_now(taking)
+
+    assert snapshot.counters["llm_requests_total"]["chat", "ok"] == 1
+    assert snapshot.histograms["llm_request_seconds"][CHAT].count == 1
+
+
+def test_snapshots_share_what_has_not_changed() -> None:
+    """Half an hour of them costs what happened, and not what there is."""
+    metrics = registry()
+    ends(metrics, *CHAT)
+    before = run_now(take(metrics, 5.0))
+    ends(metrics, *BATCH)
+
+    after = run_now(take(metrics, 10.0, before))
+
+    of_before, of_after = (one.histograms["llm_request_seconds"] for one in (before, after))
+    assert of_after[CHAT] is of_before[CHAT]
+    assert (BATCH in of_before, BATCH in of_after) == (False, True)
+
+
+def test_growth_is_summed_over_the_labels_that_are_not_asked_for() -> None:
+    metrics = registry("mixtral")
+    ends(metrics, *CHAT)
+    then = run_now(take(metrics, 0.0))
+    ends(metrics, *CHAT)
+    ends(metrics, "mixtral", *CHAT[1:])
+    ends(metrics, *BATCH[:3], "false")
+    now = run_now(take(metrics, 60.0, then))
+
+    requests = run_now(counted(then, now, c.REQUESTS_TOTAL, "lane"))
+    seconds = run_now(observed(then, now, c.REQUEST_SECONDS, "lane"))
+    streamed = run_now(observed(then, now, c.REQUEST_SECONDS, only={"streaming": "true"}))
+
+    assert requests == {("chat",): 2, ("batch",): 1}
+    assert {lane: (total.count, total.sum) for (lane,), total in seconds.items()} == {
+        "chat": (2, 2.0),
+        "batch": (1, 1.0),
+    }
+    assert streamed[()].count == 2
+
+
+def test_growth_since_the_process_began_needs_no_second_snapshot() -> None:
+    metrics = registry()
+    ends(metrics, *CHAT)
+
+    assert run_now(counted(None, run_now(take(metrics, 0.0)), c.REQUESTS_TOTAL, "outcome"))["ok",] == 1
+
+
+def test_a_counter_that_stood_still_grew_by_nothing_and_an_unknown_one_is_absent() -> None:
+    """A diagnosis tells the two apart."""
+    metrics = registry()
+    metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc()
+    then = run_now(take(metrics, 0.0))
+
+    growth = run_now(grown(then, run_now(take(metrics, 300.0, then)), LONG_SECONDS))
+
+    told = [growth.counted(p.SLO_BLAMED_MISSES_TOTAL, "llama", "chat", "ttft", phase) for phase in ("queue", "decode")]
+    assert told == [0.0, None]
+    assert growth.seconds == 300.0
+
+
+def test_many_children_are_summed_in_many_slices() -> None:
+    few, many = registry(), registry(lanes=98)
+    then = run_now(take(many, 0.0))
+    for lane in many.lanes.shown():
+        for bucket in many.prompt_buckets.shown():
+            ends(many, "llama", lane, bucket, "true")
+    now = run_now(take(many, 1.0, then))
+
+    children = len(now.histograms["llm_request_seconds"])
+    assert slices_of(take(many, 1.0)) - slices_of(take(few, 1.0)) == children // CHILDREN_PER_SLICE == 2
+    assert slices_of(observed(then, now, c.REQUEST_SECONDS, "lane")) == 1 + 2
+
+
+def test_a_total_is_what_two_children_have_together_and_what_one_grew_by() -> None:
+    one, other = Total(3, 1.5, (1, 2)), Total(1, 0.5, (0, 1))
+
+    assert (one + other, one - other) == (Total(4, 2.0, (1, 3)), Total(2, 1.0, (1, 1)))
+
+
+def test_the_long_window_is_read_from_counters_alone() -> None:
+    """Snapshots older than the shown window have no histograms."""
+    long = [series.metric for series in GROWTH_SERIES if LONG_SECONDS in series.windows]
+
+    assert [metric.name for metric in long if isinstance(metric, Histogram)] == []
+    assert {window for series in GROWTH_SERIES for window in series.windows} == set(WINDOWS)
