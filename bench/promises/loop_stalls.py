@@ -1,4 +1,5 @@
-"""What may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, and an upload in tiny chunks.
+"""What may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, whole or the beginning of a
+longer one, and an upload in tiny chunks.
 
 All by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
 the kinds that clients send at that size, and the worst that we know, which has a bound of its own: a JSON array of
@@ -30,6 +31,7 @@ WORST = "digits, the worst known"
 UPLOADS = 5
 UPLOAD_BYTES = 8 << 20
 UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\n\r\n"
+_LONG_PROMPTS = {"one long text": "long text. ", "code": 'def f(x):\n    return x["key"] + "abc"\n'}
 
 
 async def scrape_stalls() -> list[Promise]:
@@ -81,14 +83,12 @@ def look_in_stalls() -> list[Promise]:
     """One look into a body of 1 MiB, with the asking for usage, as it happens in one turn of the loop."""
     promises = []
     for name, body in _bodies().items():
-        took = []
-        for _ in range(LOOKS):
-            before = time.thread_time()
-            ask_for_usage(body, look(body, whole=True))
-            took.append((time.thread_time() - before) * 1e3)
         words = f"loop held by a body of {len(body) / (1 << 20):.2f} MiB: {name}"
-        bound = WORST_MS if name == WORST else BOUND_MS
-        promises.append(Promise(words, bound, median(took), "ms", spread(took), "nothing to look at"))
+        promises.append(_held(words, body, WORST_MS if name == WORST else BOUND_MS, whole=True))
+    for name, text in _LONG_PROMPTS.items():
+        beginning = _chat(text * (2 * BODY_BYTES // len(text)))[:BODY_BYTES]
+        words = f"loop held by the first {len(beginning) / (1 << 20):.2f} MiB of a longer body: {name}"
+        promises.append(_held(words, beginning, BOUND_MS, whole=False))
     return promises
 
 
@@ -120,3 +120,12 @@ async def _longest_turn(port: int, chunk: bytes) -> float:
             now = time.thread_time()
             longest, before = max(longest, now - before), now
     return longest * 1e3
+
+
+def _held(words: str, body: bytes, bound_ms: float, *, whole: bool) -> Promise:
+    took = []
+    for _ in range(LOOKS):
+        before = time.thread_time()
+        ask_for_usage(body, look(body, whole=whole))
+        took.append((time.thread_time() - before) * 1e3)
+    return Promise(words, bound_ms, median(took), "ms", spread(took), "nothing to look at")

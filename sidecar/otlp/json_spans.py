@@ -11,16 +11,20 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
 from sidecar.engines.span import Span
-from sidecar.otlp.json_text import JsonText
 from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_JSON_SPAN_BYTES,
     MAX_KEY_BYTES,
     MAX_NAME_BYTES,
     MAX_SPANS,
+    MAX_TOKENS,
     MAX_VALUE_BYTES,
+    PAUSE_FIELDS,
+    MalformedError,
     Tally,
+    TooLargeError,
 )
 from sidecar.otlp.received import ReceivedSpan
 
@@ -68,12 +72,17 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None]:
     """Every well-formed span in order; None wherever a pause may be made. Raises MalformedError and TooLargeError."""
-    return _Walk(body, tally).request()
+    try:
+        yield from _Walk(body, tally).request()
+    except TooLongError as error:
+        raise TooLargeError(str(error)) from error
+    except UnreadableError as error:
+        raise MalformedError(str(error)) from error
 
 
 class _Walk:
     def __init__(self, body: bytes | bytearray, tally: Tally) -> None:
-        self._text = JsonText(body)
+        self._text = JsonText(body, pause_tokens=PAUSE_FIELDS, max_tokens=MAX_TOKENS)
         self._tally = tally
         self._spans = 0
 
@@ -88,7 +97,7 @@ class _Walk:
                     else:
                         yield from self._resource_spans()
             else:
-                yield from self._text.skip()
+                yield from self._skip()
         self._text.end()
 
     def _resource_spans(self) -> Iterator[ReceivedSpan | None]:
@@ -102,7 +111,7 @@ class _Walk:
                 yield from self._scopes(service)
             else:
                 start = self._text.at
-                yield from self._text.skip()
+                yield from self._skip()
                 if key == b"resource":
                     service = self._service(start, self._text.at)
                 elif key == b"scopeSpans":
@@ -129,7 +138,7 @@ class _Walk:
                 yield from self._spans_of(service, scope)
             else:
                 start = self._text.at
-                yield from self._text.skip()
+                yield from self._skip()
                 if key == b"scope":
                     scope = self._scope(start, self._text.at)
                 elif key == b"spans":
@@ -145,7 +154,7 @@ class _Walk:
                 yield None
                 continue
             start = self._text.at
-            yield from self._text.skip()
+            yield from self._skip()
             self._spans += 1
             if self._spans > MAX_SPANS:
                 self._tally.reject(f"more than {MAX_SPANS} spans in one request")
@@ -155,6 +164,10 @@ class _Walk:
                 yield ReceivedSpan(found)
             else:
                 self._tally.reject(found)
+
+    def _skip(self) -> Iterator[None]:
+        while not self._text.skip():
+            yield None
 
     # --- what is read ------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ MAX_AROUND_BYTES = 64 << 10
 """A resource or a scope."""
 MAX_JSON_SPAN_BYTES = 32 << 10
 """A span of JSON is decoded in one go, which takes up to a millisecond for this many bytes."""
-MAX_JSON_DEPTH = 256
 MAX_NAME_BYTES = 1024
 MAX_KEY_BYTES = 256
 MAX_VALUE_BYTES = 4096

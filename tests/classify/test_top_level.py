@@ -1,0 +1,55 @@
+"""The members of a body by their places, as far as the bytes at hand go, and never for long."""
+
+import json
+
+import pytest
+
+from sidecar.classify.top_level import MAX_MEMBERS, MAX_TOKENS, elements, members
+
+
+def read(body: bytes) -> dict[str, object]:
+    return {member.name: json.loads(body[member.start : member.end]) for member in members(body)}
+
+
+def test_members_end_where_the_bytes_end() -> None:
+    body = b' {"a" : "x" , "b":[1,{"c":"]"}],\n"d" :12'
+
+    assert read(body) == {"a": "x", "b": [1, {"c": "]"}]}
+    assert read(body + b",") == {"a": "x", "b": [1, {"c": "]"}], "d": 12}
+
+
+def test_names_are_unescaped_and_duplicates_are_given() -> None:
+    found = [member.name for member in members(b'{"\\u0061":1,"a":2,"\\ud800":3,"\xff":4}')]
+
+    assert found == ["a", "a", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (b"[]", 0),
+        (b' [ 1 , "]" , [2,3] ] ', 3),
+        (b"[1,]", None),
+        (b"[1", None),
+        (b"{}", None),
+        (b"[" + b"1," * MAX_TOKENS + b"1]", None),
+    ],
+)
+def test_elements_of_a_complete_array_are_counted(array: bytes, found: int | None) -> None:
+    assert elements(array) == found
+
+
+def test_a_body_of_thousands_of_members_is_given_up() -> None:
+    """Or it would hold the event loop for tens of milliseconds."""
+    many = json.dumps({f"key{number}": number for number in range(60_000)}).encode()
+
+    assert len(list(members(many))) == MAX_MEMBERS
+
+
+def test_a_conversation_of_two_thousand_messages_is_read_to_its_end() -> None:
+    messages = [{"role": "user", "content": 'He said "yes" and went. ' * 8}] * 2000
+
+    assert [member.name for member in members(json.dumps({"messages": messages, "model": "m"}).encode())] == [
+        "messages",
+        "model",
+    ]
