@@ -31,7 +31,7 @@ from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import SCRAPES_TOTAL
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
 
 
 SERVER = "llm-phase-sidecar"
@@ -128,8 +128,12 @@ class AdminListener:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
-            now = await run_sliced(self._history.tick(self._clock()))
-            await run_sliced(self._diagnoses.learn(now))
+            try:
+                now = await run_sliced(self._history.tick(self._clock()))
+                await run_sliced(self._diagnoses.learn(now))
+            except Exception:  # noqa: BLE001  the next tick still comes, or every window would grow without end
+                self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+                _log.exception("admin.tick_failed")
 
     # --- what is asked ---------------------------------------------------------------------------------------------------
 

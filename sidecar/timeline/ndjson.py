@@ -164,5 +164,6 @@ def _opened(line: bytes) -> int:
     """How many brackets this line opens and leaves open; negative if it closes more than it opens."""
     if line[:1] == b"{" and line[-1:] == b"}":
         return 0  # nearly every line; what is laid out for people's eyes has its first bracket alone on a line
+    # Counted, not walked (classify/json_text.py): 256 KiB of brackets take 0.3 ms so, and 170 ms bracket by bracket.
     bare = _STRING.sub(b"", line)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")

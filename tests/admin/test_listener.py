@@ -8,6 +8,8 @@ import pytest
 
 from sidecar.admin import listener as listening
 from sidecar.admin.listener import AdminListener, _is_loopback
+from sidecar.history.slices import Sliced
+from sidecar.history.snapshot import Snapshot
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
@@ -34,6 +36,31 @@ def test_metrics_come_in_the_format_that_was_asked_for() -> None:
         check_metrics(gzip.decompress(squeezed))
 
     visit(story)
+
+
+def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all windows would begin at that instant for the rest of the process's life."""
+    monkeypatch.setattr(listening, "PERIOD_SECONDS", 0.0)
+    learned: list[Snapshot] = []
+
+    def fails(now: Snapshot) -> Sliced[None]:
+        learned.append(now)
+        raise RuntimeError("no such phase")
+
+    async def story() -> None:
+        registry = metrics()
+        admin = AdminListener(Double(registry), registry, asyncio.get_running_loop().time)
+        monkeypatch.setattr(admin._diagnoses, "learn", fails)
+        await admin.start("127.0.0.1", 0)
+        for _ in range(300):
+            await asyncio.sleep(0)
+        await admin.stop()
+
+        assert len(learned) >= 3
+        assert list(admin._history._whole)[-len(learned) :] == learned
+        assert registry.counter(own.DROPPED_TOTAL).child("observer_error").value == len(learned)
+
+    asyncio.run(story())
 
 
 def test_ready_and_healthy_say_why_not() -> None:
