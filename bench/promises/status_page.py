@@ -1,7 +1,7 @@
-"""What the status page may stop the event loop for: a page with everything on it, drawn while traffic passes, and the looks for it.
+"""Longest turns of the event loop for the status page: a page with everything on it, and the ticks of the history behind it.
 
 As in `loop_stalls.py` by the thread's own CPU clock: the longest turn of one always ready callback. The registry is full, all
-of it has grown since the last look, and a hundred requests were slow.
+of it has grown since the last tick, and a hundred requests were slow.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def _grown(metrics: Metrics) -> None:
 
 
 async def status_page_stalls() -> list[Promise]:
-    """The longest turn of the loop while the page is drawn, and while the registry is looked at for it."""
+    """The longest turn of the loop while the page is drawn, and while the history ticks for it."""
     metrics = filled(SERIES)
     house = QuietHouse(metrics)
     buckets = metrics.prompt_buckets.shown()
@@ -67,14 +67,14 @@ async def status_page_stalls() -> list[Promise]:
         page._drawn.clear()  # noqa: SLF001  each time anew
         await page._page(refresh=True)  # noqa: SLF001  without the socket
 
-    async def looked() -> None:
+    async def ticked() -> None:
         await run_sliced(diagnoses.learn(await run_sliced(history.tick(time.monotonic()))))
 
     async def nothing() -> None:
         await asyncio.sleep(0.02)
 
     turns: dict[str, list[float]] = {}
-    for name, work in (("nothing", nothing), ("drawn", drawn), ("looked", looked)):
+    for name, work in (("nothing", nothing), ("drawn", drawn), ("ticked", ticked)):
         turns[name] = []
         for _ in range(PAGES):
             _grown(metrics)
@@ -86,6 +86,6 @@ async def status_page_stalls() -> list[Promise]:
     floor = f"{median(turns['nothing']):.3f} ms when nobody looks"
     words = {
         "drawn": f"longest turn while the status page of {SERIES:,} series is drawn",
-        "looked": f"longest turn while {SERIES:,} series are looked at for it",
+        "ticked": f"longest turn while the history of {SERIES:,} series ticks",
     }
     return [Promise(words[name], BOUND_MS, median(turns[name]), "ms", spread(turns[name]), floor) for name in words]

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class House(Told, Protocol):
-    """What the listener needs from the rest of the process."""
+    """The rest of the process, as far as the listener needs it."""
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""

@@ -1,7 +1,7 @@
-"""What the whole engine shows of one model, and how much of it has grown: the same as alert_rules/evidence.py. Pure.
+"""Evidence of one model over the whole engine, and its growth over a baseline: the same as alert_rules/evidence.py. Pure.
 
-Five numbers of a model and two of each lane; each over its own usual self, which is learned while nothing burns and is
-frozen while something does. Knows divisions and medians. What nobody can say is absent.
+Five numbers of a model and two of each lane, each over its own baseline, which is learned while nothing burns and is frozen
+while something does. An unknown number is absent.
 """
 
 from collections import deque
@@ -21,8 +21,8 @@ from sidecar.metrics import slo_metrics as p
 QUIET_GAP = 0.1
 """The quantile of gaps between tokens that no prefill in between stretches."""
 BASELINE_SECONDS = 3600.0
-CALM_LOOKS = 8
-"""Fewer calm looks are no baseline."""
+CALM_SAMPLES = 8
+"""Fewer samples of calm are no baseline."""
 YOUNG_SECONDS = 180.0
 """From here on a baseline is trusted."""
 DISTURBED_BURN = 2.0
@@ -46,7 +46,7 @@ class Now:
 
 
 def now(windows: Windows, model: str) -> Now:
-    """What one model shows."""
+    """The evidence of one model."""
     window = windows.growth[NOW_SECONDS]
     hits = over(window.counted(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), window.counted(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
     found = {
@@ -66,7 +66,7 @@ def now(windows: Windows, model: str) -> Now:
 
 
 def disturbed(windows: Windows, model: str) -> bool:
-    """Some lane of the model burns: what is seen now is no baseline."""
+    """Some lane of the model burns: samples of now are no baseline."""
     window = windows.growth[NOW_SECONDS]
     for who, missed in window.counters.get(p.SLO_MISSES_TOTAL.name, {}).items():
         allowed = window.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0
@@ -112,7 +112,7 @@ class _Usual:
             self.longest_seconds = max(self.longest_seconds, self.calm[-1][0] - self.calm[0][0])
         for name in {name for _, one in self.calm for name in one}:
             known = [one[name] for _, one in self.calm if name in one]
-            if len(known) >= CALM_LOOKS:
+            if len(known) >= CALM_SAMPLES:
                 self.values[name] = median(known)
 
 
@@ -124,7 +124,7 @@ class Baseline:
         self._lanes: dict[str, _Usual] = {}
 
     def learn(self, at: float, is_now: Now, *, disturbed: bool) -> None:
-        """One look more; nothing is learned while objectives are missed."""
+        """Take one sample more; nothing is learned while objectives are missed."""
         self._model.learn(at, None if disturbed else is_now.model)
         for lane, values in is_now.lanes.items():
             self._lanes.setdefault(lane, _Usual()).learn(at, None if disturbed else values)
@@ -136,7 +136,7 @@ class Baseline:
 
     @property
     def usual(self) -> Now:
-        """What is known; empty in the first minutes."""
+        """The baseline so far; empty in the first minutes."""
         return Now(self._model.values, {lane: usual.values for lane, usual in self._lanes.items()})
 
 

@@ -1,6 +1,6 @@
-"""From what was seen to what is known of a lane: growth and gauges in, `Measured` and the verdict's `Case` out. Pure.
+"""Numbers of a lane from growth and gauges: `Measured`, and the verdict's `Case`. Pure.
 
-Knows which division says what. A division by nothing is None; a quantile out of too few samples is None too.
+A division by nothing is None; a quantile out of too few samples is None too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ SPAN_FOR_REGIME_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What of a model has grown, against its usual self."""
+    """Ratios of a model's evidence to its baseline."""
 
     ratios: Mapping[Evidence, float] = field(default_factory=dict)
     longer: frozenset[str] = frozenset()
@@ -139,7 +139,7 @@ def _votes(growth: Growth, who: tuple[str, str, Objective]) -> dict[Blame, float
 
 
 def waiting(windows: Windows, model: str) -> dict[Blame, float]:
-    """Of those who wait here, the share that the engine has in its queue, and in prefill: Little's law."""
+    """Shares of the waiting requests that the engine has in its queue, and in prefill: Little's law."""
     here = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "waiting")
     streaming = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "streaming")
     queued, running = windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_REQUESTS_RUNNING)
@@ -158,7 +158,7 @@ def kv_full(windows: Windows) -> bool:
 
 
 def faults(windows: Windows) -> dict[Cause, float]:
-    """Of one engine: each fault that it has, as all of its misses."""
+    """Each fault that this one engine has, with all of its misses (1.0)."""
     shown = windows.growth[SHOWN_SECONDS]
     preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
     has = {

@@ -42,7 +42,7 @@ class LiveDiagnosis:
         self._verdicts = yield from self._decided(windows, (yield from self._compared(windows)))
 
     def lanes(self, now: Snapshot, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> Sliced[list[Measured]]:
-        """What is known of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
+        """Numbers and verdicts of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
         windows = yield from self._history.windows(now)
         compared = yield from self._compared(windows)
         verdicts = yield from self._decided(windows, compared)

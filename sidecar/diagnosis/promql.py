@@ -171,7 +171,7 @@ def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[tuple[str, str, Ob
 
 
 def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Evidence, float]:
-    """What has grown, over the frozen baseline."""
+    """Ratios to the frozen baseline."""
     return {Evidence(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 

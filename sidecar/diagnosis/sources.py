@@ -1,4 +1,4 @@
-"""Who is asked over the network by `sidecar diagnose`: another sidecar's `/diagnosis`, or a Prometheus that scrapes a fleet.
+"""Sources that `sidecar diagnose` asks over the network: another sidecar's `/diagnosis`, or a Prometheus that scrapes a fleet.
 
 The only module of this room that opens sockets; the answers are read elsewhere. Every question has a time limit, and every
 failure becomes one sentence that says whom it was about. Credentials in a URL are used and never repeated.
@@ -36,11 +36,11 @@ BEFORE_SECONDS = 3600.0
 
 
 class AskingError(Exception):
-    """Whom we asked, and what went wrong, in one sentence."""
+    """The source that was asked and what went wrong, in one sentence."""
 
 
 async def one_sidecar(url: str) -> dict[str, Any]:
-    """What a sidecar says of itself. Raises AskingError."""
+    """The diagnosis document of another sidecar. Raises AskingError."""
     asked = URL(url).with_path("/diagnosis")
     async with _session() as session:
         answer = await _get(session, asked, {})
@@ -52,7 +52,7 @@ async def one_sidecar(url: str) -> dict[str, Any]:
 async def fleet(
     url: str, *, namespace: str | None, model: str | None, lane: str | None, window_seconds: float
 ) -> dict[str, Any]:
-    """What a Prometheus knows, namespace by namespace. Raises AskingError."""
+    """The diagnosis document of a fleet, namespace by namespace. Raises AskingError."""
     base = URL(url)
     async with _session() as session:
         prometheus = _Prometheus(session, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))

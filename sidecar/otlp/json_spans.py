@@ -101,7 +101,7 @@ class _Walk:
         self._text.end()
 
     def _resource_spans(self) -> Iterator[ReceivedSpan | None]:
-        """What stands before its resource is read after it."""
+        """Spans that stand before their resource are read after it."""
         service: str | None = None
         before: list[int] = []
         for key in self._text.members():

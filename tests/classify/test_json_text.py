@@ -25,7 +25,7 @@ def walk(body: bytes, pause_tokens: int = 1 << 20) -> JsonText:
 
 
 def skipped(text: JsonText) -> int:
-    """Where the walk stands behind the value that is here."""
+    """The offset behind the value that is here."""
     while not text.skip():
         pass
     return text.at

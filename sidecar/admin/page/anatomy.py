@@ -25,7 +25,7 @@ SAMPLES_FOR = {0.5: 1, 0.95: 20, 0.99: 100}
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of one histogram over the window, interpolated within buckets, in seconds."""
+    """Quantiles of one histogram over the window, interpolated within buckets, in seconds."""
 
     count: int
     at: Mapping[float, float | None]

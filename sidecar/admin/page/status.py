@@ -1,7 +1,7 @@
-"""`/`: the status page, drawn for whoever asks, once a second at most, and never in one go.
+"""`/`: the status page, drawn when it is asked for, once a second at most, in slices.
 
-Gathers what the page says and caches what was drawn: ten people who watch cost as much as one. Knows who can tell what;
-how it looks is the business of `pages.py`, what it means that of `sidecar/diagnosis/`.
+All of it is made of one snapshot, and a drawn page is cached: ten people who watch cost as much as one. Its look is the business
+of `page.py`, its verdicts that of `sidecar/diagnosis/`.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ FRESH_SECONDS = 1.0
 
 
 class Told(Protocol):
-    """What the page needs from the rest of the process."""
+    """The rest of the process, as far as the page needs it."""
 
     @property
     def inside(self) -> InFlight:
-        """Who is inside now."""
+        """The requests in flight now."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class Told(Protocol):
         ...
 
     def facts(self) -> Facts:
-        """What the page says about the process."""
+        """Facts of the process for the page."""
         ...
 
 
