@@ -1,4 +1,4 @@
-"""What may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, whole or the beginning of a
+"""Work that may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, whole or the beginning of a
 longer one, and an upload in tiny chunks.
 
 All by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
