@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 
 settings.register_profile(
@@ -35,7 +37,17 @@ PROPERTY_TIMEOUT_SECONDS = 900
 minutes; cut off before, it would show a stack of its own insides in place of the example. What lasts longer hangs."""
 
 
-@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests first
+@pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names
+def pytest_configure() -> None:
+    """Hypothesis also draws the constants of all modules that are loaded; `order` goes without them.
+
+    A change in any module, or another order of imports, would change the examples of every property.
+    """
+    if settings.get_current_profile_name() == "order":
+        pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants)
+
+
+@pytest.hookimpl(trylast=True)  # after Hypothesis has marked its tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("hypothesis"):

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 from tests.support.finds import lines_of
 
@@ -81,6 +82,12 @@ def test_a_random_run_prints_every_find_and_its_seed(tmp_path: Path) -> None:
     assert "# test_toy.py::test_two[-50]\n@example(\n    n=-50,\n)\n" in printed
     assert "# test_toy.py::test_interactive\n@reproduce_failure(" in printed
     assert "The same examples again: .ci/random 5\n" in printed
+
+
+@pytest.mark.skipif(settings.get_current_profile_name() == "random", reason="drawn there, they find more")
+def test_no_constant_of_the_code_is_drawn() -> None:
+    """Or a change in one module would change the examples of every property."""
+    assert len(providers._get_local_constants()) == 0
 
 
 @given(drawn=st.booleans())
