@@ -1,10 +1,16 @@
-"""A YAML text as plain values, with the place of each: what lets every config error name its line and column.
+"""Reads a YAML text into plain values and notes the line and column of each key and value, for config errors.
 
-Knows YAML 1.2's core scalars (true and false are the only booleans: `via: off` is text, a time is text) and nothing of
-what keys mean. Refuses tags, duplicate keys and documents that unfold (aliases of aliases) beyond a bound.
+Scalars follow YAML 1.2's core: true and false are the only booleans and numbers are decimal, so `via: off`, a time and 1_000
+are text. Tags, duplicate keys and documents that unfold beyond a bound (aliases of aliases) are refused. What a key means is
+not known here.
+
+PyYAML parses; the walk over its nodes is our own. ruamel.yaml keeps places too, but raises at the first duplicate key, turns
+dates into objects, lets tags pass and needs the same walk against aliases that contain themselves, for twice PyYAML's import
+time; strictyaml refuses `{url: ...}` and aliases, which configs use.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,8 +24,26 @@ _MOST_NODES = 100_000
 _DEEPEST = 12
 """The deepest key of a config, a header's value in a rule, stands at six."""
 
+_CORE = "tag:yaml.org,2002:"
+_CONTAINERS = (f"{_CORE}map", f"{_CORE}seq")
+_SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
+    f"{_CORE}null": (re.compile(r"(?:~|null|Null|NULL|)\Z"), lambda _: None),
+    f"{_CORE}bool": (re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), lambda text: text.lower() == "true"),
+    # Longer ones are floats: Python refuses to convert more than 4,300 digits.
+    f"{_CORE}int": (re.compile(r"[-+]?[0-9]{1,40}\Z"), int),
+    f"{_CORE}float": (
+        re.compile(r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan)\Z"),
+        lambda text: float(text.replace(".inf", "inf").replace(".nan", "nan")),
+    ),
+    f"{_CORE}str": (re.compile(r""), str),
+}
+"""How a scalar of each tag is written, and read. A plain scalar has the first tag whose pattern it matches."""
 
-_PLAIN_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+class _Loader(yaml.SafeLoader):
+    """Gives plain scalars the tags of `_SCALARS`, in place of YAML 1.1's (which has `yes`, `off`, 12:30 and octals)."""
+
+    yaml_implicit_resolvers = {None: [(tag, pattern) for tag, (pattern, _) in _SCALARS.items()]}  # noqa: RUF012  PyYAML's own
 
 
 class Place(NamedTuple):
@@ -30,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """Something wrong with the text itself."""
+    """An error in the text itself."""
 
     path: Path
     place: Place
@@ -39,7 +63,7 @@ class Complaint(NamedTuple):
 
 @dataclass
 class Document:
-    """What a file says, and where."""
+    """The values of a file and their places."""
 
     tree: dict[str, object] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
@@ -49,38 +73,17 @@ class Document:
     complaints: list[Complaint] = field(default_factory=list)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's core schema: `yes`, `off`, `12:30`, `2024-01-01` and `0777` are no booleans, times or octals."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML's own class attribute, emptied so that 1.1's resolvers are gone
-
-
-_CORE = {
-    "null": (r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
-    "bool": (r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF")),
-    "int": (r"[-+]?[0-9]+", list("-+0123456789")),
-    "float": (r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan)", list("-+.0123456789")),
-}
-for _name, (_pattern, _first) in _CORE.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^{_pattern}$"), _first)
-
-
 def read(text: bytes) -> Document:
-    """Read one YAML document. Never raises: what is wrong stands in `complaints`, and the rest is read as far as it goes."""
+    """Read one YAML document. Never raises: errors are in `complaints`, and the rest is read as far as possible."""
     document = Document()
     try:
-        loader = _Loader(text)
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
+        root = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        place = _place(error.problem_mark or error.context_mark)
         said = ", ".join(filter(None, (error.context, error.problem)))
         document.complaints.append(Complaint((), place, f"is not YAML: {said}"))
     except yaml.reader.ReaderError as error:
-        document.complaints.append(Complaint((), _place_of_byte(text, error.position), f"is not YAML: {error.reason}"))
+        document.complaints.append(Complaint((), _place_of_character(text, error), f"is not YAML: {error.reason}"))
     except RecursionError:
         document.complaints.append(Complaint((), Place(1, 1), "is nested too deeply"))
     else:
@@ -88,17 +91,26 @@ def read(text: bytes) -> Document:
     return document
 
 
-def _place_of_byte(text: bytes, position: int) -> Place:
-    before = text[:position].split(b"\n")
-    return Place(len(before), len(before[-1]) + 1)
+def _place(mark: yaml.Mark | None) -> Place:
+    return Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+
+
+def _place_of_character(text: bytes, error: yaml.reader.ReaderError) -> Place:
+    # PyYAML counts bytes up to one that it cannot decode, but characters up to one that YAML forbids.
+    if error.encoding == "unicode":
+        before = text.decode(errors="replace")[: error.position]
+    else:
+        before = text[: error.position].decode(error.encoding, "replace")
+    lines = before.split("\n")
+    return Place(len(lines), len(lines[-1]) + 1)
 
 
 class _Walk:
-    """One walk over the nodes, noting places and complaints."""
+    """One walk over the nodes, which fills the document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._seen = 0
+        self._nodes = 0
 
     def root(self, node: yaml.Node | None) -> None:
         value = None if node is None else self._value(node, ())
@@ -108,58 +120,39 @@ class _Walk:
             self._complain((), node, "must be a mapping of sections")
 
     def _complain(self, path: Path, node: yaml.Node, text: str) -> None:
-        self._document.complaints.append(Complaint(path, _place(node), text))
+        self._document.complaints.append(Complaint(path, _place(node.start_mark), text))
 
     def _value(self, node: yaml.Node, path: Path) -> object:
-        self._seen += 1
-        if self._seen > _MOST_NODES or len(path) > _DEEPEST:
-            if self._seen <= _MOST_NODES + 1:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES or len(path) > _DEEPEST:
+            if self._nodes <= _MOST_NODES + 1:
                 self._complain(path, node, "is too large, too deep, or contains itself")
-                self._seen = _MOST_NODES + 1
+                self._nodes = _MOST_NODES + 1
             return None
-        self._document.values[path] = _place(node)
-        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_CONTAINERS:
+        self._document.values[path] = _place(node.start_mark)
+        if isinstance(node, yaml.ScalarNode):
+            pattern, read_scalar = _SCALARS.get(node.tag, (None, str))
+            if pattern and pattern.match(node.value):
+                return read_scalar(node.value)
+            self._complain(path, node, "has a tag, which is not supported")
+            return None
+        if node.tag not in _CONTAINERS:
             self._complain(path, node, "has a tag, which is not supported")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         found: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._complain(path, key_node, "has a key that is no text")
+                self._complain(path, key_node, "has a key that is not text")
                 continue
             key: str = key_node.value
             here = (*path, key)
             if key in found:
-                first = self._document.keys[here]
-                self._complain(here, key_node, f"stands twice; first in line {first.line}")
+                self._complain(here, key_node, f"appears twice, first in line {self._document.keys[here].line}")
                 continue
-            self._document.keys[here] = _place(key_node)
+            self._document.keys[here] = _place(key_node.start_mark)
             found[key] = self._value(value_node, here)
         return found
-
-    def _scalar(self, node: yaml.Node, path: Path) -> object:
-        text: str = node.value
-        kind = node.tag.removeprefix("tag:yaml.org,2002:")
-        match kind:
-            case "str":
-                return text
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int" if len(text) <= 40:
-                return int(text)
-            case "int" | "float":
-                return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-            case _:
-                self._complain(path, node, "has a tag, which is not supported")
-                return None
-
-
-def _place(node: yaml.Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.schema import Config, EngineConfig
-from sidecar.config.yaml import read
 
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yml"))
@@ -95,37 +92,6 @@ lanes:
     ]
 
 
-def test_words_that_yaml_once_took_for_something_else_are_text() -> None:
-    """`off`, `no`, 12:30 and 0777 are what they look like: YAML 1.2, so `via: off` needs no quotes."""
-    document = read(b"a: off\nb: no\nc: 12:30\nd: 0777\ne: 2024-01-01\nf: 1_000\ng: ~\nh: 1e3\ni: true\nj: -2.5")
-
-    assert document.tree == {
-        "a": "off",
-        "b": "no",
-        "c": "12:30",
-        "d": 777,
-        "e": "2024-01-01",
-        "f": "1_000",
-        "g": None,
-        "h": 1000.0,
-        "i": True,
-        "j": -2.5,
-    }
-
-
-def test_a_billion_laughs_are_an_error(tmp_path: Path) -> None:
-    """Aliases of aliases are cut off, not unfolded."""
-    laughs = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    laughs += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-
-    assert [line for line in errors_of("\n".join(laughs), tmp_path) if "too large" in line] != []
-
-
-def test_a_tower_of_brackets_is_an_error(tmp_path: Path) -> None:
-    """Ten thousand open brackets end in an error with a place, not in a RecursionError."""
-    assert len(errors_of("engine: " + "[" * 10_000, tmp_path)) >= 1
-
-
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """The message says which file and why."""
     missing = str(tmp_path / "missing.yml")
@@ -133,12 +99,3 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         load(missing, {"engine.url": URL}, series_typical=series)
 
     assert caught.value.lines == (f"{missing}: cannot be read: No such file or directory",)
-
-
-@given(st.one_of(st.binary(max_size=200), st.text("{}[]:,-&*!|> \n\"'#?ab1.~").map(str.encode)))
-def test_no_bytes_raise_anything(text: bytes) -> None:
-    """Whatever a file holds, reading it ends in a tree or in complaints."""
-    document = read(text)
-
-    assert isinstance(document.tree, dict)
-    assert all(complaint.place >= (1, 1) for complaint in document.complaints)
