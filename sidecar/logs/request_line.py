@@ -1,7 +1,7 @@
-"""The canonical line: one ended request as flat fields, from its Account and from nothing else.
+"""Fields of the log line of one ended request, all from its Account.
 
-Pure. Marks are seconds since `accepted_at`, because instants of a monotonic clock mean nothing to a reader; what is unknown
-is absent, never zero. Refuses to know headers, bodies or paths: what may be said of them stands in the account's notes.
+Pure. Marks are seconds since `accepted_at`, because instants of a monotonic clock mean nothing to a reader. An unknown value is
+absent, never zero. Headers, bodies and paths are not known here; what may be logged of them is in the account's notes.
 """
 
 from sidecar.ledger.account import Account, Ledger
@@ -18,15 +18,15 @@ SPOILED = frozenset(
         *(Outcome.ENGINE_TIMEOUT, Outcome.ENGINE_TRUNCATED, Outcome.SIDECAR_ERROR),
     }
 )
-"""Outcomes that the server side is to answer for: their lines are warnings, so that `log.level: warning` keeps them."""
+"""Outcomes caused by the server side: their lines are warnings, so that `log.level: warning` keeps them."""
 
 _MARKS = ("received_at", "sent_at", "headers_at", "first_token_at", "last_token_at", "ended_at", "flushed_at")
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
-_DIGITS = 6  # a microsecond: below it is the clock's own noise
+_DIGITS = 6  # a microsecond; finer digits are noise of the clock
 
 
 def request_fields(account: Account) -> dict[str, object]:
-    """The fields of one request's line, in the order in which a person reads them. Times in seconds."""
+    """The fields of one request's line, in reading order. Times are in seconds."""
     fields: dict[str, object] = {
         "outcome": account.outcome.value,
         **dict(sorted(account.labels._asdict().items())),  # lane, model, prompt_bucket
@@ -46,7 +46,7 @@ def request_fields(account: Account) -> dict[str, object]:
     if account.trace_id is not None:
         fields["trace_id"] = account.trace_id
     if account.notes:
-        # In a field of their own, so that no note can take the place of a measurement.
+        # In a field of their own, so that no note can overwrite a measurement.
         fields["notes"] = dict(account.notes)
     return fields
 

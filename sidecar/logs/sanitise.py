@@ -1,7 +1,7 @@
-"""What of a text may stand in a log line: short, on one line, without tricks, and without secrets.
+"""Makes a text safe for a log line: short, printable, on one line, without anything that looks like a secret.
 
-Pure. The cleaning is for every string that a client or an engine can influence; masking is a belt for secrets that reach a
-log by a way nobody thought of, never the reason why they are not logged.
+Pure. Every string that a client or an engine can influence is cleaned. Secrets are kept out of logs elsewhere; masking is a
+second line of defence, for those that get in all the same.
 """
 
 import re
@@ -14,13 +14,13 @@ MASK = "***"
 
 
 def clean(text: str | bytes, limit: int = LIMIT) -> str:
-    """A text for one line: at most `limit` characters (then an ellipsis), each printable, what looks like a key masked.
+    """The text for one line: at most `limit` characters (the last an ellipsis if cut), all printable, key-like parts masked.
 
     Replaced by U+FFFD: control characters (C0, C1), bidi and other format marks, line and paragraph separators,
     surrogates, unassigned and private characters. Never raises; the result always encodes as UTF-8.
     """
-    # Cut before anything is looked at (and bytes before they are decoded), so that a giant costs no more than a line; the
-    # margin lets a key that straddles the cut still be recognised.
+    # Cut first (bytes before they are decoded), so that a text of megabytes costs no more than a line. The margin lets a key
+    # that straddles the cut still be recognised.
     head = text[: 4 * limit + 256].decode("utf-8", "replace") if isinstance(text, bytes) else text[: limit + 256]
     if not (head.isascii() and head.isprintable()):
         head = "".join(character if character.isprintable() else "\ufffd" for character in head)
@@ -29,7 +29,7 @@ def clean(text: str | bytes, limit: int = LIMIT) -> str:
 
 
 def clean_path(target: str | bytes, limit: int = LIMIT) -> str:
-    """A request target without its query or fragment, which may carry keys (`?key=`)."""
+    """The request target, cleaned, without its query or fragment, which may carry keys (`?key=`)."""
     if isinstance(target, bytes):
         return clean(target.partition(b"?")[0].partition(b"#")[0], limit)
     return clean(target.partition("?")[0].partition("#")[0], limit)
@@ -38,7 +38,7 @@ def clean_path(target: str | bytes, limit: int = LIMIT) -> str:
 def allowed_headers(headers: Iterable[tuple[bytes, bytes]], allowed: Collection[str]) -> dict[str, str]:
     """The headers whose lower-case name is allowed, as notes for a log line: `header.x-team` to its cleaned value.
 
-    The first of duplicates stands. Nothing is looked at where nothing is allowed.
+    Of duplicates the first is taken. With nothing allowed, no header is read.
     """
     notes: dict[str, str] = {}
     if allowed:

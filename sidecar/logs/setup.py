@@ -1,23 +1,29 @@
-"""Logs: structlog's set-up, JSON lines or a terminal's, on stderr; storms held back, every text cleaned, nothing waited for.
+"""Set-up of structlog: JSON lines, or lines for a terminal, on stderr; storms held back, texts cleaned, no caller ever waits.
 
-Everyone logs with `structlog.get_logger()`; `Logs.set_up` decides where that goes, and may decide anew at every reload, also for
-loggers that were cached before. Event names are constants. Refuses to write a prompt, a key, a query or a header that is not on
-the allow-list; of an exception it writes the type and the places, not the message, which may quote any of these.
+Every module logs with `structlog.get_logger()`. `Logs.set_up` decides where events go, and `apply` changes level and format at a
+reload, also for loggers that structlog has cached. Event names are constants. No line has a prompt, a key, a query, or a header
+outside the allow-list; an exception is written as its type and its places, not as its message, which may quote any of these.
+
+structlog gives loggers, level names, timestamps and the terminal's format. Its list of processors has one entry, because request
+lines and the standard library's records reach the same `emit` without a structlog logger. Its exception renderers write the
+message, and neither structlog nor the standard library limits the rate of an event.
 """
 
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NoReturn, Self
 
 import msgspec
 import structlog
-from structlog.typing import EventDict, ExcInfo, WrappedLogger
+from structlog.processors import NAME_TO_LEVEL
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from sidecar.config.schema import LogConfig
 from sidecar.ledger.account import Account
-from sidecar.logs.rate_limit import StormGate
+from sidecar.logs.rate_limit import EventRateLimit
 from sidecar.logs.request_line import EVENT_REQUEST, SPOILED, request_fields
 from sidecar.logs.sanitise import clean
 from sidecar.logs.writer import LineWriter
@@ -26,19 +32,22 @@ from sidecar.logs.writer import LineWriter
 EVENT_SUPPRESSED = "log_suppressed"
 EVENT_LIBRARY = "library_log"
 
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_PROCESSORS: list[Processor] = []
+"""structlog's processor list. Cached loggers keep a reference to it, so it is changed in place."""
 _RATE_PER_SECOND, _BURST = 5.0, 20
-"""Per event name: enough to see what is wrong, too little to bury the rest."""
+"""Lines per event name: enough to see what is wrong, too few to bury other events."""
 _REQUESTS_PER_SECOND, _REQUESTS_BURST = 1000.0, 2000
-"""Request lines are what one process can serve at most; above that they are held back and counted like any other."""
+"""Request lines: the most that one process can serve. More are held back and counted like other events."""
 _FREE_FIELDS = frozenset({"lane", "model", "notes"})
-"""Of a request's line: what the config, the engine or a client worded. The rest are numbers and closed vocabularies."""
+"""Fields of a request's line whose text comes from the config, the engine or a client. All others are numbers or enum values."""
 _FRAMES = 12
+"""Innermost frames of an exception that are written."""
 _DEEPEST = 4
+"""Nesting of mappings and lists in a value, below which only type names are written."""
 
 
 class Logs:
-    """Where log lines go from now on. `close` it at the end, or lines may be lost."""
+    """Destination of all log lines. Without `close` at the end, queued lines are lost."""
 
     def __init__(
         self, config: LogConfig, file: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -46,64 +55,71 @@ class Logs:
         self._file = sys.stderr.buffer if file is None else file
         self._clock = clock
         self._writer = LineWriter(self._file)
-        self._gate = StormGate(_RATE_PER_SECOND, _BURST, {EVENT_REQUEST: (_REQUESTS_PER_SECOND, _REQUESTS_BURST)})
+        own = {EVENT_REQUEST: (_REQUESTS_PER_SECOND, _REQUESTS_BURST)}
+        self._rate_limit = EventRateLimit(_RATE_PER_SECOND, _BURST, own)
         self._stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
         self._console = structlog.dev.ConsoleRenderer(colors=True)
+        self._from_libraries = _FromLibraries(self.emit)
         self.allowed_headers: frozenset[str] = frozenset()
-        """Lower-case names for `log_text.allowed_headers`."""
+        """Lower-case names for `sanitise.allowed_headers`."""
         self.apply(config)
 
     @classmethod
     def set_up(
         cls, config: LogConfig, file: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> Self:
-        """Send structlog's and the standard library's log lines here, from now on."""
+        """Send the log lines of structlog and of the standard library here, from now on."""
         logs = cls(config, file, clock)
-        _PIPELINE.logs = logs
+        _PROCESSORS[:] = [logs.process]
         structlog.configure(
-            processors=[_PIPELINE],
+            processors=_PROCESSORS,
             wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
             context_class=dict,
             logger_factory=structlog.ReturnLoggerFactory(),
             cache_logger_on_first_use=True,
         )
-        logging.getLogger().addHandler(_FROM_LIBRARIES)
+        logging.getLogger().addHandler(logs._from_libraries)
         return logs
 
     def apply(self, config: LogConfig) -> None:
         """Take a new level, format and allow-list, at once and for every logger."""
-        self._level = _LEVELS[config.level]
+        self._level = NAME_TO_LEVEL[config.level]
         terminal = config.format == "auto" and self._file.isatty()
         self._render = self._to_console if terminal or config.format == "console" else _to_json
         self.allowed_headers = frozenset(config.headers)
 
     @property
     def dropped_lines(self) -> int:
-        """Lines lost because nobody read stderr fast enough, or because they could not be written down."""
+        """Lines lost because stderr was read too slowly, or because a value could not be written."""
         return self._writer.dropped
 
     @property
     def limited_lines(self) -> int:
-        """All lines that were not written since the beginning: the lost ones and those that a storm's limit held back."""
-        return self._writer.dropped + self._gate.held_back_ever
+        """All lines not written since the start: lost lines, and lines held back by the rate limit."""
+        return self._writer.dropped + self._rate_limit.held_back_ever
 
     def request(self, account: Account) -> None:
-        """Write the canonical line of one ended request."""
+        """Write the line of one ended request."""
         level = "warning" if account.outcome in SPOILED else "info"
-        if _LEVELS[level] >= self._level:
+        if NAME_TO_LEVEL[level] >= self._level:
             self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)}, free=_FREE_FIELDS)
 
-    def emit(self, level: str, event: EventDict, free: frozenset[str] | None = None) -> None:
-        """Write one event, if its level and its storm gate let it pass. Never raises, never waits.
+    def process(self, _logger: WrappedLogger, level: str, event: EventDict) -> NoReturn:
+        """Take an event from structlog, as its only processor."""
+        self.emit(level, event)
+        raise structlog.DropEvent
 
-        `free` names the fields that may hold a text from outside; None (all of them) unless the caller knows every other
-        field to be a number or a word of this program.
+    def emit(self, level: str, event: EventDict, free: frozenset[str] | None = None) -> None:
+        """Write one event, unless its level or the rate limit holds it back. Never raises, never waits.
+
+        `free` names the fields whose text may come from outside and is cleaned. None cleans every field; pass names only if
+        all other fields are numbers or words of this program.
         """
-        if _LEVELS.get(level, 0) < self._level:
+        if NAME_TO_LEVEL.get(level, 0) < self._level:
             return
         try:
             name = clean(str(event.pop("event", "")), 64)
-            held_back = self._gate.admit(name, self._clock())
+            held_back = self._rate_limit.admit(name, self._clock())
             if held_back is not None:
                 self._write(level, name, event, held_back, free)
         except Exception:  # noqa: BLE001  a line that cannot be written is lost and counted; its request goes on
@@ -132,45 +148,29 @@ class Logs:
         return self._writer.flush(timeout_seconds)
 
     def close(self, timeout_seconds: float = 2.0) -> None:
-        """Tell what was held back, write what is queued, stop. Lines after this are dropped, whoever writes them."""
-        for name, count in self._gate.held_back().items():
+        """Report what the rate limit held back, write what is queued, stop. Later lines are dropped."""
+        for name, count in self._rate_limit.held_back().items():
             self._write("warning", EVENT_SUPPRESSED, {"suppressed_event": name, "count": count}, 0)
         self._writer.close(timeout_seconds)
-        if _PIPELINE.logs is self:
-            _PIPELINE.logs = None
-            logging.getLogger().removeHandler(_FROM_LIBRARIES)
-
-
-class _Pipeline:
-    """The one processor that structlog knows: it hands events to whatever Logs is current, so that cached loggers follow."""
-
-    logs: Logs | None = None
-
-    def __call__(self, _logger: WrappedLogger, method: str, event: EventDict) -> Mapping[str, Any]:
-        if self.logs is not None:
-            level = {"exception": "error", "warn": "warning", "fatal": "critical"}.get(method, method)
-            self.logs.emit(level, event)
-        raise structlog.DropEvent
-
-
-_PIPELINE = _Pipeline()
+        logging.getLogger().removeHandler(self._from_libraries)
+        if self.process in _PROCESSORS:
+            _PROCESSORS.clear()
 
 
 class _FromLibraries(logging.Handler):
-    """The standard library's records (asyncio, aiohttp) as events, their first line only: the rest may quote anything."""
+    """Records of the standard library's loggers (asyncio, aiohttp) as events."""
+
+    def __init__(self, emit: Callable[[str, EventDict], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._emit = emit
 
     def emit(self, record: logging.LogRecord) -> None:
-        if _PIPELINE.logs is None:
-            return
-        # The template and not the message: arguments are where libraries put what clients sent.
-        said: MutableMapping[str, Any] = {"event": EVENT_LIBRARY, "logger": record.name}
-        said["template"] = str(record.msg).partition("\n")[0]
+        # The template's first line and not the message: libraries put what clients sent into the arguments.
+        event: MutableMapping[str, Any] = {"event": EVENT_LIBRARY, "logger": record.name}
+        event["template"] = str(record.msg).partition("\n")[0]
         if record.exc_info:
-            said["exc_info"] = record.exc_info
-        _PIPELINE.logs.emit(record.levelname.lower(), said)
-
-
-_FROM_LIBRARIES = _FromLibraries(logging.WARNING)
+            event["exc_info"] = record.exc_info
+        self._emit(record.levelname.lower(), event)
 
 
 def _to_json(line: dict[str, object]) -> bytes:
@@ -178,13 +178,13 @@ def _to_json(line: dict[str, object]) -> bytes:
 
 
 def _cleaned(value: object, depth: int = 0) -> object:
-    """A value of which every text is clean; what is no plain value is named by its type, as its repr may quote anything."""
+    """The value with every text cleaned. Objects of other types become their type's name, as their repr may quote anything."""
     if isinstance(value, str | bytes):
         return clean(value)
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else "<int>"  # what JSON readers take
+        return value if -(2**63) <= value < 2**63 else "<int>"  # the range of JSON readers
     if depth < _DEEPEST:
         if isinstance(value, Mapping):
             return {clean(str(key), 64): _cleaned(item, depth + 1) for key, item in value.items()}
@@ -194,7 +194,7 @@ def _cleaned(value: object, depth: int = 0) -> object:
 
 
 def _exception(event: EventDict) -> dict[str, object]:
-    """`exc_info`, in any of the forms that structlog and logging allow, as the error's type and the places it came through."""
+    """`exc_info`, in each form that structlog and logging allow, as the error's type and its innermost frames."""
     info: bool | BaseException | ExcInfo | None = event.pop("exc_info", None)
     event.pop("stack_info", None)
     error = info if isinstance(info, BaseException) else info[1] if isinstance(info, tuple) else None
@@ -202,10 +202,9 @@ def _exception(event: EventDict) -> dict[str, object]:
         error = sys.exc_info()[1]
     if error is None:
         return {}
-    frames: list[str] = []
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        frames.append(f"{code.co_filename.rpartition('/site-packages/')[2]}:{step.tb_lineno} {code.co_name}")
-        step = step.tb_next
+    # Not extract_tb, which reads source files, and this is the event loop.
+    frames = [
+        f"{frame.f_code.co_filename.rpartition('/site-packages/')[2]}:{line} {frame.f_code.co_name}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     return {"error_type": type(error).__name__, "error_frames": [clean(frame) for frame in frames[-_FRAMES:]]}

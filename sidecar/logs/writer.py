@@ -1,7 +1,10 @@
-"""Where log lines leave the process: a bounded queue and one thread, so that a full pipe never stops the event loop.
+"""Writes log lines from a bounded queue in a thread of its own, so that a full pipe never stops the event loop.
 
-Knows bytes and a file. Refuses to wait: when the reader of stderr stalls, lines are dropped and counted, never queued without
-bound. Lines of one process never mix, because one thread writes them.
+Knows bytes and a file. If the reader of stderr stalls, lines are dropped and counted, never queued without bound. One thread
+writes, so lines never mix.
+
+Not `logging.handlers.QueueListener`: it wants a LogRecord and wakes its thread at each line (3 times the time per line, measured),
+its `stop` raises queue.Full on a full queue and otherwise waits for a stalled reader without limit, and it counts no losses.
 """
 
 import threading
@@ -10,10 +13,10 @@ from typing import BinaryIO
 
 
 _MOST_LINES = 10_000
-"""About 10 MB of the longest lines: a stall of some seconds at full load is bridged."""
+"""About 10 MB of the longest lines: enough for a stall of some seconds at full load."""
 _GATHER_SECONDS = 0.02
-"""After the first line others are waited for, so that a busy loop wakes this thread fifty times a second and not at each request: a
-wake-up and the fight for the interpreter that follows cost the loop more than the line itself."""
+"""Pause after the first line, in which others gather: a busy loop wakes this thread 50 times a second and not at each request. A
+wake-up, and the contention for the interpreter that follows, cost the loop more than the line itself."""
 
 
 class LineWriter:
@@ -25,7 +28,7 @@ class LineWriter:
         self._lines: deque[bytes] = deque()
         self._wake = threading.Condition()
         self._closing = False
-        self._hurry = 0
+        self._flushes_waiting = 0
         self._writing = False
         self.dropped = 0
         """Lines that were not written, because the queue was full or the file refused them."""
@@ -43,17 +46,17 @@ class LineWriter:
                 self._wake.notify_all()
 
     def flush(self, timeout_seconds: float = 2.0) -> bool:
-        """Wait until all that was queued is written; False if that takes longer (the reader stalls)."""
+        """Wait until all queued lines are written; False if that takes longer than the timeout (the reader stalls)."""
         with self._wake:
-            self._hurry += 1
+            self._flushes_waiting += 1
             self._wake.notify_all()
             try:
                 return self._wake.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
             finally:
-                self._hurry -= 1
+                self._flushes_waiting -= 1
 
     def close(self, timeout_seconds: float = 2.0) -> None:
-        """Write what is queued, within the timeout, and end the thread. The file stays open: it is not ours."""
+        """Write what is queued, within the timeout, and end the thread. The file stays open: the caller owns it."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
@@ -65,7 +68,7 @@ class LineWriter:
                 self._writing = False
                 self._wake.notify_all()
                 self._wake.wait_for(lambda: self._lines or self._closing)
-                self._wake.wait_for(lambda: self._hurry or self._closing, _GATHER_SECONDS)
+                self._wake.wait_for(lambda: self._flushes_waiting or self._closing, _GATHER_SECONDS)
                 if not self._lines:
                     return
                 batch = list(self._lines)
@@ -74,6 +77,6 @@ class LineWriter:
             try:
                 self._file.write(b"\n".join(batch) + b"\n")
                 self._file.flush()
-            except (OSError, ValueError):  # a closed pipe or file: there is nobody left to tell
+            except (OSError, ValueError):  # the pipe or file is closed: the loss can only be counted
                 with self._wake:
                     self.dropped += len(batch)
