@@ -16,14 +16,6 @@ def series(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
     return lanes * prompt_buckets * models * (120 if split else 60)
 
 
-def errors_of(text: str, tmp_path: Path, **flags: str) -> list[str]:
-    file = tmp_path / "c.yml"
-    file.write_text(text)
-    with pytest.raises(ConfigErrors) as caught:
-        load(str(file), flags, {}, series_typical=series)
-    return [line.removeprefix(f"{file}:") for line in caught.value.lines]
-
-
 @pytest.mark.parametrize("file", BROKEN, ids=lambda file: file.stem)
 def test_a_broken_config_says_all_that_is_wrong(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each broken config prints exactly the errors that stand beside it, with line, column, key and what is allowed."""
@@ -69,26 +61,6 @@ def test_what_a_flag_or_variable_says_is_judged_at_its_own_place() -> None:
         ["$SIDECAR_GPU_TYPE", "labels.gpu_type"],
         ["--engine.url", "engine.url"],
         ["--log.level", "log.level"],
-    ]
-
-
-def test_one_error_never_hides_another(tmp_path: Path) -> None:
-    """Contradictions are found among what is right in itself, while something else is wrong."""
-    text = f"""\
-engine: {{url: {URL}, knd: vllm}}
-shutdown: {{lame_duck_seconds: 30}}
-lanes:
-  rules:
-    - {{lane: a b, api_keys: [nobody]}}
-    - {{lane: c}}
-    - {{lane: d}}
-"""
-    assert [line.split(": ")[1] for line in errors_of(text, tmp_path)] == [
-        "engine.knd",
-        "shutdown.lame_duck_seconds",
-        "lanes.rules[0].lane",
-        "lanes.rules[0].api_keys[0]",
-        "lanes.rules[2]",
     ]
 
 

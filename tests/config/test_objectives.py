@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -15,30 +14,10 @@ from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
 from sidecar.ledger.account import Phase
 from sidecar.slo.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective
+from tests.support.configs import LANES, config_with, few
 
 
-LANES = ["interactive", "batch", "code", "docs"]
 BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
-
-
-def few(*_sizes: int) -> int:
-    """The number of series is not what these stories are about."""
-    return 1
-
-
-def read(tmp_path: Path, objectives: str = "", edges: str = "") -> Config:
-    """A good config whose file ends with these objectives."""
-    text = f'engine: {{url: "http://127.0.0.1:8000"}}\nlanes: {{header: x-lane, names: [{", ".join(LANES)}]}}\n'
-    file = tmp_path / "sidecar.yml"
-    file.write_text(f"{text}{edges}\nobjectives:\n{objectives}")
-    return load(str(file), series_typical=few)
-
-
-def complaints(tmp_path: Path, objectives: str, edges: str = "") -> list[str]:
-    """What is wrong with a config whose file ends with these objectives: keys and words, without places."""
-    with pytest.raises(ConfigErrors) as caught:
-        read(tmp_path, objectives, edges)
-    return [line.split(": ", 1)[1] for line in caught.value.lines]
 
 
 def thresholds(config: Config, lane: str, objective: Objective) -> list[float | None]:
@@ -49,7 +28,7 @@ def thresholds(config: Config, lane: str, objective: Objective) -> list[float | 
 
 def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -> None:
     """Interactive, batch and code lanes have objectives from the start; a lane with another name has none, nor has `other`."""
-    config = read(tmp_path)
+    config = config_with(tmp_path)
     objectives = objectives_of(config)
 
     assert thresholds(config, "interactive", Objective.TTFT) == [1.5, 1.5, 6.0, 24.0, 48.0, 1.5]
@@ -65,7 +44,7 @@ def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -
 
 def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
     """The table is whole, so that what is exported from it exists from the start."""
-    config = read(tmp_path, edges="prompt_buckets: {edges: [100, 20000]}")
+    config = config_with(tmp_path, edges="prompt_buckets: {edges: [100, 20000]}")
     table = objectives_of(config).by_lane
 
     assert tuple(table) == config.lanes.declared
@@ -79,7 +58,7 @@ def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_pa
     ttft: {threshold_seconds: 2}
     prompt_buckets: {4k-16k: {ttft: {target: 0.9}}, 64k+: {ttft: none}, unknown: {e2e: {threshold_seconds: 9}}}
 """
-    objectives = objectives_of(read(tmp_path, said))
+    objectives = objectives_of(config_with(tmp_path, said))
 
     assert objectives.aims("interactive", "512-4k").ttft == Aim(2.0, 0.95)
     assert objectives.aims("interactive", "4k-16k").ttft == Aim(8.0, 0.9)
@@ -93,12 +72,12 @@ def test_longer_buckets_have_at_least_what_a_shorter_one_was_given(tmp_path: Pat
     """Nobody has to say the long buckets only because he relaxed a middle one."""
     said = "  interactive: {prompt_buckets: {512-4k: {ttft: {threshold_seconds: 10}}}}\n"
 
-    assert thresholds(read(tmp_path, said), "interactive", Objective.TTFT) == [1.5, 10.0, 10.0, 24.0, 48.0, 1.5]
+    assert thresholds(config_with(tmp_path, said), "interactive", Objective.TTFT) == [1.5, 10.0, 10.0, 24.0, 48.0, 1.5]
 
 
 def test_a_lane_without_a_preset_gets_exactly_what_it_says(tmp_path: Path) -> None:
     """No length stretches it, and nothing comes with it."""
-    config = read(tmp_path, "  docs: {ttft: {threshold_seconds: 3, target: 0.99}}\n")
+    config = config_with(tmp_path, "  docs: {ttft: {threshold_seconds: 3, target: 0.99}}\n")
 
     assert thresholds(config, "docs", Objective.TTFT) == [3.0] * 6
     assert objectives_of(config).aims("docs", "64k+") == Aims(ttft=Aim(3.0, 0.99))
@@ -106,7 +85,7 @@ def test_a_lane_without_a_preset_gets_exactly_what_it_says(tmp_path: Path) -> No
 
 def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) -> None:
     """The name of a lane only decides where the config does not."""
-    config = read(tmp_path, "  docs: {preset: batch}\n  interactive: {preset: none}\n")
+    config = config_with(tmp_path, "  docs: {preset: batch}\n  interactive: {preset: none}\n")
 
     assert thresholds(config, "docs", Objective.TTFT)[0] == 30.0
     assert objectives_of(config).aims("interactive", "0-512") == NOTHING
@@ -114,7 +93,7 @@ def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) ->
 
 def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> None:
     """The end-to-end threshold is then no longer stretched, as there is no threshold to stretch it by."""
-    config = read(
+    config = config_with(
         tmp_path,
         "  interactive: {ttft: none}\n  code: {ttft: none, prompt_buckets: {64k+: {e2e: {threshold_seconds: 7}}}}\n",
     )
@@ -131,7 +110,7 @@ def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
   docs: {prompt_buckets: {0-512: {e2e: {threshold_seconds: 9, target: 0.9}}}}
   batch: {ttft: none, prompt_buckets: {64k+: {ttft: {threshold_seconds: 9}}}}
 """
-    config = read(tmp_path, said)
+    config = config_with(tmp_path, said)
 
     assert thresholds(config, "batch", Objective.TTFT) == [None, None, None, None, 9.0, None]
     assert objectives_of(config).aims("batch", "64k+").ttft == Aim(9.0, 0.9)
@@ -141,7 +120,9 @@ def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
 
 def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:
     """One lane's shares leave the other lanes' alone."""
-    objectives = objectives_of(read(tmp_path, "  batch: {blame_shares: {queue: 0.9, prefill: 0.1, first_token: 0}}\n"))
+    objectives = objectives_of(
+        config_with(tmp_path, "  batch: {blame_shares: {queue: 0.9, prefill: 0.1, first_token: 0}}\n")
+    )
 
     assert objectives.aims("batch", "0-512").shares == {Phase.QUEUE: 0.9, Phase.PREFILL: 0.1, Phase.FIRST_TOKEN: 0.0}
     assert objectives.aims("code", "0-512").shares == TTFT_SHARES
@@ -149,45 +130,17 @@ def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:
 
 def test_a_lane_or_bucket_with_all_keys_commented_out_says_nothing(tmp_path: Path) -> None:
     """As a section does: a template can stand in the file."""
-    config = read(tmp_path, "  interactive:\n  code:\n    prompt_buckets:\n      0-512:\n")
+    config = config_with(tmp_path, "  interactive:\n  code:\n    prompt_buckets:\n      0-512:\n")
 
-    assert objectives_of(config).by_lane == objectives_of(read(tmp_path)).by_lane
+    assert objectives_of(config).by_lane == objectives_of(config_with(tmp_path)).by_lane
 
 
 def test_objectives_change_without_a_restart(tmp_path: Path) -> None:
     """They are read for each request, and nothing is baked from them."""
-    old, new = read(tmp_path), read(tmp_path, "  interactive: {ttft: {threshold_seconds: 9}}\n")
+    old, new = config_with(tmp_path), config_with(tmp_path, "  interactive: {ttft: {threshold_seconds: 9}}\n")
 
     assert old.objectives != new.objectives
     assert restart_needed(old, new) == []
-
-
-def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:
-    """What is right in itself is judged, whatever stands beside it."""
-    said = "  interactive:\n    ttft: {threshold_seconds: 0}\n    prompt_buckets: {512-4k: {tpot: {threshold_seconds: 0.01}}}\n"
-
-    assert complaints(tmp_path, said) == [
-        "objectives.interactive.ttft.threshold_seconds: must be a number above 0 and at most 3600; it is 0",
-        "objectives.interactive.prompt_buckets.512-4k.tpot.threshold_seconds: is below the 0.08 of 0-512: longer prompts cannot have less time",
-    ]
-
-
-def test_edges_that_are_wrong_blame_no_bucket(tmp_path: Path) -> None:
-    """Which buckets there are is not known before the edges are mended."""
-    said = "  interactive: {prompt_buckets: {0-7: {ttft: {threshold_seconds: 1}}}}\n"
-    (only,) = complaints(tmp_path, said, "prompt_buckets: {edges: [7, 5]}")
-
-    assert only.startswith("prompt_buckets.edges: ")
-
-
-def test_rules_that_are_wrong_blame_no_lane(tmp_path: Path) -> None:
-    """A lane that only a broken rule would declare may be meant by it."""
-    file = tmp_path / "sidecar.yml"
-    file.write_text('engine: {url: "http://a:1"}\nlanes: {rules: [{lane: a b}]}\nobjectives: {ab: {preset: batch}}\n')
-    with pytest.raises(ConfigErrors) as caught:
-        load(str(file), series_typical=few)
-
-    assert [re.split(": ", line)[1] for line in caught.value.lines] == ["lanes.rules[0].lane"]
 
 
 def lanes_of(

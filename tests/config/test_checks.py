@@ -1,0 +1,50 @@
+"""Contradictions between keys are found among the values that are right, whatever else is wrong."""
+
+from pathlib import Path
+
+from tests.support.configs import URL, errors_of, errors_with
+
+
+def test_one_error_never_hides_another(tmp_path: Path) -> None:
+    """Contradictions are found among what is right in itself, while something else is wrong."""
+    text = f"""\
+engine: {{url: {URL}, knd: vllm}}
+shutdown: {{lame_duck_seconds: 30}}
+lanes:
+  rules:
+    - {{lane: a b, api_keys: [nobody]}}
+    - {{lane: c}}
+    - {{lane: d}}
+"""
+    assert [error.split(": ")[0] for error in errors_of(tmp_path, text)] == [
+        "engine.knd",
+        "shutdown.lame_duck_seconds",
+        "lanes.rules[0].lane",
+        "lanes.rules[0].api_keys[0]",
+        "lanes.rules[2]",
+    ]
+
+
+def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:
+    """What is right in itself is judged, whatever stands beside it."""
+    said = "  interactive:\n    ttft: {threshold_seconds: 0}\n    prompt_buckets: {512-4k: {tpot: {threshold_seconds: 0.01}}}\n"
+
+    assert errors_with(tmp_path, said) == [
+        "objectives.interactive.ttft.threshold_seconds: must be a number above 0 and at most 3600; it is 0",
+        "objectives.interactive.prompt_buckets.512-4k.tpot.threshold_seconds: is below the 0.08 of 0-512: longer prompts cannot have less time",
+    ]
+
+
+def test_edges_that_are_wrong_blame_no_bucket(tmp_path: Path) -> None:
+    """While the edges are wrong, the names of the buckets are not known."""
+    said = "  interactive: {prompt_buckets: {0-7: {ttft: {threshold_seconds: 1}}}}\n"
+    (only,) = errors_with(tmp_path, said, "prompt_buckets: {edges: [7, 5]}")
+
+    assert only.startswith("prompt_buckets.edges: ")
+
+
+def test_rules_that_are_wrong_blame_no_lane(tmp_path: Path) -> None:
+    """Objectives may mean a lane that only a wrong rule would declare."""
+    text = f'engine: {{url: "{URL}"}}\nlanes: {{rules: [{{lane: a b}}]}}\nobjectives: {{ab: {{preset: batch}}}}\n'
+
+    assert [error.split(": ")[0] for error in errors_of(tmp_path, text)] == ["lanes.rules[0].lane"]

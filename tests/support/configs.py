@@ -1,0 +1,50 @@
+"""Configs as texts, for tests of what is read from them, and the errors of those that are wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.config.file import ConfigErrors, load
+from sidecar.config.schema import Config
+
+
+URL = "http://127.0.0.1:8000"
+LANES = ["interactive", "batch", "code", "docs"]
+
+
+def few(*_sizes: int) -> int:
+    """The usual number of series, in tests that are not about it."""
+    return 1
+
+
+def config_with(folder: Path, objectives: str = "", edges: str = "") -> Config:
+    """A config that is right up to these objectives, at the end of its file."""
+    return _read(
+        folder,
+        f'engine: {{url: "{URL}"}}\nlanes: {{header: x-lane, names: [{", ".join(LANES)}]}}\n'
+        f"{edges}\nobjectives:\n{objectives}",
+    )
+
+
+def errors_with(folder: Path, objectives: str, edges: str = "") -> list[str]:
+    """The errors of a config whose file ends with these objectives, without their places."""
+    with pytest.raises(ConfigErrors) as caught:
+        config_with(folder, objectives, edges)
+    return _without_places(caught.value)
+
+
+def errors_of(folder: Path, text: str) -> list[str]:
+    """The errors of a config, without their places."""
+    with pytest.raises(ConfigErrors) as caught:
+        _read(folder, text)
+    return _without_places(caught.value)
+
+
+def _read(folder: Path, text: str) -> Config:
+    file = folder / "sidecar.yml"
+    file.write_text(text)
+    return load(str(file), environment={}, series_typical=few)
+
+
+def _without_places(errors: ConfigErrors) -> list[str]:
+    return [line.split(": ", 1)[1] for line in errors.lines]
