@@ -1,7 +1,7 @@
 """The closed set of `prompt_bucket` label values, made from the configured edges.
 
-Knows how an edge in tokens becomes a label, and which bucket a count of tokens belongs to. It refuses to know where a
-count comes from: `classify/length.py` estimates it, and the engine's usage states it.
+Turns edges in tokens into labels, and a count of tokens into its label. The count's origin is not known here:
+`classify/length.py` estimates it, and the engine's usage states it.
 """
 
 import bisect
@@ -11,7 +11,7 @@ from sidecar.config.values import UNKNOWN
 
 
 def bucket_labels(edges: Sequence[int]) -> tuple[str, ...]:
-    """The label of each bucket from short to long, without `unknown`: `0-512`, `512-4k`, ..., `64k+` (k = 1024 tokens)."""
+    """The labels from short to long, without `unknown`: `0-512`, `512-4k`, ..., `64k+` (k = 1024 tokens, m = 1024 k)."""
     names = [_short(edge) for edge in edges]
     return (*(f"{low}-{high}" for low, high in zip(["0", *names], names, strict=False)), f"{names[-1]}+")
 
@@ -24,7 +24,7 @@ def _short(tokens: int) -> str:
 
 
 class PromptBuckets:
-    """The closed set of `prompt_bucket` label values."""
+    """Labels and bounds of all prompt buckets."""
 
     def __init__(self, edges: Sequence[int]) -> None:
         """`edges` are rising token counts, each the inclusive upper edge of its bucket."""
@@ -33,7 +33,7 @@ class PromptBuckets:
         self.labels = (*self._buckets, UNKNOWN)
 
     def bucket_of(self, tokens: float | None) -> str:
-        """The bucket of a prompt of so many tokens; `unknown` for None and for what is no count."""
+        """The label for a prompt of so many tokens; `unknown` for None, negative numbers and NaN."""
         if tokens is None or not tokens >= 0:
             return UNKNOWN
         return self._buckets[bisect.bisect_left(self._edges, tokens)]

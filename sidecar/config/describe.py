@@ -1,7 +1,6 @@
-"""What a key accepts, in words: the text of every config error, and the type column of docs/configuration.md.
+"""Describes the values that a key accepts, for config errors and for the type column of docs/configuration.md.
 
-Reads the typed models of `config.py` and says what stands there, so that messages, docs and checks cannot differ. Knows
-nothing of files or values.
+Reads the typed models of `schema.py`, so that messages, docs and checks cannot differ. Files and values are not known here.
 """
 
 import types
@@ -20,11 +19,11 @@ Path = tuple[str | int, ...]
 """Keys and list indexes from the root of a config to a value."""
 
 KEY_MARK = "[key]"
-"""What pydantic puts last in the path of an error about a mapping's key."""
+"""Last step of the path in pydantic's errors about a mapping's key."""
 
 
 def dotted(path: Path) -> str:
-    """A path as a person writes it: `lanes.rules[0].lane`."""
+    """A path as text: `lanes.rules[0].lane`."""
     text = ""
     for step in path:
         if step == KEY_MARK:
@@ -34,25 +33,25 @@ def dotted(path: Path) -> str:
 
 
 def model_at(path: Path) -> type[BaseModel] | None:
-    """The section that stands at a path, or None where something else or nothing does."""
+    """The section at a path; None if the path leads to a value or to nothing."""
     found, _ = _type_at(path)
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
 def expected(path: Path) -> str:
-    """What the value at a path must be: "a number above 0 and at most 86400", "one of: auto, never"."""
+    """The accepted values at a path: "a number above 0 and at most 86400", "one of: auto, never"."""
     return _words(*_type_at(path))
 
 
 def is_secret(path: Path) -> bool:
-    """Whether the value at a path, or one inside it, must never be shown."""
+    """Whether the value at a path, or one inside it, must not be shown."""
     return _has_secret(*_type_at(path))
 
 
 def _has_secret(kind: Any, notes: list[object]) -> bool:
     if any(isinstance(note, Words) and note.secret for note in notes):
         return True
-    # A wrong type may hold the secret itself (`api_keys: sk-...`), so a container is as secret as what it holds.
+    # A wrong type may be the secret itself (`api_keys: sk-...`), so a container is secret if its items are.
     if get_origin(kind) in (tuple, Mapping):
         return any(_has_secret(*_unwrap(argument, [])) for argument in get_args(kind) if argument is not ...)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -65,7 +64,7 @@ def _field(field: FieldInfo) -> tuple[Any, list[object]]:
 
 
 def _type_at(path: Path) -> tuple[Any, list[object]]:
-    """The bare type at a path, with its constraints; (None, []) where the model has nothing."""
+    """The bare type at a path, with its constraints; (None, []) for a path that the model does not have."""
     kind: Any = Config
     notes: list[object] = []
     for step in path:
@@ -76,7 +75,7 @@ def _type_at(path: Path) -> tuple[Any, list[object]]:
             kind, notes = _unwrap(get_args(kind)[0], [])
         elif get_origin(kind) is Mapping:
             name, value = get_args(kind)
-            # The key's own error comes as (..., key, "[key]"): the mark then steps from the value's type to the key's.
+            # The path of a key's own error is (..., key, "[key]"): the mark steps from the value's type to the key's.
             kind, notes = _unwrap(name if path[-1] == KEY_MARK and path[-2] == step else value, [])
         elif step != KEY_MARK:
             return None, []
@@ -84,7 +83,7 @@ def _type_at(path: Path) -> tuple[Any, list[object]]:
 
 
 def _unwrap(kind: Any, notes: list[object]) -> tuple[Any, list[object]]:
-    """Take Annotated and `| None` off a type, collecting what they say."""
+    """Take Annotated and `| None` off a type, and collect their constraints."""
     while True:
         if get_origin(kind) is Annotated:
             kind, *more = get_args(kind)

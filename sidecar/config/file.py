@@ -1,7 +1,7 @@
-"""From a YAML file, flags and the environment to a Config, or to every error at once, each with its place.
+"""Reads a YAML file, flags and the environment into a Config, or into all errors at once, each with its place.
 
-Knows the order of precedence: flags, then the file, then the environment (labels only), then the defaults. Refuses to guess:
-an unknown key, a duplicate or a contradiction is an error, and a config with one error is not used at all.
+Knows the order of precedence: flags, then the file, then the environment (labels only), then the defaults. An unknown key, a
+duplicate or a contradiction is an error, and a config with an error is not used at all.
 """
 
 import json
@@ -23,7 +23,7 @@ ENVIRONMENT = {
     "SIDECAR_QUANTIZATION": ("labels", "quantization"),
     "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
 }
-"""Variables that stand in for a key which neither a flag nor the file says."""
+"""Variables whose value a key takes if neither a flag nor the file has it."""
 FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
 """Keys that are flags too."""
 _LARGEST_FILE_BYTES = 4 << 20
@@ -35,8 +35,8 @@ def flag_of(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-class ConfigErrors(Exception):  # noqa: N818  it is many of them
-    """Everything that is wrong with a config, one line each: place, dotted key, what is wrong, what is allowed."""
+class ConfigErrors(Exception):  # noqa: N818  there may be many
+    """All errors of a config, one line each: place, dotted key, mistake, allowed values."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -69,23 +69,23 @@ def load(
 
 
 def _catalogue_typical(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
-    # Imported here, so that reading a config does not need the metrics before there is one to count.
+    # Imported here, because only a config that is right so far has its series counted.
     from sidecar.metrics.catalogue import series_typical  # noqa: PLC0415  see above
 
     return series_typical(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
 
 
 class _Draft:
-    """A config that is not yet known to be right: the merged values, and where each came from."""
+    """The merged values, and the origin of each, before they are checked."""
 
     def __init__(
         self, file: str | None, document: Document, flags: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
         self._file = file
         self._document = document
-        # A section whose keys are all commented out reads as null and means its defaults.
+        # A section whose keys are all commented out is null in YAML and means its defaults.
         self._tree: dict[str, Any] = {key: value for key, value in document.tree.items() if value is not None}
-        self._tree.setdefault("engine", {})  # so that what is missing is engine.url, not a section
+        self._tree.setdefault("engine", {})  # so that engine.url is reported as missing, not the section
         self._origins: dict[Path, str] = {}
         for key, value in flags.items():
             self._set(tuple(key.split(".")), value, flag_of(key))
@@ -100,7 +100,7 @@ class _Draft:
             self._origins[path] = origin
 
     def errors(self, series_typical: SeriesTypical) -> tuple[Config | None, list[str]]:
-        """The config, or None and every error, in the order of the file and then of the other places."""
+        """The config, or None and all errors, in the order of the file and then of the other places."""
         found: list[tuple[Place | str, Path, str]] = [
             (complaint.place, complaint.path, complaint.text) for complaint in self._document.complaints
         ]
@@ -149,15 +149,15 @@ def _order(place: Place | str) -> tuple[int, int, int, str]:
 
 
 class _Values:
-    """The values that are right in themselves: `config_checks.Known`."""
+    """The values that are right in themselves: `checks.Known`."""
 
     def __init__(self, tree: Mapping[str, Any], wrong: list[Path]) -> None:
         self._tree = tree
         self._wrong = wrong
 
     def __call__(self, path: Path) -> object:
-        # Rules are handed out although one of them is wrong, without its wrong keys, and names of API keys although a
-        # hash is wrong, and objectives although one of them is: all the others are still judged.
+        # Rules are returned without their wrong keys, API keys with wrong hashes, and objectives with wrong values, so that
+        # the others are still checked.
         if path == ("lanes", "rules"):
             return self._rules()
         if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
@@ -209,7 +209,7 @@ class _Values:
 
 
 def _say(path: Path, kind: str, message: str, value: object) -> str:
-    """One of pydantic's errors, in our words: what is wrong and what is allowed."""
+    """The text for one of pydantic's errors: the mistake and the allowed values."""
     if kind == "extra_forbidden":
         section = model_at(path[:-1])
         allowed = list(section.model_fields) if section is not None else []
@@ -240,7 +240,7 @@ def _variable(path: Path) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as the file would have it, on one line and short; containers by their kind, as anything may be in them."""
+    """A value as in the file, on one short line. Containers are named by their kind, as they may hold anything."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):

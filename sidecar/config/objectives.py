@@ -1,7 +1,7 @@
-"""From the config's words to the table of promises: every declared lane, every prompt bucket, every objective.
+"""Makes the table of objectives out of a config: for each declared lane, prompt bucket and objective.
 
-Knows who speaks before whom: the bucket, then the lane, then the lane's preset; and that a longer prompt never has less time
-than a shorter one unless the config says so, which `config_checks.py` refuses. Refuses to know what the promises are for.
+Knows the order of precedence: the bucket, then the lane, then the lane's preset. A longer prompt never gets less time than a
+shorter one, unless the config gives it less, which `checks.py` refuses. The use of the objectives is not known here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from sidecar.slo.presets import PRESETS, Preset, longest_tokens, preset_for, rou
 
 
 class Promise(NamedTuple):
-    """One objective of one bucket as far as it is said; what neither the config nor a preset says is None."""
+    """One objective of one bucket. A value that neither the config nor a preset has is None."""
 
     threshold_seconds: float | None
     target: float | None
 
     @property
     def aim(self) -> Aim | None:
-        """The promise, if it is whole. `config_checks.py` refuses one that is not."""
+        """Threshold and target, if both are known. `checks.py` refuses a config in which only one is."""
         if self.threshold_seconds is None or self.target is None:
             return None
         return Aim(self.threshold_seconds, self.target)
@@ -33,7 +33,7 @@ NO_PROMISE = Promise(None, None)
 
 
 def objectives_of(config: Config) -> Objectives:
-    """What every request of every declared lane is held to. `other` is held to nothing: no config may promise it anything."""
+    """The objectives of every declared lane. `other` has none, and no config may give it one."""
     said, unsaid, edges = config.objectives, LaneObjectivesConfig(), config.prompt_buckets.edges
     return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges) for lane in config.lanes.declared})
 
@@ -44,12 +44,12 @@ def lanes_without_objectives(config: Config) -> list[str]:
 
 
 def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
-    """The preset that fills in what a lane leaves unsaid."""
+    """The preset whose values hold where the lane has none."""
     return said.preset or preset_for(lane)
 
 
 def lane_promise(objective: Objective, lane: str, said: LaneObjectivesConfig) -> Promise:
-    """What a lane promises for prompts of ordinary and of unknown length."""
+    """A lane's objective for prompts of ordinary and of unknown length."""
     preset = PRESETS[preset_name(lane, said)]
     if _is_off(said, objective):
         return NO_PROMISE
@@ -63,7 +63,7 @@ def lane_promise(objective: Objective, lane: str, said: LaneObjectivesConfig) ->
 def bucket_promises(
     objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int]
 ) -> Mapping[str, Promise]:
-    """What a lane promises for each prompt bucket, from short to long, then for `unknown`."""
+    """A lane's objective for each prompt bucket, from short to long, then for `unknown`."""
     preset = PRESETS[preset_name(lane, said)]
     base = lane_promise(objective, lane, said)
     ttft_seconds = lane_promise(Objective.TTFT, lane, said).threshold_seconds
@@ -102,7 +102,7 @@ def _stretched(
 
 
 def _is_off(said: BucketObjectivesConfig, objective: Objective) -> bool:
-    # `none` in the file is None here too (`config_values.none_is_off`), but it was said.
+    # `none` in the file is None here too (`values.none_is_off`), but the field was set.
     return objective.value in said.model_fields_set and _own(said, objective) is None
 
 

@@ -1,9 +1,8 @@
-"""What can be configured, and every default with its reason: the typed, frozen shape of a configuration.
+"""The typed, frozen shape of a configuration: each key's type, range and default, and the reason for the default.
 
-Knows each key's type, range and default, and what may not change while the process runs. Refuses to know where values
-come from (`config_file.py` reads files, flags and the environment) and what two keys mean together (`config_checks.py`).
-Keys are the attribute names; durations are seconds, sizes are bytes. The precedents in the reasons are other proxies' own
-defaults (nginx, HAProxy, Envoy, linkerd).
+Knows which keys need a restart. `file.py` knows where values come from (files, flags, the environment), `checks.py` which values
+contradict each other. Keys are the attribute names; durations are seconds, sizes are bytes. The precedents in the reasons are
+the defaults of other proxies (nginx, HAProxy, Envoy, linkerd).
 """
 
 from collections.abc import Mapping
@@ -65,27 +64,27 @@ class EngineConfig(_Section):
     """The one inference server behind this sidecar."""
 
     url: EngineUrl
-    """Required: a sidecar that guessed its engine could measure the wrong one. HTTP only; without a port, 80."""
+    """Required, because a guessed engine could be the wrong one. HTTP only; without a port, 80."""
     kind: KindName = AUTO
-    """What the engine is; auto finds out, none takes no report and asks the engine for nothing but its health."""
+    """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
-    """The closed set of `model` labels; empty takes the engine's own /v1/models. What is outside becomes `other`."""
+    """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Where the engine's own metrics stand, if not on the port of its API; Triton has them on 8002."""
+    """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
     scrape_llama_cpp: bool = False
-    """Read llama.cpp's metrics too; each reading resets two of its gauges for everybody else who reads them."""
+    """Read llama.cpp's metrics too. Each read resets two of its gauges, for all other readers as well."""
     sglang_metrics_dir: Folder = ""
-    """What SGLang got as --export-metrics-to-file-dir, mounted here for reading: the exact split of its OpenAI paths, without spans."""
+    """The directory of SGLang's --export-metrics-to-file-dir, mounted here read-only: gives the exact split on its OpenAI paths, without spans."""
     poll_perf_metrics: bool = False
-    """Ask TensorRT-LLM for its /perf_metrics while a request waits for its own; asking empties them for everybody else who reads them."""
+    """Poll TensorRT-LLM's /perf_metrics while a request waits for its entry. Each read empties the list, for all other readers as well."""
     estimate: Literal["auto", "never"] = "auto"
-    """auto splits a TTFT that nobody reports on by what prompts cost that waited for nobody; never leaves it unattributed."""
+    """auto splits a TTFT without a report by the measured cost of prompts that did not queue; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0
     """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s)."""
     first_byte_timeout_seconds: Seconds = 600.0
     """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
-    """The longest silence inside a response (Envoy's stream idle is 5 min); never a limit on its whole length."""
+    """The longest pause inside a response (Envoy's stream idle timeout is 5 min), not a limit on its whole length."""
     pool_idle_seconds: Annotated[float, Field(ge=0, le=3)] = 3.0
     """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
 
@@ -96,7 +95,7 @@ class EngineConfig(_Section):
 
     @property
     def metrics_url(self) -> str:
-        """Where its metrics stand, without a path."""
+        """Base URL of the engine's metrics, without a path."""
         if self.metrics_port is None:
             return self.url
         host = self.address.host
@@ -107,7 +106,7 @@ class ProxyConfig(_Section):
     """The traffic listener and its limits."""
 
     listen_address: ListenAddress = "0.0.0.0:8900"
-    """Where clients come in: the Service's target port."""
+    """The address for clients: the Service's target port."""
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1024
     """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024)."""
     max_head_bytes: Annotated[int, Field(ge=1024, le=1 << 20)] = 65536
@@ -115,25 +114,25 @@ class ProxyConfig(_Section):
     max_headers: Annotated[int, Field(ge=8, le=10_000)] = 128
     """Header fields in a request, above which 431 (Envoy 100, HAProxy 101, aiohttp 128)."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = 64 << 20
-    """Request body, above which 413. Streamed, never held: it bounds uploads, not memory; room for several images."""
+    """Request body, above which 413. Bodies are streamed, so this bounds uploads and not memory; room for several images."""
     look_in_bytes: Annotated[int, Field(ge=0, le=16 << 20)] = 1 << 20
-    """How much of a body is held to read `model`, `stream` and the like; longer bodies stream on, unread."""
+    """Bytes of a body that are held to read `model`, `stream` and the like; a longer body passes unread."""
     head_timeout_seconds: Seconds = 75.0
-    """A request head must be whole within this time, or slow headers hold sockets for ever (nginx 60 s)."""
+    """A request head must be complete within this time, so that slow headers cannot hold sockets for ever (nginx 60 s)."""
     keep_alive_seconds: Seconds = 75.0
     """An idle client connection is closed after this time (nginx 75 s)."""
     body_gap_timeout_seconds: Seconds = 60.0
     """The longest pause inside an upload (nginx 60 s between reads)."""
     client_write_timeout_seconds: Seconds = 60.0
-    """A client that takes no byte for this long is gone (nginx send_timeout 60 s)."""
+    """A client that takes no byte for this long is disconnected (nginx send_timeout 60 s)."""
     client_buffer_bytes: Annotated[int, Field(ge=4096, le=16 << 20)] = 65536
     """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
     max_event_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 256 << 10
-    """One server-sent event, past which observing it stops and its bytes still flow (Envoy's sse filter: 8 KiB)."""
+    """One server-sent event. Beyond it the event is not observed, and its bytes still flow (Envoy's sse filter: 8 KiB)."""
     via: Literal["off", "on"] = "off"
-    """on adds `Via: 1.1 llm-phase-sidecar` to what goes to the engine, as RFC 9110 7.6.3 asks; off keeps us out of sight."""
+    """on adds `Via: 1.1 llm-phase-sidecar` to requests to the engine, as RFC 9110 7.6.3 asks; off adds no header."""
     include_usage: Literal["auto", "never"] = "auto"
-    """auto asks engines proven to accept it for the usage chunk and cuts it out again; never leaves bodies untouched."""
+    """auto asks for the usage chunk, of engines proven to accept that, and cuts it out again; with never, bodies stay untouched."""
 
     @property
     def address(self) -> Address:
@@ -154,20 +153,20 @@ class WebConfig(_Section):
 
 
 class LaneRule(_Section):
-    """One rule: all conditions given must hold; what the request does not say holds no condition."""
+    """One rule: it takes a request for which all its conditions hold. A condition on what the request does not say does not hold."""
 
     lane: LaneName
     """The lane of a request for which every condition below holds."""
     headers: Annotated[Mapping[HeaderName, Patterns], Field(min_length=1, max_length=16)] | None = None
-    """Header name to value or values; one of them must be the header's value, case-sensitively. `*`: present at all."""
+    """Header name to value or values, one of which must be the header's value, case-sensitively. `*` takes any value."""
     paths: Paths | None = None
     """The request's path as the client wrote it, without its query."""
     models: Patterns | None = None
     """The body's `model`."""
     streaming: bool | None = None
-    """The body's `stream`; a body that was read whole and does not say is not streamed."""
+    """The body's `stream`; false if a body that was read whole does not have it."""
     api_keys: ExactTexts | None = None
-    """Names out of `lanes.api_keys`."""
+    """Names from `lanes.api_keys`."""
     max_tokens_at_least: Tokens | None = None
     """Lower bound of the body's `max_tokens` (or `max_completion_tokens`, `max_output_tokens`)."""
     max_tokens_at_most: Tokens | None = None
@@ -181,21 +180,21 @@ class LaneRule(_Section):
 
 
 class LanesConfig(_Section):
-    """How requests are sorted into lanes: a closed set of names, so that nothing a client sends becomes a label."""
+    """Sorting of requests into lanes: a closed set of names, so that no text from a client becomes a label."""
 
     default: LaneName = "default"
     """The lane of requests that no rule takes."""
     header: HeaderName | None = None
-    """A header whose value names the lane, before any rule; a value that is no declared lane goes to `other`."""
+    """A header whose value names the lane, before any rule; with a value that is not a declared lane, the lane is `other`."""
     names: Annotated[tuple[LaneName, ...], BeforeValidator(several), Field(max_length=32)] = ()
-    """Further lanes, for the header to name, that no rule mentions."""
+    """Further lanes, which the header may name and no rule does."""
     rules: Annotated[tuple[LaneRule, ...], BeforeValidator(several), Field(max_length=100)] = ()
     """In order; the first whose conditions all hold decides."""
     api_keys: Annotated[
         Mapping[Exact, Annotated[tuple[Sha256, ...], BeforeValidator(several), Field(min_length=1, max_length=16)]],
         Field(max_length=1000),
     ] = Field(default_factory=dict)
-    """Name to the key's SHA-256 (or several, while a key is rotated): no secret stands in the config."""
+    """Name to the key's SHA-256 (or several, while a key is rotated): no secret is in the config."""
 
     @property
     def declared(self) -> tuple[str, ...]:
@@ -214,16 +213,16 @@ class PromptBucketsConfig(_Section):
 
 
 class AimConfig(_Section):
-    """One promise, or what of it differs: a bucket takes what it leaves unsaid from its lane, the lane from its preset."""
+    """Threshold and target of one objective. A bucket takes a value that it leaves out from its lane, a lane from its preset."""
 
     threshold_seconds: Threshold | None = None
     """A request that takes longer is a miss. A lane's is for prompts of up to 4096 tokens; the preset gives longer ones more."""
     target: Target | None = None
-    """The ratio of requests to be within the threshold: 0.95 allows one miss in twenty. At 1 the first miss would burn for ever."""
+    """The ratio of requests that must be within the threshold: 0.95 allows one miss in twenty. At 1 there would be no error budget."""
 
 
 class TokenAimConfig(_Section):
-    """As AimConfig, for the time per output token: no length stretches it."""
+    """As AimConfig, for the time per output token; its threshold does not grow with the prompt."""
 
     threshold_seconds: TokenThreshold | None = None
     """A request whose tokens after the first take longer on average is a miss. Seconds: 0.05 is 50 ms, 20 tokens a second."""
@@ -232,18 +231,18 @@ class TokenAimConfig(_Section):
 
 
 class BucketObjectivesConfig(_Section):
-    """What requests are held to. `none` switches an objective off; unsaid, it is the lane's, or the preset's."""
+    """Objectives for requests. `none` switches one off; one that is left out is the lane's, or the preset's."""
 
     ttft: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
     """Streamed requests: from the request's last byte to the first token."""
     tpot: Annotated[TokenAimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
-    """Streamed requests: time per output token after the first. Apart from ttft, because other things break it."""
+    """Streamed requests: time per output token after the first. Apart from ttft, because it has other causes."""
     e2e: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
-    """Requests that are not streamed: from the request's last byte to the answer's. They have no first token to wait for."""
+    """Requests that are not streamed: from the request's last byte to the answer's. They have no first token."""
 
 
 class BlameSharesConfig(_Section):
-    """How a TTFT threshold is meant to be spent; they add up to 1."""
+    """Planned share of each phase in a TTFT threshold; the shares add up to 1."""
 
     queue: Share
     """Waiting for the engine's scheduler."""
@@ -257,11 +256,11 @@ class LaneObjectivesConfig(BucketObjectivesConfig):
     """One lane's objectives."""
 
     preset: Literal["interactive", "batch", "code", "none"] | None = None
-    """What holds where nothing is said; unset, the lane's name decides: interactive, chat, default; batch; code, completion; else none."""
+    """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; others none."""
     prompt_buckets: Annotated[
         Mapping[BucketLabel, Annotated[BucketObjectivesConfig, BeforeValidator(empty_is_unsaid)]], Field(max_length=17)
     ] = Field(default_factory=dict)
-    """ttft, tpot and e2e where a prompt bucket differs: long prompts cannot be as fast as short ones, and need not be."""
+    """ttft, tpot and e2e of a prompt bucket that differs: long prompts cannot be as fast as short ones."""
     blame_shares: BlameSharesConfig | None = None
     """A miss is blamed on the phase that is furthest above its share of the threshold; unset: queue 0.28, prefill 0.69, first_token 0.03."""
 
@@ -273,31 +272,31 @@ class LabelsConfig(_Section):
     """Labels that are the same on every series of this process."""
 
     quantization: LabelValue = UNKNOWN
-    """The weights' format (fp8, awq, ...); if unsaid, the environment's SIDECAR_QUANTIZATION, else the engine's word."""
+    """The weights' format (fp8, awq, ...); if unset, the environment's SIDECAR_QUANTIZATION, else what the engine reports."""
     gpu_type: LabelValue = UNKNOWN
-    """The accelerator (H100, L40S, ...); if unsaid, the environment's SIDECAR_GPU_TYPE, else the engine's word."""
+    """The accelerator (H100, L40S, ...); if unset, the environment's SIDECAR_GPU_TYPE, else what the engine reports."""
 
 
 class MetricsConfig(_Section):
-    """What is exposed, and how much of it."""
+    """Detail and number of the exposed series."""
 
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
     series_limit: Annotated[int, Field(ge=1000, le=1_000_000)] = 25_000
-    """What one process holds at most; what does not fit is dropped and counted. A config that usually makes more is refused."""
+    """The most series that one process holds; further ones are dropped and counted. A config that usually makes more is refused."""
 
 
 class SpansConfig(_Section):
     """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it."""
 
     receive: bool = True
-    """`POST /v1/traces` on the admin listener; false mints no span and takes none, and the client's trace context passes as it is."""
+    """Takes spans at `POST /v1/traces` on the admin listener; false takes none and makes none, and the client's trace context passes unchanged."""
     receive_from: Literal["loopback", "anywhere"] = "loopback"
-    """The engine stands in the same pod; anywhere is for one that does not, on a network where nobody else can reach the port."""
+    """loopback if the engine is in the same pod; anywhere if it is not, and nothing else in the network can reach the port."""
     grpc_listen_address: GrpcAddress = ""
-    """127.0.0.1:4317 takes OTLP over gRPC, for engines that speak nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
+    """127.0.0.1:4317 takes OTLP over gRPC, for engines that send nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
     forward_url: CollectorUrl = ""
-    """Your collector: gets the engine's spans of traces that their client had sampled, under the client's span; others never leave."""
+    """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent."""
 
     @property
     def grpc_address(self) -> Address | None:
@@ -306,27 +305,27 @@ class SpansConfig(_Section):
 
 
 class ShutdownConfig(_Section):
-    """How long SIGTERM takes."""
+    """Durations of a shutdown, from SIGTERM."""
 
     lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    """Not ready but still serving, until every load balancer has noticed."""
+    """Not ready but still serving, so that every load balancer notices."""
     grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
     """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
 
 
 class LogConfig(_Section):
-    """What is logged, to stderr."""
+    """Log lines, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """info has a line per request; warning only those that the server side spoiled."""
+    """info has a line per request; warning only lines of requests that failed on the server's side."""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, else JSON lines."""
     headers: Annotated[tuple[OpenHeader, ...], BeforeValidator(several), Field(max_length=32)] = ()
-    """Request headers whose values may stand in a request's line, cleaned and cut; no other header ever does."""
+    """Request headers whose values are logged in a request's line, cleaned and cut; no other header is."""
 
 
 class Config(_Section):
-    """A whole configuration. Build it with `config_file.load`, which also checks what keys mean together."""
+    """A whole configuration. `file.load` builds it and also finds contradictions between keys."""
 
     engine: EngineConfig
     proxy: ProxyConfig = ProxyConfig()
@@ -364,9 +363,9 @@ NEEDS_RESTART = (
     "spans.grpc_listen_address",
     "spans.forward_url",
 )
-"""Keys that a reload refuses to change: they are baked into sockets, or into series that a scrape has already seen.
+"""Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
 
-(Header count and buffer size bound the engine's pooled connections too, which outlive a reload.)
+(Header count and buffer size bound the engine's pooled connections too, which stay open across a reload.)
 """
 
 

@@ -1,7 +1,7 @@
-"""What a single configured value may be: addresses, lane names, patterns, hashes, and the words that say so to a person.
+"""Types of single config values (addresses, lane names, patterns, hashes), each with the words that describe it to a user.
 
-Knows syntax only. A parser here raises ValueError with what is wrong, phrased to follow the key ("has no port ..."), and never
-repeats the value: some of them are secrets typed into the wrong place.
+Knows syntax only. A parser raises ValueError with the mistake, phrased to follow the key ("has no port ..."). It never repeats
+the value, which may be a secret typed into the wrong place.
 """
 
 import ipaddress
@@ -24,11 +24,11 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a key accepts, in words, for error messages and docs/configuration.md."""
+    """Description of the values that a key accepts, for error messages and docs/configuration.md."""
 
     text: str
     secret: bool = False
-    """The value must never be shown, not even a wrong one."""
+    """The value must not be shown, even if it is wrong."""
 
 
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
@@ -39,26 +39,26 @@ _SECRET_HEADERS = frozenset(
 
 
 def parse_address(text: str) -> Address:
-    """Read `host:port`, `:port` or `[v6]:port`. Raises ValueError, saying what is wrong."""
+    """Read `host:port`, `:port` or `[v6]:port`. Raises ValueError with the mistake."""
     host, colon, port_text = text.rpartition(":")
     if not colon or not re.fullmatch(r"[0-9]{1,5}", port_text) or int(port_text) > 65535:
         raise ValueError("has no port from 0 to 65535 after its last colon")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         if not _is_ipv6(host):
-            raise ValueError("has brackets around something that is no IPv6 address")
+            raise ValueError("has brackets around text that is not an IPv6 address")
     elif host and not _HOST.fullmatch(host):
-        raise ValueError("has a host that is neither a name nor an IP address (IPv6 stands in brackets)")
+        raise ValueError("has a host that is neither a name nor an IP address (write IPv6 in brackets)")
     return Address(host, int(port_text))
 
 
 def parse_engine_url(text: str) -> Address:
-    """Read the engine's `http://host:port`. Raises ValueError, saying what is wrong without repeating the URL."""
+    """Read the engine's `http://host:port`. Raises ValueError with the mistake and without the URL."""
     parts = urlsplit(text)
     if parts.scheme != "http":
-        raise ValueError("does not begin with http:// (TLS to the engine is not supported: it stands in the same pod)")
+        raise ValueError("does not begin with http:// (TLS to the engine is not supported: it runs in the same pod)")
     if "@" in parts.netloc:
-        raise ValueError("has a user or password in it; credentials belong to the clients, and they pass unchanged")
+        raise ValueError("has a user or password in it; the clients send credentials, and they pass unchanged")
     if parts.path not in ("", "/"):
         raise ValueError("has a base path, which is not supported: paths go to the engine unchanged")
     if parts.query or parts.fragment or text.endswith(("?", "#")):
@@ -71,10 +71,10 @@ def parse_engine_url(text: str) -> Address:
 
 
 def parse_collector_url(text: str) -> None:
-    """Check the URL of an OTLP/HTTP collector, path included. Raises ValueError, saying what is wrong without repeating it."""
+    """Check the URL of an OTLP/HTTP collector, path included. Raises ValueError with the mistake and without the URL."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("is no http:// or https:// URL with a host")
+        raise ValueError("is not an http:// or https:// URL with a host")
     if "@" in parts.netloc:
         raise ValueError("has a user or password in it, which is not supported")
     if parts.path in ("", "/"):
@@ -118,29 +118,29 @@ def _engine_url(text: str) -> str:
 
 def _lane(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", text):
-        raise ValueError("is no lane name")
+        raise ValueError("is not a lane name")
     if text == OTHER:
-        raise ValueError('is reserved: "other" is the lane of what clients invent')
+        raise ValueError('is reserved: "other" is the lane for names that are not declared')
     return text
 
 
 def _label(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", text):
-        raise ValueError("is no label value")
+        raise ValueError("is not a label value")
     return text
 
 
 def _model(text: str) -> str:
     if not text.isprintable() or not 1 <= len(text) <= 256:
-        raise ValueError("is no model name")
+        raise ValueError("is not a model name")
     if text == OTHER:
-        raise ValueError('is reserved: "other" is the label of models outside the list')
+        raise ValueError('is reserved: "other" is the label of models that are not listed')
     return text
 
 
 def _header(text: str) -> str:
     if not _HEADER.fullmatch(text):
-        raise ValueError("is no header name")
+        raise ValueError("is not a header name")
     return text.lower()
 
 
@@ -164,13 +164,13 @@ def _path(text: str) -> str:
 
 def _sha256(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        raise ValueError("is no SHA-256")
+        raise ValueError("is not a SHA-256")
     return text.lower()
 
 
 def _folder(text: str) -> str:
     if text and (not text.startswith("/") or len(text) > 4096 or not text.isprintable()):
-        raise ValueError("is no absolute path")
+        raise ValueError("is not an absolute path")
     return text
 
 
@@ -183,24 +183,24 @@ def _target(value: object) -> object:
 
 def _token_seconds(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and value > _SLOWEST_TOKEN_SECONDS:
-        raise ValueError("is in milliseconds, it seems, and a threshold is in seconds (50 ms are 0.05)")
+        raise ValueError("is probably in milliseconds; a threshold is in seconds (50 ms is 0.05)")
     return value
 
 
 def none_is_off(value: object) -> object:
-    """The word `none` becomes None; an empty value is an error, as it could mean that as well as its opposite."""
+    """The word `none` becomes None. An empty value is an error, because it could mean `none` or the preset's value."""
     if value is None:
-        raise ValueError("is empty: write none to promise nothing, or leave the key out for what the preset has")
+        raise ValueError("is empty: write none to switch the objective off, or leave the key out to take the preset's")
     return None if value == "none" else value
 
 
 def empty_is_unsaid(value: object) -> object:
-    """A mapping whose keys are all commented out reads as null, and means that none of them is said."""
+    """A mapping whose keys are all commented out is null in YAML, and means an empty one."""
     return {} if value is None else value
 
 
 def several(value: object) -> object:
-    """One scalar stands for a list of one; a YAML list becomes an immutable tuple."""
+    """A text becomes a tuple of one, a YAML list a tuple."""
     if isinstance(value, list):
         return tuple(value)
     return (value,) if isinstance(value, str) else value
@@ -214,7 +214,7 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
 
 _SLOWEST_TOKEN_SECONDS = 10
 OTHER = "other"
-"""The lane, and the model label, of everything outside the closed sets."""
+"""The lane and the model label for all that is outside the closed sets."""
 UNKNOWN = "unknown"
 
 ListenAddress = Annotated[str, AfterValidator(_listen_address), Words("an address host:port (or :port, [v6]:port)")]

@@ -67,9 +67,9 @@ class Document:
 
     tree: dict[str, object] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
-    """Where each value begins."""
+    """The first character of each value."""
     keys: dict[Path, Place] = field(default_factory=dict)
-    """Where each value's key begins."""
+    """The first character of each key."""
     complaints: list[Complaint] = field(default_factory=list)
 
 
