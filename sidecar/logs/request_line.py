@@ -5,6 +5,7 @@ absent, never zero. Headers, bodies and paths are not known here; what may be lo
 """
 
 from sidecar.ledger.account import Account, Ledger
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -20,6 +21,7 @@ SPOILED = frozenset(
 )
 """Outcomes caused by the server side: their lines are warnings, so that `log.level: warning` keeps them."""
 
+_LABELS = sorted(RequestLabels._fields)
 _MARKS = ("received_at", "sent_at", "headers_at", "first_token_at", "last_token_at", "ended_at", "flushed_at")
 _COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 _DIGITS = 6  # a microsecond; finer digits are noise of the clock
@@ -29,7 +31,7 @@ def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in reading order. Times are in seconds."""
     fields: dict[str, object] = {
         "outcome": account.outcome.value,
-        **dict(sorted(account.labels._asdict().items())),  # lane, model, prompt_bucket
+        **{name: getattr(account.labels, name) for name in _LABELS},
         "streaming": account.streaming,
     }
     if account.cancelled_in is not None:
