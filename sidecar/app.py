@@ -10,7 +10,6 @@ import contextlib
 import gc
 import os
 import platform
-import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -22,8 +21,6 @@ from sidecar import __version__
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import Troubles
-from sidecar.classify.lane import LaneRules
-from sidecar.config.buckets import PromptBuckets
 from sidecar.config.file import ConfigErrors
 from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
@@ -35,17 +32,12 @@ from sidecar.lifecycle import Life, Readiness
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.metrics import self_metrics as own
-from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_side import EngineSide
-from sidecar.observe.estimates import Estimates
-from sidecar.observe.in_flight import InFlight
-from sidecar.observe.record import Recorder
-from sidecar.observe.settlement import Watchers
-from sidecar.observe.slo_counters import Slo
+from sidecar.observe.instruments import Instruments
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
-from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.server import Limits, Traffic
+from sidecar.proxy.server import Traffic
+from sidecar.wiring import metrics_of, observers_of, reload, road_of
 
 
 LAG_SECONDS = 0.25
@@ -75,17 +67,12 @@ class App:
         self._hurry = asyncio.Event()
         self._reload_refused: str | None = None
         self.logs = Logs.set_up(config.log)
-        self.metrics = Metrics(
-            lanes=config.lanes.declared,
-            prompt_buckets=PromptBuckets(config.prompt_buckets.edges).labels,
-            models=config.engine.models,
-            constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
-            inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
-            series_limit=config.metrics.series_limit,
-        )
-        self.recorder = Recorder(self.metrics)
-        self.inside = InFlight(self.metrics)
-        self.slo = Slo(self.metrics, objectives_of(config))
+        self.metrics = metrics_of(config)
+        instruments = Instruments.on(self.metrics, objectives_of(config), estimate=config.engine.estimate == "auto")
+        self.recorder = instruments.recorder
+        self.inside = instruments.in_flight
+        self.slo = instruments.slo
+        self.estimates = instruments.estimates
         self.troubles = Troubles(clock)
         self.slo.on_blamed = self.troubles.missed
         self.readiness = Readiness()
@@ -95,70 +82,45 @@ class App:
             self.recorder,
             self.readiness,
             clock=clock,
-            heard_at=lambda: self.traffic.engine_heard_at,
-            in_flight=lambda: self.traffic.in_flight,
+            heard_at=lambda: self.road.engine_heard_at,
+            in_flight=lambda: self.road.in_flight,
             known=self._engine_known,
         )
         self.engine = self.engine_side.engine
-        self.watchers = Watchers(
-            rules=LaneRules(config.lanes),
-            buckets=PromptBuckets(config.prompt_buckets.edges),
-            recorder=self.recorder,
-            in_flight=self.inside,
-            slo=self.slo,
-            engine=self.engine,
+        self.observers = observers_of(
+            config,
+            instruments,
+            self.engine,
+            clock=clock,
             log=self._closed,
             headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
-            unix=time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
-            max_event_bytes=config.proxy.max_event_bytes,
-            include_usage=config.proxy.include_usage == "auto",
-            clock=clock,
-            random_hex=secrets.token_hex,
-            estimates=Estimates(self.metrics) if config.engine.estimate == "auto" else None,
-            mints=config.spans.receive,
         )
+        self.settlement = settlement = self.observers.settlement
         self.engine_side.state.on_restart = self._engine_restarted
         self.report_fetcher = ReportFetcher(
             readers_of(
                 config.engine,
                 self.engine,
                 ReportSink(
-                    reported=self.watchers.word,
+                    reported=settlement.word,
                     dropped=self.recorder.dropped,
-                    waiting=lambda: len(self.watchers.joins),
+                    waiting=lambda: len(settlement.joins),
                     in_flight=lambda: len(self.inside),
                     clock=clock,
                 ),
             ),
             self.engine,
         )
-        self.watchers.listens = self.report_fetcher.listens
-        self.watchers.on_ended = self.report_fetcher.ended
-        address = config.engine.address
-        self.traffic = Traffic(
-            limits_of(config),
-            EnginePool(
-                address.host,
-                address.port,
-                clock=clock,
-                idle_seconds=config.engine.pool_idle_seconds,
-                max_headers=config.proxy.max_headers,
-                receive_buffer_bytes=config.proxy.client_buffer_bytes,
-            ),
-            clock=clock,
-            watch=self.watchers.watch,
-            dropped=self.recorder.dropped,
-            refused=lambda failure: self.recorder.failed(failure.reason),
-            overhead=self.recorder.overhead,
-            via=via_of(config),
-        )
-        watchers = self.watchers
+        settlement.listens = self.report_fetcher.listens
+        settlement.on_ended = self.report_fetcher.ended
+        self.road = road_of(config, self.observers, clock)
+        self.traffic = Traffic(self.road)
         self.spans = Spans(
             config.spans,
-            watchers.span,
+            settlement.span,
             self.recorder,
-            minted=watchers.minted,
-            sampled=watchers.sampled_traces,
+            minted=settlement.minted,
+            sampled=settlement.sampled_traces,
             clock=clock,
         )
         self.admin = AdminListener(
@@ -195,7 +157,7 @@ class App:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self.traffic.spawn(self._reload_on_signal()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self.road.spawn(self._reload_on_signal()))
         tasks = [
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self._measure_lag()),
@@ -220,22 +182,22 @@ class App:
     async def _shut_down(self) -> None:
         shutdown, began_at = self.config.shutdown, self._clock()
         self.readiness.life = Life.LAME_DUCK
-        log.info("lame_duck", seconds=shutdown.lame_duck_seconds, in_flight=self.traffic.in_flight)
+        log.info("lame_duck", seconds=shutdown.lame_duck_seconds, in_flight=self.road.in_flight)
         self.traffic.drain()
         await self._wait_until(began_at + shutdown.lame_duck_seconds, idle=False)
         self.readiness.life = Life.DRAINING
         self.traffic.stop_accepting()
-        log.info("draining", in_flight=self.traffic.in_flight)
+        log.info("draining", in_flight=self.road.in_flight)
         await self._wait_until(began_at + shutdown.grace_seconds, idle=True)
-        if self.traffic.in_flight:
-            log.warning("grace_over", cut_short=self.traffic.in_flight)
+        if self.road.in_flight:
+            log.warning("grace_over", cut_short=self.road.in_flight)
             self.traffic.abandon()
-        self.watchers.joins.close_all(Reason.SHUTDOWN)
+        self.settlement.joins.close_all(Reason.SHUTDOWN)
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
         """Wait, but not for what nobody needs: once idle, draining is over; and not at all in a hurry."""
-        while (left := until - self._clock()) > 0 and not (idle and self.traffic.in_flight == 0):
+        while (left := until - self._clock()) > 0 and not (idle and self.road.in_flight == 0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), min(0.05, left))
                 return
@@ -261,13 +223,13 @@ class App:
         pause_seconds = 1.0
         while True:
             await asyncio.sleep(pause_seconds)
-            pause_seconds = 0.0 if self.watchers.expire(self._clock()) else 1.0
+            pause_seconds = 0.0 if self.settlement.expire(self._clock()) else 1.0
 
     # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
 
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and why."""
-        self.readiness.heard(self.traffic.engine_heard_at)
+        self.readiness.heard(self.road.engine_heard_at)
         return self.readiness.ready(self._clock())
 
     def healthy(self) -> tuple[bool, str]:
@@ -301,12 +263,7 @@ class App:
         self.config = config
         self.recorder.admit_lanes(config.lanes.declared)
         self.slo.replace(objectives_of(config))
-        self.watchers.rules = LaneRules(config.lanes)
-        self.watchers.include_usage = config.proxy.include_usage == "auto"
-        self.watchers.max_event_bytes = config.proxy.max_event_bytes
-        self.traffic.limits = limits_of(config)
-        self.traffic.via = via_of(config)
-        self.traffic.pool.keep_for(config.engine.pool_idle_seconds)
+        reload(config, self.observers, self.road)
         self.logs.apply(config.log)
         self._reload_refused = None
         self._reload_gauges(succeeded=True)
@@ -331,16 +288,16 @@ class App:
 
     def _engine_known(self) -> None:
         engine = self.engine
-        self.watchers.engine_known()
-        self.watchers.listens = self.report_fetcher.listens
-        if self.watchers.estimates is not None and engine.models:
-            self.watchers.estimates.serves(engine.models)
+        self.settlement.engine_known()
+        self.settlement.listens = self.report_fetcher.listens
+        if self.estimates is not None and engine.models:
+            self.estimates.serves(engine.models)
 
     def _engine_restarted(self) -> None:
         """Whoever has learned something about the engine's process forgets it."""
         self.slo.engine_restarted()
-        if self.watchers.estimates is not None:
-            self.watchers.estimates.forget()
+        if self.estimates is not None:
+            self.estimates.forget()
 
     def _closed(self, account: Account) -> None:
         self.engine_side.closed(account)
@@ -358,40 +315,15 @@ class App:
         def look(_at: float) -> None:
             metrics.gauge(own.READY).child().set(int(self.ready()[0]))
             metrics.gauge(own.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
-            metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.watchers.joins))
-            lengths = self.watchers.lengths
+            metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.settlement.joins))
+            lengths = self.observers.lengths
             limited.inc(self.logs.limited_lines - limited.value)
             corrected.inc(lengths.corrections - corrected.value)
             confirmed.inc(lengths.checked - lengths.corrections - confirmed.value)
             connections.child("client").set(self.traffic.open_connections)
-            connections.child("engine").set(self.traffic.pool.open_connections)
+            connections.child("engine").set(self.road.pool.open_connections)
 
         metrics.before_scrape(look)
-
-
-def limits_of(config: Config) -> Limits:
-    """What the traffic room needs of a config."""
-    proxy, engine = config.proxy, config.engine
-    return Limits(
-        max_in_flight=proxy.max_in_flight,
-        max_head_bytes=proxy.max_head_bytes,
-        max_headers=proxy.max_headers,
-        max_body_bytes=proxy.max_body_bytes,
-        look_in_bytes=proxy.look_in_bytes,
-        client_buffer_bytes=proxy.client_buffer_bytes,
-        head_timeout_seconds=proxy.head_timeout_seconds,
-        keep_alive_seconds=proxy.keep_alive_seconds,
-        body_gap_timeout_seconds=proxy.body_gap_timeout_seconds,
-        client_write_timeout_seconds=proxy.client_write_timeout_seconds,
-        connect_timeout_seconds=engine.connect_timeout_seconds,
-        first_byte_timeout_seconds=engine.first_byte_timeout_seconds,
-        gap_timeout_seconds=engine.gap_timeout_seconds,
-    )
-
-
-def via_of(config: Config) -> bytes | None:
-    """The Via value for requests to the engine (RFC 9110 7.6.3), or None."""
-    return b"1.1 llm-phase-sidecar" if config.proxy.via == "on" else None
 
 
 def _shown(address: tuple[str, int]) -> str:

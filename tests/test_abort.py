@@ -55,7 +55,7 @@ def test_the_engine_is_released_before_anything_is_written_down(
     """When the account of the cancelled request is made, the engine's connection has been closed already."""
     walk = Walk()
     seen: list[tuple[bool, Account]] = []
-    walk.watchers.log = lambda account: seen.append((walk.engine.reset, account))
+    walk.settlement.log = lambda account: seen.append((walk.engine.reset, account))
     client = walk.client()
     client.send(sent)
     walk.engine.send(answered)
@@ -92,7 +92,7 @@ async def everybody_gone(engine: SimulatedEngine, road: Road) -> None:
 
     def gone() -> bool:
         simulation = engine.simulation
-        return not simulation.running and not simulation.waiting and road.traffic.pool.open_connections == 0
+        return not simulation.running and not simulation.waiting and road.pool.open_connections == 0
 
     await until(gone)
 
@@ -110,7 +110,7 @@ def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[
             client = await Connection.open(road.port)
             if stage == "upload":
                 client.write(post("/v1/completions", b"x" * 200_000)[:100_000])
-                await until(lambda: road.traffic.pool.open_connections == 1)
+                await until(lambda: road.pool.open_connections == 1)
             elif stage == "queue":
                 engine.adjust(slots=0)
                 client.write(question())
@@ -271,12 +271,12 @@ def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_
                     await client(road, fault)
 
             await asyncio.gather(*(some_clients() for _ in range(16)))
-            await until(lambda: road.traffic.in_flight == 0)
+            await until(lambda: road.in_flight == 0)
             counted = {outcome: road.total("llm_requests_total", outcome=outcome.value) for outcome in Outcome}
             left = {
                 "requests": road.total("llm_requests_in_flight"),
-                "in_flight": float(road.traffic.in_flight),
-                "observers": float(len(road.watchers.in_flight)),
+                "in_flight": float(road.in_flight),
+                "observers": float(len(road.instruments.in_flight)),
                 "errors": road.total("llm_sidecar_dropped_total", reason="observer_error"),
             }
             cancels = road.total("llm_client_cancels_total")

@@ -65,9 +65,9 @@ def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_a
 
         assert await reloading.reload(SECOND) == []
 
-        assert app.traffic.limits.max_in_flight == 7
-        assert app.traffic.via == b"1.1 llm-phase-sidecar"
-        assert app.watchers.rules.lanes == ("batch", "chat", "other")
+        assert app.road.limits.max_in_flight == 7
+        assert app.road.via == b"1.1 llm-phase-sidecar"
+        assert app.observers.rules.lanes == ("batch", "chat", "other")
         assert 'lane="batch"' in b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()
         assert value(app, "llm_requests_total", lane="batch") == 0
         assert value(app, "llm_sidecar_config_last_reload_successful") == 1

@@ -72,7 +72,7 @@ def answer(walk: Walk, body: bytes = WHOLE, status: bytes = b"200 OK") -> None:
 
 def tick(walk: Walk, seconds: float) -> None:
     """Time passes, as the sidecar's own second hand sees it."""
-    walk.watchers.expire(walk.clock.later(seconds))
+    walk.settlement.expire(walk.clock.later(seconds))
 
 
 def verdicts(walk: Walk, objective: str) -> tuple[float, float]:
@@ -223,7 +223,7 @@ def test_a_clients_error_is_in_neither_counter() -> None:
 def test_who_is_turned_away_at_the_door_has_missed_too() -> None:
     """By our own limit: its body was never looked at."""
     walk = promising()
-    walk.traffic.limits = replace(LIMITS, max_in_flight=0)
+    walk.shared.limits = LIMITS.model_copy(update={"max_in_flight": 0})
     ask(walk, stream=True)
 
     assert [account.outcome for account in walk.accounts] == [Outcome.REJECTED]
@@ -253,8 +253,8 @@ def test_a_late_report_settles_the_vote_later() -> None:
     tick(walk, 3.0)
     assert (verdicts(walk, "ttft"), votes(walk)) == ((1, 1), {})
 
-    span_id = next(iter(walk.watchers.minted))
-    walk.watchers.word(KeyedReport((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
+    span_id = next(iter(walk.settlement.minted))
+    walk.settlement.word(KeyedReport((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
 
     assert votes(walk) == {"ttft": "prefill", "tpot": "decode"}
 
@@ -266,7 +266,7 @@ def test_who_waits_in_vain_votes_all_the_same(how: str) -> None:
     ask(walk, stream=True)
     play(walk, USAGE)
     if how == "shutdown":
-        walk.watchers.joins.close_all(Reason.SHUTDOWN)
+        walk.settlement.joins.close_all(Reason.SHUTDOWN)
     else:
         tick(walk, 120.0)
 

@@ -1,6 +1,6 @@
 """What the product says of a run: lives go in at the instants at which a sidecar would have seen them, samples come out every 15 s.
 
-The product's own rooms do the work: `Watchers` closes ledgers and waits for late reports, `Slo` judges and blames, the recorder, the
+The product's own rooms do the work: `Settlement` closes ledgers and waits for late reports, `Slo` judges and blames, the recorder, the
 estimator and the engine's state write their metrics. Nothing here computes a number that a rule reads. It knows the lives as the
 wire shows them, and the report where one comes; it refuses to know the true phases, the fault and the truth.
 """
@@ -13,8 +13,7 @@ from typing import Any, cast
 from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
 from bench.incidents.life import Life, Run, State
 from bench.incidents.samples import Samples
-from sidecar.classify.lane import LaneRules
-from sidecar.config.schema import LanesConfig
+from sidecar.config.schema import Config
 from sidecar.engines.dynamo import Dynamo
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import EngineKind
@@ -27,14 +26,12 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
-from sidecar.observe.in_flight import InFlight
-from sidecar.observe.record import Recorder
-from sidecar.observe.settlement import Watchers
-from sidecar.observe.slo_counters import Slo
+from sidecar.observe.instruments import Instruments
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
+from sidecar.wiring import observers_of
 
 
 SCRAPE_SECONDS = 15.0
@@ -67,31 +64,24 @@ class Product:
         self._now = 0.0
         lanes = [load.lane for load in engine.lanes]
         self.metrics = Metrics(lanes=[*lanes, "other"], prompt_buckets=BUCKETS.labels, models=[MODEL])
-        self._recorder = Recorder(self.metrics)
-        self._in_flight = InFlight(self.metrics)
-        self._slo = Slo(self.metrics, engine.objectives())
-        self._estimates = Estimates(self.metrics)
+        instruments = Instruments.on(self.metrics, engine.objectives(), estimate=True)
+        self._recorder = instruments.recorder
+        self._in_flight = instruments.in_flight
+        self._slo = instruments.slo
+        self._estimates = cast("Estimates", instruments.estimates)
         self._state = EngineStateRecorder(self.metrics)
         self._state.on_restart = self._restarted
         self._up = self.metrics.gauge(c.ENGINE_UP).child()
         late = reports and any(life.report_late_seconds > 0 for life in run.lives)
-        self._watchers = Watchers(
-            rules=LaneRules(LanesConfig()),
-            buckets=BUCKETS,
-            recorder=self._recorder,
-            in_flight=self._in_flight,
-            slo=self._slo,
-            engine=cast("Engine", SimpleNamespace(speaks=_Speaks(int(late)), kind=None)),
-            log=lambda _account: None,
-            headers_for_log=lambda _fields: {},
-            unix=lambda: 0.0,
-            max_event_bytes=1 << 20,
-            include_usage=False,
+        self._settlement = observers_of(
+            Config.model_validate({"engine": {"url": "http://engine:8000"}, "spans": {"receive": False}}),
+            instruments,
+            cast("Engine", SimpleNamespace(speaks=_Speaks(int(late)), kind=None)),
             clock=lambda: self._now,
-            random_hex=lambda bytes_: "0" * (2 * bytes_),
-            estimates=self._estimates,
-        )
-        self._watchers.listens = late
+            log=lambda _account: None,
+            unix=lambda: 0.0,
+        ).settlement
+        self._settlement.listens = late
         self._gaps = {lane: self._recorder.gap_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
         self._per_read = {lane: self._recorder.read_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
         self._last_state: State | None = None
@@ -113,13 +103,13 @@ class Product:
 
     def _other(self, what: int, number: int, at: float) -> None:
         if what == TICK:
-            self._watchers.expire(at)
+            self._settlement.expire(at)
         elif what == RECEIVED:
             self._received(self._run.lives[number], at)
         elif what == ENDED:
             self._ended(self._run.lives[number], at)
         elif what == WORD:
-            self._watchers.word(
+            self._settlement.word(
                 KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.lives[number]))
             )
         elif what == STATE:
@@ -176,7 +166,7 @@ class Product:
         )
         in_band = self._reports and life.report is not None and life.report_late_seconds == 0
         keys = (RequestKey("response", str(number)),)
-        self._watchers.ended(account, _report(life) if in_band else None, keys, None, at=at)
+        self._settlement.ended(account, _report(life) if in_band else None, keys, None, at=at)
 
     def _engine_said(self, state: State) -> None:
         """The engine's health check and its own page were read."""

@@ -185,7 +185,10 @@ def _integer(value: object) -> int | None:
 
 
 def _max_tokens(*stated: object) -> int | None:
-    return next((value for value in stated if type(value) is int and value >= 0), None)
+    for value in stated:
+        if type(value) is int and value >= 0:
+            return value
+    return None
 
 
 def _asked(stream_options: object) -> Asked:

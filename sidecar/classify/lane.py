@@ -70,10 +70,11 @@ def hash_api_key(headers: Headers) -> str | None:
 
 def _values(headers: Headers, lower_name: bytes) -> list[bytes]:
     """Every value of one field. The length is compared first: it is what makes this cheap."""
-    size = len(lower_name)
-    return [
-        value.strip(_OPTIONAL_WHITESPACE) for name, value in headers if len(name) == size and name.lower() == lower_name
-    ]
+    size, values = len(lower_name), []
+    for name, value in headers:
+        if len(name) == size and name.lower() == lower_name:
+            values.append(value.strip(_OPTIONAL_WHITESPACE))
+    return values
 
 
 def _conditions(rule: LaneRule, config: LanesConfig) -> tuple[_Condition, ...]:

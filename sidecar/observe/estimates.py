@@ -1,4 +1,4 @@
-"""The estimator between the watches and the page: told what passes, asked at each end, and judged wherever the engine reports.
+"""The estimator between the observers and the page: told what passes, asked at each end, and judged wherever the engine reports.
 
 It turns an estimate into a report that says of itself that it is one, and compares it with the engine's own word where there
 is one: so the error is published before anybody has to rely on it. It refuses to be more than a guest: where it is

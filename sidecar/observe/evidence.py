@@ -4,7 +4,7 @@ Stands between what passes (told by `slo.py`) and the pure room `sidecar/evidenc
 sample may teach: never while objectives are being missed.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from sidecar.ledger.account import Account, Phase, Source
@@ -67,6 +67,10 @@ class Evidence:
         if seen is not None:
             self._seen[key] = seen
         self._silence.began(key, at)
+
+    def spoke_of(self, key: Hashable) -> Callable[[float], None] | None:
+        """What its further output is told to, once its first was taken in; else None."""
+        return self._silence.spoke if key in self._seen else None
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """Its answer's head came. `streaming`: its output will be seen as it comes."""

@@ -1,17 +1,20 @@
-"""One request's companion from classification to record: it knows everything about the request and touches none of its bytes.
+"""The observer of one inference request, from classification to its account: it knows everything about the request and touches none of its bytes.
 
-The relay calls it with instants (`proxy/watching.py`); it asks the pure rooms in the order of the walk: classify, timeline,
-ledger; then it hands one account to what all watches share (`watchers.py`). Anything here may throw: the relay's guard
+The relay calls it with instants (`proxy/observer.py`); it asks the pure rooms in the order of the walk: classify, timeline,
+ledger; then it hands one account to the settlement (`settlement.py`). Anything here may throw: the relay's guard
 counts it and the bytes go on.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 from sidecar.classify.body import BLIND, Look, look
-from sidecar.classify.lane import hash_api_key
-from sidecar.classify.trace import TRACEPARENT, Minted, trace_context, traceparent
+from sidecar.classify.lane import LaneRules, hash_api_key
+from sidecar.classify.length import PromptLengthEstimator
+from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
+from sidecar.config.buckets import PromptBuckets
+from sidecar.config.schema import Config
 from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
@@ -20,13 +23,15 @@ from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import clean_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
-from sidecar.observe.usage_chunk import UsageCut, ask_for_usage
+from sidecar.observe.response import StreamedResponse, WholeResponse
+from sidecar.observe.settlement import Settlement
+from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
-from sidecar.proxy.observer import Unwatched
-from sidecar.proxy.tcp import SendTimes
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
 from sidecar.slo.prefill_cost import length_of
-from sidecar.timeline.events import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.events import Dialect, UnreadableEvent
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
 from sidecar.timeline.reader import EventReader
@@ -34,78 +39,96 @@ from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
-if TYPE_CHECKING:
-    from sidecar.observe.settlement import Watchers
-
-MAX_BODY_BYTES = 1 << 20
-"""A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
-
-
-class Passage(Unwatched):
+class PassingObserver(Unobserved):
     """A request that is no inference: it passes, has no lane, and is one counter."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:  # noqa: ARG002  the hook's shape
-        if failure is not None:
-            self._recorder.failed(failure.reason)
-        self._recorder.passthrough(outcome)
+    def close(self, at: float, end: End) -> None:  # noqa: ARG002  the hook's shape
+        if end.failure is not None:
+            self._recorder.failed(end.failure.reason)
+        self._recorder.passthrough(end.outcome)
 
 
-class RequestWatch:
+class Observers:
+    """Makes the observer of each request, and holds what the observers of one process share beside the settlement."""
+
+    def __init__(
+        self, settlement: Settlement, config: Config, headers_for_log: Callable[[Fields], dict[str, str]]
+    ) -> None:
+        self.settlement = settlement
+        self.headers_for_log = headers_for_log
+        self.buckets = PromptBuckets(config.prompt_buckets.edges)
+        self.lengths = PromptLengthEstimator(self.buckets)
+        self.apply(config)
+
+    def apply(self, config: Config) -> None:
+        """A config is in force. Requests in flight keep their lane."""
+        self.rules = LaneRules(config.lanes)
+        self.max_event_bytes = config.proxy.max_event_bytes
+        self.include_usage = config.proxy.include_usage == "auto"
+
+    def __call__(self, head: RequestHead) -> Observer:
+        """The observer of an inference request; one counter for everything else."""
+        settlement = self.settlement
+        dialect = dialect_for(head.target, settlement.engine.speaks.paths) if head.method == b"POST" else None
+        if dialect is None:
+            return PassingObserver(settlement.instruments.recorder)
+        return RequestObserver(self, head, dialect)
+
+
+class RequestObserver:
     """One inference request."""
 
     wants_body = True
 
-    def __init__(self, shared: "Watchers", head: RequestHead, dialect: Dialect) -> None:
-        self.cuts = False
-        self.done = False
+    def __init__(self, shared: Observers, head: RequestHead, dialect: Dialect) -> None:
         self._shared = shared
+        self._settlement = settlement = shared.settlement
+        self._instruments = settlement.instruments
+        self._engine = settlement.engine
         self._head = head
         self._dialect = dialect
         self._timeline = Timeline(head.accepted_at)
         self._look: Look = BLIND
         self._labels = UNLABELLED
         self._asked_for_usage = False
-        self._reader: EventReader | None = None
-        self._cutter: UsageCut | None = None
-        self._unseen: list[Reading] = []
-        self._body: bytearray | None = None
+        self._stream: StreamedResponse | None = None
+        self._whole: WholeResponse | None = None
+        self.data: Callable[[float, bytes], None] = _unread
+        """The hook of response data: decided by the response's head."""
         self._streaming: bool | None = None
-        self._on_read: Callable[[float], None] | None = None
-        self._delivery: dict[str, str] = {}
-        self._response_id: str | None = None
         self._response_fields: Fields = ()
         self._refused = False
-        self._trace = trace_context(head.fields)
+        self._connecting_at: float | None = None
+        self._trace: TraceContext | None = None
         self._minted: Minted | None = None
         self._key = object()
-        """What the promises know this request by."""
-        self._promised = False
-        if self._trace is not None:
-            shared.joins.claim(self._trace.trace_id, head.accepted_at)
+        """Tells this request apart in the tables of objectives and evidence."""
+        self._arrived = False
+
+    @property
+    def done(self) -> bool:
+        return self._stream is not None and self._stream.done
 
     # --- the request -------------------------------------------------------------------------------------------------
 
-    def classify(self, body: bytes, *, whole: bool) -> bytes | None:
-        """Name lane, model and length, and ask for the usage chunk where that is proven to be safe."""
-        encoded = any(
-            value.strip().lower() != b"identity" for value in values_of(self._head.fields, b"content-encoding")
-        )
+    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+        """Name lane, model and length, ask for the usage chunk where that is proven to be safe, and mint a span."""
+        encoded = _is_encoded(self._head.fields)
         self._look = BLIND if encoded else look(body, whole=whole)
         if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
             self._look = replace(self._look, stream=True)
         self._name()
-        self._shared.in_flight.enter(self, self._labels, self._head.accepted_at)
-        self._promise()
+        self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
+        self._arrive()
         asked = self._ask(body, encoded=encoded)
-        if isinstance(asked, bytes):
-            self._shared.recorder.injection("asked")
-            self._asked_for_usage = True
-            return asked
-        self._shared.recorder.injection(asked)
-        return None
+        self._asked_for_usage = isinstance(asked, bytes)
+        self._instruments.recorder.injection("asked" if isinstance(asked, bytes) else asked)
+        self._minted = minted = self._settlement.mint(self._trace)
+        fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
+        return Instead(asked if isinstance(asked, bytes) else None, fields)
 
     def _ask(self, body: bytes, *, encoded: bool) -> bytes | str:
         """The body with usage asked for, or why it is not asked for."""
@@ -116,7 +139,7 @@ class RequestWatch:
             return "api_has_none"
         if encoded:
             return "encoded_request"
-        if not shared.engine.takes_include_usage(self._dialect.name):
+        if not self._engine.takes_include_usage(self._dialect.name):
             return "engine_not_proven"
         asked = ask_for_usage(body, self._look)
         return asked.value if isinstance(asked, NotAsked) else asked
@@ -125,47 +148,38 @@ class RequestWatch:
         """Put the request into its lane, once."""
         if self._labels.lane:
             return
-        shared, rules = self._shared, self._shared.rules
+        rules = self._shared.rules
         api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
-        lane = rules.lane_of(self._head.path, self._head.fields, self._look, api_key)
-        model = shared.engine.model_of(self._look.model)
+        lane = rules.lane_of(self._head.target, self._head.fields, self._look, api_key)
+        model = self._engine.model_of(self._look.model)
         if model == OTHER and self._look.model is not None:
-            shared.recorder.outside("model")
+            self._instruments.recorder.outside("model")
         if lane == OTHER:
-            shared.recorder.outside("lane")
+            self._instruments.recorder.outside("lane")
         labels = self._labels = RequestLabels(model, lane, self._estimated_bucket(model))
-        self._timeline.on_gap = shared.recorder.gap_observer(labels)
-        self._on_read = shared.recorder.read_observer(labels)
+        self._timeline.on_gap = self._instruments.recorder.gap_observer(labels)
+        self._trace = trace_context(self._head.fields)
+        if self._trace is not None:
+            self._settlement.joins.claim(self._trace.trace_id, self._head.accepted_at)
 
     def _estimated_bucket(self, model: str) -> str:
         if self._look.prompt_tokens is not None:
             return self._shared.buckets.bucket_of(self._look.prompt_tokens)
         return self._shared.lengths.bucket_of(model, self._look.text_bytes)
 
-    def request_fields(self) -> Fields:
-        """The trace context that the engine gets: the client's trace, with our span in between."""
-        self._minted = self._shared.mint(self._trace)
-        return (
-            () if self._minted is None else ((TRACEPARENT, traceparent(self._minted.trace_id, self._minted.span_id)),)
-        )
-
-    def received(self, at: float) -> None:
-        self._timeline.received(at)
-        self._promise()
-        if self._shared.estimates is not None:
-            self._shared.estimates.arrived(self, at)
-
-    def _promise(self) -> None:
+    def _arrive(self) -> None:
         """Once it is whole and has its lane, its deadlines run."""
         received_at = self._timeline.received_at
-        if self._promised or received_at is None or not self._labels.lane:
+        if self._arrived or received_at is None or not self._labels.lane:
             return
-        self._promised = True
+        self._arrived = True
+        if self._instruments.estimates is not None:
+            self._instruments.estimates.arrived(self, received_at)
         shared, seen = self._shared, self._look
         tokens: float | None = seen.prompt_tokens
         if tokens is None:
             tokens = shared.lengths.tokens(self._labels.model, seen.text_bytes)
-        shared.slo.received(
+        self._instruments.slo.received(
             self._key,
             received_at,
             self._labels,
@@ -174,130 +188,102 @@ class RequestWatch:
             prompt_tokens=tokens,
         )
 
-    def sent(self, at: float) -> None:
-        self._timeline.sent(at)
+    def mark(self, mark: Mark, at: float) -> None:
+        """One of the instants of the walk."""
+        match mark:
+            case Mark.RECEIVED:
+                self._timeline.received_at = at
+                self._arrive()
+            case Mark.CONNECTING:
+                self._connecting_at = at
+            case Mark.CONNECTED:
+                began_at = at if self._connecting_at is None else self._connecting_at
+                self._instruments.recorder.connected(self._labels, at - began_at)
+            case Mark.SENT:
+                self._timeline.sent(at)
+            case Mark.PAUSED:
+                self._timeline.paused(at)
+                self._instruments.in_flight.held(self)
+                self._instruments.slo.paused(self._key, at)
+            case Mark.RESUMED:
+                self._timeline.resumed(at)
+                self._instruments.in_flight.flows(self)
+                self._instruments.slo.resumed(self._key, at)
+            case Mark.ENDED:
+                self._ended(at)
+            case Mark.FLUSHED:
+                self._timeline.flushed(at)
 
-    def connected(self, seconds: float) -> None:
-        self._shared.recorder.connected(self._labels, seconds)
+    def _ended(self, at: float) -> None:
+        if self._stream is not None:
+            self._stream.finish(at)
+        self._timeline.ended(at)
+        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
+            self._instruments.slo.finished(self._key, at)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
-    def head(self, at: float, head: ResponseHead) -> None:
+    def head(self, at: float, head: ResponseHead) -> Cutter | None:
         """Decide from the head how the body will be read."""
         self._timeline.headers(at)
         self._response_fields = head.fields
         content_type = b"".join(values_of(head.fields, b"content-type")[:1]).partition(b";")[0].strip().lower()
-        encoded = any(value.strip().lower() != b"identity" for value in values_of(head.fields, b"content-encoding"))
         lines = content_type in MEDIA_TYPES
         self._streaming = lines or content_type == b"text/event-stream"
         self._refused = head.status >= 400
         if self._refused:
-            return
-        if encoded:
-            self._shared.recorder.dropped("encoded_response")
+            return None
+        if _is_encoded(head.fields):
+            self._instruments.recorder.dropped("encoded_response")
         elif self._streaming:
-            self._reader = EventReader(self._dialect, self._shared.max_event_bytes, lines=lines)
-            # With a stated length the chunk could not go without the client missing it.
-            if self._asked_for_usage and not values_of(head.fields, b"content-length"):
-                self._cutter = UsageCut(self._reader)
-                self.cuts = True
+            self._stream = self._read_as_stream(lines=lines)
+            self.data = self._stream.data
         elif content_type == b"application/json":
-            self._body = bytearray()
+            self._whole = WholeResponse(self._instruments.recorder.dropped)
+            self.data = self._whole.data
         else:
-            self._shared.recorder.dropped("unknown_stream")
-        unread = self._streaming and self._reader is None
-        self._shared.slo.answering(self._key, at, streaming=None if unread else self._streaming)
+            self._instruments.recorder.dropped("unknown_stream")
+        unread = self._streaming and self._stream is None
+        self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
+        # With a stated length the usage chunk could not go without the client missing it.
+        cuts = self._stream is not None and self._asked_for_usage and not values_of(head.fields, b"content-length")
+        return self._stream.cutting() if cuts and self._stream is not None else None
 
-    def feed(self, at: float, data: bytes) -> None:
-        """Body bytes that have been written."""
-        if self._reader is not None:
-            self._read(at, self._reader.feed(data))
-        elif self._body is not None:
-            self._body += data
-            if len(self._body) > MAX_BODY_BYTES:
-                self._body = None
-                self._shared.recorder.dropped("event_too_long")
+    def _read_as_stream(self, *, lines: bool) -> StreamedResponse:
+        instruments = self._instruments
+        return StreamedResponse(
+            EventReader(self._dialect, self._shared.max_event_bytes, lines=lines),
+            self._timeline,
+            instruments.slo,
+            self._key,
+            per_read=instruments.recorder.read_observer(self._labels),
+            began=self._began,
+            spoke=_unheard if instruments.estimates is None else partial(instruments.estimates.spoke, self),
+        )
 
-    def cut(self, data: bytes) -> bytes:
-        """Body bytes on their way; what they said is taken in by `seen`."""
-        if self._cutter is None:
-            return data
-        kept, readings = self._cutter.feed(data)
-        self._unseen += readings
-        return kept
-
-    def cut_rest(self) -> bytes:
-        return b"" if self._cutter is None else self._cutter.finish()
-
-    def seen(self, at: float) -> None:
-        readings, self._unseen = self._unseen, []
-        self._read(at, readings)
-
-    def _read(self, at: float, readings: list[Reading]) -> None:
-        timeline = self._timeline
-        before, began = timeline.output_events, timeline.first_token_at is not None
-        timeline.read(at, readings)
-        outputs = timeline.output_events - before
-        if outputs and self._on_read is not None:
-            self._on_read(outputs)
-            self._shared.slo.output(self._key, outputs, at)
-            if self._shared.estimates is not None:
-                self._shared.estimates.spoke(self, at)
-            if not began:
-                self._shared.in_flight.streaming(self)
-                self._expect_word()
-        self.done = self.done or any(reading.done for reading in readings)
-
-    def _expect_word(self) -> None:
-        """A client that reads slowly may end long after the engine has written its word: until then it is kept."""
-        reader = self._reader
-        if self._shared.listens and reader is not None and reader.response_id is not None:
-            self._shared.joins.expect(response_key(reader.response_id))
-
-    def paused(self, at: float) -> None:
-        self._timeline.paused(at)
-        self._shared.in_flight.held(self)
-        self._shared.slo.paused(self._key, at)
-
-    def resumed(self, at: float) -> None:
-        self._timeline.resumed(at)
-        self._shared.in_flight.flows(self)
-        self._shared.slo.resumed(self._key, at)
+    def _began(self) -> None:
+        """A client that reads slowly may end long after the engine has made its report: until then the report is kept."""
+        self._instruments.in_flight.streaming(self)
+        if self._settlement.listens and self._stream is not None and self._stream.reader.response_id is not None:
+            self._settlement.joins.expect(response_key(self._stream.reader.response_id))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def ended(self, at: float) -> None:
-        if self._reader is not None:
-            self._read(at, self._reader.finish())
-        self._timeline.ended(at)
-        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
-            self._shared.slo.finished(self._key, at)
-
-    def flushed(self, at: float) -> None:
-        self._timeline.flushed(at)
-
-    def delivered(self, times: SendTimes) -> None:
-        """Who held the answer back on its last hop, as the kernel saw it: for the log line, since it overlaps with decode."""
-        if times.receive_window_limited_seconds > 0:
-            self._delivery["client_window_limited_seconds"] = f"{times.receive_window_limited_seconds:.6f}"
-        if times.send_buffer_limited_seconds > 0:
-            self._delivery["send_buffer_limited_seconds"] = f"{times.send_buffer_limited_seconds:.6f}"
-
     def blinded(self) -> None:
-        """Its tokens may come, but nobody sees them: no deadline passes, and no silence is the engine's, because of that."""
-        self._promised = True  # not from now on, if it has not been
-        self._shared.slo.answering(self._key, self._shared.clock(), streaming=None)
+        """Its tokens may come, but are not seen: no deadline passes, and no silence is the engine's, because of that."""
+        self._arrived = True  # not from now on, if it has not been
+        self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
 
-    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
+    def close(self, at: float, end: End) -> None:
         """The request is over: one outcome, one account."""
-        shared, timeline = self._shared, self._timeline
-        shared.in_flight.leave(self)
+        timeline, outcome, failure = self._timeline, end.outcome, end.failure
+        self._instruments.in_flight.leave(self)
         self._name()
-        self._read_body()
+        response_id = self._read_body() if self._stream is None else self._stream.reader.response_id
         if outcome is Outcome.OK and timeline.error_seen:
             outcome = Outcome.ENGINE_ERROR
         if failure is not None:
-            shared.recorder.failed(failure.reason)
+            self._instruments.recorder.failed(failure.reason)
         self._count_unread()
         account = Account(
             labels=self._labels._replace(prompt_bucket=self._bucket()),
@@ -309,17 +295,16 @@ class RequestWatch:
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
             estimated_prefill_seconds=self._estimated_prefill_seconds(outcome, failure),
             key=self._key,
-            notes=self._notes(failure, status),
+            notes=self._notes(end),
         )
         # A choice may finish without a token, and a whole answer has only finishes.
         choices = max(account.marks.choices, len(timeline.finished))
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
-        report = shared.engine.speaks.in_band(timeline.extras, wire)
-        shared.ended(account, report, self._keys(), self._trace_id(), at=at, choices=choices)
+        report = self._engine.speaks.in_band(timeline.extras, wire)
+        self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
 
-    def _keys(self) -> tuple[RequestKey, ...]:
-        """By which the engine's word finds this request: the id of its answer, and the span that was minted for it."""
-        response_id = self._response_id if self._reader is None else self._reader.response_id
+    def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
+        """Keys by which the engine's report finds this request: the id of its answer, and the span that was minted for it."""
         keys: list[RequestKey] = [] if response_id is None else [response_key(response_id)]
         if self._minted is None:
             return tuple(keys)
@@ -331,29 +316,31 @@ class RequestWatch:
             return self._minted.trace_id
         return None if self._trace is None else self._trace.trace_id
 
-    def _read_body(self) -> None:
-        """A non-streamed answer states its usage in its body."""
-        if not self._body:
-            return
-        body, self._body = bytes(self._body), None
-        self._response_id = response_id_of(body)
+    def _read_body(self) -> str | None:
+        """A non-streamed answer states its usage in its body. Returns the answer's id, if it says one."""
+        if self._whole is None or not self._whole.body:
+            return None
+        body = bytes(self._whole.body)
         try:
             self._timeline.read_body(self._dialect.read_body(body))
         except UnreadableEvent:
-            self._shared.recorder.dropped("unreadable_event")
+            self._instruments.recorder.dropped("unreadable_event")
+        return response_id_of(body)
 
     def _count_unread(self) -> None:
-        reader, cutter, shared = self._reader, self._cutter, self._shared
-        if reader is not None and reader.oversized:
-            shared.recorder.dropped("event_too_long", reader.oversized)
-        if reader is not None and reader.unreadable:
-            shared.recorder.dropped("unreadable_event", reader.unreadable)
-        if cutter is not None and cutter.engine_adds_null_usage:
-            shared.engine.adds_null_usage()
+        if self._stream is None:
+            return
+        reader, usage_cut, dropped = self._stream.reader, self._stream.usage_cut, self._instruments.recorder.dropped
+        if reader.oversized:
+            dropped("event_too_long", reader.oversized)
+        if reader.unreadable:
+            dropped("unreadable_event", reader.unreadable)
+        if usage_cut is not None and usage_cut.engine_adds_null_usage:
+            self._engine.adds_null_usage()
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
         """What the estimator says of this request's prefill. It is told in any case that the request has left."""
-        estimates, usage, look = self._shared.estimates, self._timeline.usage, self._look
+        estimates, usage, look = self._instruments.estimates, self._timeline.usage, self._look
         if estimates is None:
             return None
         if failure is Failure.ENGINE_REFUSED:
@@ -370,10 +357,29 @@ class RequestWatch:
         shared.lengths.learn(self._labels.model, self._look.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)
 
-    def _notes(self, failure: Failure | None, status: int | None) -> dict[str, str]:
+    def _notes(self, end: End) -> dict[str, str]:
         notes = {"path": clean_path(self._head.target), **self._shared.headers_for_log(self._head.fields)}
-        if status is not None:
-            notes["status"] = str(status)
-        if failure is not None:
-            notes["error"] = failure.reason
-        return notes | self._delivery
+        if end.status is not None:
+            notes["status"] = str(end.status)
+        if end.failure is not None:
+            notes["error"] = end.failure.reason
+        # What held the answer back on its last hop, as the kernel saw it; it overlaps with decode, so it is no phase.
+        if end.delivery is not None and end.delivery.receive_window_limited_seconds > 0:
+            notes["client_window_limited_seconds"] = f"{end.delivery.receive_window_limited_seconds:.6f}"
+        if end.delivery is not None and end.delivery.send_buffer_limited_seconds > 0:
+            notes["send_buffer_limited_seconds"] = f"{end.delivery.send_buffer_limited_seconds:.6f}"
+        return notes
+
+
+def _is_encoded(fields: Fields) -> bool:
+    """The body is compressed: it passes, and cannot be read."""
+    codings = values_of(fields, b"content-encoding")
+    return bool(codings) and any(coding.strip().lower() != b"identity" for coding in codings)
+
+
+def _unread(_at: float, _data: bytes) -> None:
+    """A response body of which nothing is read."""
+
+
+def _unheard(_at: float) -> None:
+    """No estimator wants the instants of output."""

@@ -1,17 +1,14 @@
-"""What the watches of all requests share, and where a request's phases are settled: now, or when the engine's word has come.
+"""Where a request's phases are settled: at its end, or when the engine's report on it has come.
 
-Makes a watch for each request (`watch.py`), holds the requests that wait for their engine (`ledger/joins.py`), mints the
-spans by which its word finds them, and hands closed accounts to the recorder and the log.
+Holds the requests that wait for their engine (`ledger/pending.py`), mints the spans by which its reports find them, and hands
+closed accounts to the recorder and the log. It does not know how a request is observed while it runs (`request.py`).
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sidecar.classify.lane import LaneRules
-from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import Minted, TraceContext
-from sidecar.config.buckets import PromptBuckets
 from sidecar.engines.engine import Engine
 from sidecar.engines.reports.ending import Ending
 from sidecar.engines.span import Span
@@ -19,14 +16,7 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.pending import Joins
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
-from sidecar.observe.estimates import Estimates
-from sidecar.observe.in_flight import InFlight
-from sidecar.observe.record import Recorder
-from sidecar.observe.request import Passage, RequestWatch
-from sidecar.observe.slo_counters import Slo
-from sidecar.proxy.headers import Fields, RequestHead
-from sidecar.proxy.observer import Watch
-from sidecar.timeline.dialects import dialect_for
+from sidecar.observe.instruments import Instruments
 from sidecar.timeline.outcome import Outcome
 
 
@@ -39,46 +29,31 @@ GIVES_UP_AFTER = 20
 that has changed. An engine that exports nothing holds no ledger and no log line back for longer than its first few."""
 
 
-class Watchers:
-    """What all watches share. `rules` is replaced as a whole on reload; requests in flight keep their lane."""
+class Settlement:
+    """One process's. Each request that has ended is settled exactly once."""
 
     def __init__(
         self,
-        *,
-        rules: LaneRules,
-        buckets: PromptBuckets,
-        recorder: Recorder,
-        in_flight: InFlight,
-        slo: Slo,
+        instruments: Instruments,
         engine: Engine,
+        *,
         log: Callable[[Account], None],
-        headers_for_log: Callable[[Fields], dict[str, str]],
-        unix: Callable[[], float],
-        max_event_bytes: int,
-        include_usage: bool,
         clock: Callable[[], float],
+        unix: Callable[[], float],
         random_hex: Callable[[int], str],
         mints: bool = False,
-        estimates: Estimates | None = None,
     ) -> None:
         """`unix`: wall-clock seconds, for exemplars only. `random_hex`: that many random bytes in hex. `mints`: engines' spans are received."""
-        self.rules = rules
-        self.buckets = buckets
-        self.lengths = PromptLengthEstimator(buckets)
-        self.recorder = recorder
-        self.in_flight = in_flight
-        self.slo = slo
+        self.instruments = instruments
         self.engine = engine
         self.log = log
-        self.headers_for_log = headers_for_log
-        self.unix = unix
-        self.max_event_bytes = max_event_bytes
-        self.include_usage = include_usage
         self.clock = clock
-        self.random_hex = random_hex
-        self.mints = mints
-        self.estimates = estimates
-        """None where the config wants none."""
+        self._recorder = recorder = instruments.recorder
+        self._slo = instruments.slo
+        self._estimates = instruments.estimates
+        self._unix = unix
+        self._random_hex = random_hex
+        self._mints = mints
         self.listens = False
         """The engine's words come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
@@ -99,11 +74,6 @@ class Watchers:
         self._speaks = engine.speaks
         self._assembler = engine.speaks.assembler(self.minted.__contains__)
 
-    def watch(self, head: RequestHead) -> Watch:
-        """A watch for one request: an inference request's companion, or one counter for everything else."""
-        dialect = dialect_for(head.path, self.engine.speaks.paths) if head.method == b"POST" else None
-        return Passage(self.recorder) if dialect is None else RequestWatch(self, head, dialect)
-
     def engine_known(self) -> None:
         """The engine told what it is: from now on its words are waited for as long as they may take."""
         speaks = self.engine.speaks
@@ -113,10 +83,10 @@ class Watchers:
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """A span for one request, where this engine's spans are worth it."""
-        if not (self.mints and self.engine.speaks.reads_spans):
+        if not (self._mints and self.engine.speaks.reads_spans):
             return None
-        trace_id = self.random_hex(16) if client is None else client.trace_id
-        minted = Minted(trace_id, self.random_hex(8), client)
+        trace_id = self._random_hex(16) if client is None else client.trace_id
+        minted = Minted(trace_id, self._random_hex(8), client)
         self.minted[minted.span_id] = minted
         self.joins.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
@@ -162,10 +132,10 @@ class Watchers:
 
     def expire(self, at: float) -> bool:
         """What has waited long enough waits no longer. Once a second; True where it is to be told again, after others had their turn."""
-        self.slo.tick(at)
+        self._slo.tick(at)
         if self._assembler is not None:
             self._due_words.extend(self._assembler.due(at))
-            self.recorder.dropped("report_not_assembled", self._assembler.lost)
+            self._recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
         for _ in range(min(SETTLED_AT_ONCE, len(self._due_words))):
             self._hear(self._due_words.popleft())
@@ -185,8 +155,8 @@ class Watchers:
         choices: int = 1,
     ) -> None:
         """One request has ended; its phases are settled now, or when the engine's word has come."""
-        self.recorder.ended(account, self.unix())
-        self.slo.ended(account.key, account, at)
+        self._recorder.ended(account, self._unix())
+        self._slo.ended(account.key, account, at)
         self.joins.ended(keys)
         words = self.engine.speaks.reports_on(choices)
         waits = False
@@ -203,7 +173,7 @@ class Watchers:
 
     def _worth_waiting(self) -> bool:
         """The engine's words come, or have not failed to come for long; else one request alone waits for them."""
-        if not (self.listens or (self.mints and self.engine.speaks.reads_spans)):
+        if not (self.listens or (self._mints and self.engine.speaks.reads_spans)):
             return False
         return self.joins.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.joins) == 0)
 
@@ -220,14 +190,14 @@ class Watchers:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        if report is None and self.estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
-            report = self.estimates.stand_in(account)
+        if report is None and self._estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
+            report = self._estimates.stand_in(account)
             reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
         settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
-        self.recorder.settled(settled, self.unix())
-        self.slo.settled(settled.key, settled, self.clock())
-        if self.estimates is not None:
-            self.estimates.compare(settled)
+        self._recorder.settled(settled, self._unix())
+        self._slo.settled(settled.key, settled, self.clock())
+        if self._estimates is not None:
+            self._estimates.compare(settled)
         self.log(settled)

@@ -4,16 +4,14 @@ It knows how `stream_options.include_usage` is written into a body without re-se
 stream that asked for are the chunk that came of it. It refuses to hold back a token: until every choice has given its
 finish reason all bytes pass at once; after that only an event still incomplete waits, since it may be that chunk.
 
-One pass serves both purposes. The cut owns no parser: it is given the stream's `EventReader`, and each `feed` returns
-the bytes for the client *and* the readings made on the way, which the caller gives to the timeline with the instant of
-the read:
-
-    out, readings = cut.feed(data)          # with a cut
-    out, readings = data, reader.feed(data) # without
+The cut owns no parser: it is told what the stream's own `EventReader` made of each segment, so that one pass serves
+both the client's bytes and the timeline's readings.
 
 What a client of vLLM may notice: with usage asked for, vLLM (0.32, 0.33) moves `system_fingerprint` from the chunk with
 the finish reason to the usage chunk, and so out of what this client gets.
 """
+
+from collections.abc import Sequence
 
 from sidecar.classify.body import Asked, Look
 from sidecar.classify.top_level import members
@@ -110,21 +108,19 @@ class UsageCut:
         self.gave_up = False
         """An event after the end was longer than may be held: it passed, whatever it was."""
 
-    def feed(self, data: bytes) -> tuple[bytes, list[Reading]]:
-        """What goes to the client now, and what the events that `data` completes say."""
-        base = self._reader.fed - len(self._held)
-        readings = self._reader.feed(data)
+    def kept(self, data: bytes, readings: Sequence[Reading]) -> bytes:
+        """What goes to the client now. `readings`: what the reader made of `data`, just now."""
         if self._over:
             if not self._drop_lf:
-                return data, readings
+                return data
         elif not self._finished:
-            # Nearly every call: tokens go by, and none of them is the last.
             for reading in readings:
                 if reading.finished or reading.usage is not None or reading.null_usage:
                     break
             else:
-                return data, readings
+                return data
         bytes_at_hand = self._held + data
+        base = self._reader.fed - len(bytes_at_hand)
         gap = self._gap(base, bytes_at_hand, readings)
         hold_from = len(bytes_at_hand)
         if not self._over and len(self._finished) >= self._choices and self._reader.unfinished_at is not None:
@@ -133,7 +129,7 @@ class UsageCut:
                 self.gave_up = self._over = True
                 hold_from = len(bytes_at_hand)
         self._held = bytes_at_hand[hold_from:]
-        return bytes_at_hand[: gap[0]] + bytes_at_hand[gap[1] : hold_from], readings
+        return bytes_at_hand[: gap[0]] + bytes_at_hand[gap[1] : hold_from]
 
     def finish(self) -> bytes:
         """The stream is over: what is still held, which was no whole event."""
@@ -141,7 +137,7 @@ class UsageCut:
         self._over = True
         return held
 
-    def _gap(self, base: int, bytes_at_hand: bytes, readings: list[Reading]) -> tuple[int, int]:
+    def _gap(self, base: int, bytes_at_hand: bytes, readings: Sequence[Reading]) -> tuple[int, int]:
         """The part of the bytes at hand that is cut, as offsets in them; empty and at their start if none is."""
         if self._drop_lf and bytes_at_hand:
             self._drop_lf = False

@@ -9,18 +9,17 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import End
 from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
+from sidecar.proxy.road import Road
 from sidecar.proxy.tcp import SendTimes, peer_has_left, send_times
 
-
-if TYPE_CHECKING:
-    from sidecar.proxy.server import Traffic
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PIPELINE_BYTES = 65536
@@ -42,11 +41,13 @@ def _weight(part: Part) -> int:
 class ClientConnection(ReadLimit):
     """One client connection."""
 
-    def __init__(self, traffic: "Traffic") -> None:
-        super().__init__(traffic.pool.soon)
-        self.traffic = traffic
+    def __init__(self, road: Road, all_open: "set[ClientConnection]") -> None:
+        """`all_open`: it stands in there for as long as its socket lives."""
+        super().__init__(road.pool.soon)
+        self.road = road
+        self._all_open = all_open
         self.exchange: Exchange | None = None
-        limits = traffic.limits
+        limits = road.limits
         self._requests = RequestReader(
             self._deliver,
             max_head_bytes=limits.max_head_bytes,
@@ -68,32 +69,32 @@ class ClientConnection(ReadLimit):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self.traffic.limits.client_buffer_bytes)
+        self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
             # A small kernel buffer: a slow client is felt here soon, and not hidden behind megabytes that were "sent".
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.traffic.limits.client_buffer_bytes)
-        self._idle_since = self.traffic.clock()
-        self.traffic.connected(self)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.road.limits.client_buffer_bytes)
+        self._idle_since = self.road.clock()
+        self._all_open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self.traffic.disconnected(self)
+        self._all_open.discard(self)
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
-            exchange.client_left(self.traffic.clock())
+            exchange.client_left(self.road.clock())
         self.transport = None  # not before: what was still unsent decides whether the client has everything
 
     def eof_received(self) -> bool:
         # A half-closed client cannot be told from one that is gone; every proxy that aborts work for the gone treats both alike.
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
-            exchange.client_left(self.traffic.clock())
+            exchange.client_left(self.road.clock())
         return False
 
     def data_received(self, data: bytes) -> None:
         if len(data) > TURN_BYTES:
             data = self.first_part(data)
-        self._at = at = self.traffic.clock()
+        self._at = at = self.road.clock()
         if self._lingering_since is not None:
             self._lingered_bytes += len(data)
             if self._lingered_bytes > LINGER_BYTES:
@@ -121,7 +122,7 @@ class ClientConnection(ReadLimit):
         exchange.client_unblocked()
         if self._flushing:
             self._flushing = False
-            exchange.client_flushed(self.traffic.clock())
+            exchange.client_flushed(self.road.clock())
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,8 @@ class ClientConnection(ReadLimit):
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
-        if self._waiting or not self._may_take():
+        exchange = self.exchange
+        if self._waiting or self._closing or (exchange is not None and exchange.upload.complete):
             if isinstance(part, RequestHead):
                 part.websocket = False  # what follows is read as HTTP before the engine can answer
             self._waiting.append(part)
@@ -182,16 +184,17 @@ class ClientConnection(ReadLimit):
                 self.exchange.client_body(part, at)
 
     def _begin(self, head: RequestHead, at: float) -> None:
-        watch = self.traffic.observe(head)
-        if not self.traffic.enter():
+        observer = self.road.observe(head)
+        if self.road.in_flight >= self.road.limits.max_in_flight:
             failure = Failure.TOO_MANY_IN_FLIGHT
-            watch.close(at, failure.outcome, failure, None)
+            observer.close(at, End(failure.outcome, failure))
             self.answer(failure, bodyless=head.method == b"HEAD", upload_complete=False)
             return
         if head.expects_continue:
             self.write(CONTINUE)
-        self.exchange = Exchange(self.traffic, self, head, watch, at)
-        self.exchange.begin()
+        self.exchange = Exchange(self.road, self, head, observer, at)
+        if not self.exchange.upload.held:
+            self.exchange.forward()
 
     def exchange_over(self, *, keep_alive: bool) -> None:
         """The response is out whole. Take the next request that waits, or wait for one."""
@@ -199,8 +202,8 @@ class ClientConnection(ReadLimit):
         if not keep_alive or self.transport is None:
             self.close_when_flushed()
             return
-        self.transport.set_write_buffer_limits(high=self.traffic.limits.client_buffer_bytes)
-        self._idle_since = self.traffic.clock()
+        self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
+        self._idle_since = self.road.clock()
         if rest := self.early_tunnel_bytes():
             self._read(rest, self._idle_since)
         self._take_waiting(self._idle_since)
@@ -277,9 +280,9 @@ class ClientConnection(ReadLimit):
             return
         head = self._requests.refused_head
         if head is not None:
-            self.traffic.observe(head).close(at, failure.outcome, failure, None)
+            self.road.observe(head).close(at, End(failure.outcome, failure))
         else:
-            self.traffic.refused(failure)
+            self.road.refused(failure)
         self.answer(failure, bodyless=head is not None and head.method == b"HEAD", upload_complete=False)
 
     def cut_short(self, *, reset: bool) -> None:
@@ -298,7 +301,7 @@ class ClientConnection(ReadLimit):
         """Say that nothing more is coming, and read the rest of the upload for a moment before closing."""
         self.exchange = None
         self._closing = True
-        self._lingering_since = self.traffic.clock()
+        self._lingering_since = self.road.clock()
         self._upload_paused = False
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -310,7 +313,7 @@ class ClientConnection(ReadLimit):
         """Close once the client's socket has taken everything."""
         self.exchange = None
         self._closing = True
-        self._idle_since = self.traffic.clock()
+        self._idle_since = self.road.clock()
         self._close()
 
     def _close(self) -> None:
@@ -326,7 +329,7 @@ class ClientConnection(ReadLimit):
 
     def sweep(self, at: float) -> None:
         """Close or fail what has taken too long. Called a few times a second."""
-        limits = self.traffic.limits
+        limits = self.road.limits
         if self.exchange is not None:
             self._sweep_exchange(self.exchange, at)
         elif self._lingering_since is not None:

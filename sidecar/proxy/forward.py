@@ -8,18 +8,15 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import httptools
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of, values_of
-from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
+from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit, Soon
 from sidecar.proxy.tcp import is_quiet
 
-
-if TYPE_CHECKING:
-    from sidecar.proxy.pool import EnginePool
 
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
 """`Server` of engines that promise keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp b11434, whose
@@ -44,10 +41,23 @@ class Consumer(Protocol):
     def engine_unblocked(self) -> None: ...
 
 
+class Pool(Protocol):
+    """Keeps the connections that are open, and those that are idle."""
+
+    clock: Callable[[], float]
+    max_headers: int
+    soon: Soon
+
+    def opened(self, connection: "EngineConnection") -> None: ...
+    def put(self, connection: "EngineConnection") -> None: ...
+    def discard(self, connection: "EngineConnection") -> None: ...
+    def closed(self, connection: "EngineConnection") -> None: ...
+
+
 class EngineConnection(ReadLimit):
     """One connection to the engine, and the parser of its responses."""
 
-    def __init__(self, pool: "EnginePool") -> None:
+    def __init__(self, pool: Pool) -> None:
         super().__init__(pool.soon)
         self.pool = pool
         self.consumer: Consumer | None = None

@@ -79,17 +79,26 @@ class ResponseHead:
 
 def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """All values of one field, in order. `name` in lower case."""
-    return [value for field, value in fields if field.lower() == name]
+    values = []
+    for field, value in fields:
+        if len(field) == len(name) and field.lower() == name:
+            values.append(value)
+    return values
 
 
 def tokens_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """The lower-case members of a comma-separated field, over all its lines."""
-    return [
-        token
-        for value in values_of(fields, name)
-        for token in (part.strip().lower() for part in value.split(b","))
-        if token
-    ]
+    return _members(values_of(fields, name))
+
+
+def _members(values: Iterable[bytes]) -> list[bytes]:
+    members = [part.strip().lower() for value in values for part in value.split(b",")]
+    return [member for member in members if member]
+
+
+_CHECKED = frozenset((b"host", b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"expect"))
+_Found = dict[bytes, list[bytes]]
+"""The values of the fields of _CHECKED that are there, by name."""
 
 
 def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
@@ -100,18 +109,22 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         return Failure.UNSUPPORTED_METHOD
     if len(head.fields) > max_headers:
         return Failure.HEAD_TOO_LARGE
+    found: _Found = {}
+    for field, value in head.fields:
+        name = field.lower()
+        if name in _CHECKED:
+            found.setdefault(name, []).append(value)
     return (
-        _check_host(head)
+        _check_host(head, found.get(b"host", []))
         or _check_target(head)
-        or _check_framing(head, max_body_bytes)
-        or _check_connection(head)
-        or _check_expect(head)
+        or _check_framing(head, found, max_body_bytes)
+        or (_check_connection(head, found) if b"connection" in found else None)
+        or (_check_expect(head, found[b"expect"]) if b"expect" in found else None)
     )
 
 
-def _check_host(head: RequestHead) -> Failure | None:
+def _check_host(head: RequestHead, hosts: list[bytes]) -> Failure | None:
     # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
-    hosts = values_of(head.fields, b"host")
     if len(hosts) > 1 or (not hosts and head.version == "1.1"):
         return Failure.BAD_HOST
     if hosts and not HOST.match(hosts[0]):
@@ -142,8 +155,8 @@ def _check_target(head: RequestHead) -> Failure | None:
     return None
 
 
-def _check_framing(head: RequestHead, max_body_bytes: int) -> Failure | None:
-    codings = tokens_of(head.fields, b"transfer-encoding")
+def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Failure | None:
+    codings = _members(found[b"transfer-encoding"]) if b"transfer-encoding" in found else None
     if codings:
         # RFC 9112 6.1: faulty in HTTP/1.0; a coding that we do not understand is 501.
         if head.version == "1.0":
@@ -152,7 +165,7 @@ def _check_framing(head: RequestHead, max_body_bytes: int) -> Failure | None:
             return Failure.UNSUPPORTED_CODING
         head.framing = Framing.CHUNKED
         return None
-    lengths = values_of(head.fields, b"content-length")
+    lengths = found.get(b"content-length")
     if lengths:
         if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_CONTENT_LENGTH_DIGITS:
             return Failure.BAD_FRAMING
@@ -163,8 +176,8 @@ def _check_framing(head: RequestHead, max_body_bytes: int) -> Failure | None:
     return None
 
 
-def _check_connection(head: RequestHead) -> Failure | None:
-    options = tokens_of(head.fields, b"connection")
+def _check_connection(head: RequestHead, found: _Found) -> Failure | None:
+    options = _members(found[b"connection"])
     if not PROTECTED.isdisjoint(options):
         return Failure.PROTECTED_FIELD
     # Only a GET without a body may become a tunnel; `Upgrade: h2c` is dropped with the other hop-by-hop fields and the request goes on.
@@ -173,13 +186,13 @@ def _check_connection(head: RequestHead) -> Failure | None:
         and head.method == b"GET"
         and head.version == "1.1"
         and head.framing is Framing.NONE
-        and tokens_of(head.fields, b"upgrade") == [b"websocket"]
+        and _members(found.get(b"upgrade", ())) == [b"websocket"]
     )
     return None
 
 
-def _check_expect(head: RequestHead) -> Failure | None:
-    expectations = tokens_of(head.fields, b"expect")
+def _check_expect(head: RequestHead, values: list[bytes]) -> Failure | None:
+    expectations = _members(values)
     if not expectations or head.version == "1.0":
         return None  # RFC 9110 10.1.1: ignored in HTTP/1.0
     if expectations != [b"100-continue"]:

@@ -1,4 +1,4 @@
-"""One exchange: a client's request carried to the engine, the engine's response carried back, and both told to a watch.
+"""One exchange: a client's request carried to the engine, the engine's response carried back, and both told to an observer.
 
 All of it is callbacks on the event loop; nothing here waits, except for a connection to open. The order in a read is
 always the same: parse, write, then observe, so that measuring stands beside the bytes and not in their way. (The one
@@ -9,46 +9,62 @@ left, the engine failed, a limit was hit, or the sidecar is shutting down.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
-from sidecar.proxy.observer import Watch
+from sidecar.proxy.observer import Cutter, End, Mark, Observer
+from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
 from sidecar.proxy.tcp import SendTimes
-from sidecar.proxy.upload import LAST_CHUNK, Upload, chunk
+from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
 
-if TYPE_CHECKING:
-    from sidecar.proxy.accept import ClientConnection
-    from sidecar.proxy.server import Traffic
+class Client(Protocol):
+    """The client's side of an exchange."""
+
+    transport: asyncio.Transport | None
+    reading_paused: bool
+
+    @property
+    def unsent_bytes(self) -> int: ...
+    def flush(self) -> bool: ...
+    def pause_upload(self) -> None: ...
+    def resume_upload(self) -> None: ...
+    def early_tunnel_bytes(self) -> bytes: ...
+    def send_times(self) -> SendTimes | None: ...
+    def answer(self, failure: Failure, *, bodyless: bool, upload_complete: bool) -> None: ...
+    def cut_short(self, *, reset: bool) -> None: ...
+    def exchange_over(self, *, keep_alive: bool) -> None: ...
+    def linger(self) -> None: ...
+    def close_when_flushed(self) -> None: ...
 
 
 class Exchange:
     """One request and its response."""
 
-    def __init__(
-        self, traffic: "Traffic", client: "ClientConnection", head: RequestHead, watch: Watch, at: float
-    ) -> None:
-        self.traffic = traffic
+    def __init__(self, road: Road, client: Client, head: RequestHead, observer: Observer, at: float) -> None:
+        road.in_flight += 1
+        self.road = road
         self.client = client
         self.head = head
-        self.watch = watch
+        self.observer = observer
         self.tunnel = False
-        self.upload = Upload(head, watch, traffic.limits.look_in_bytes, traffic.clock)
+        self.upload = Upload(head, observer, road.limits.look_in_bytes, road.clock)
         self._upload_at = at
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._connect_began_at = at
         self._engine_read_at = at
         # response
         self._response: ResponseHead | None = None
         self._framing = Framing.NONE
         self._keep_alive = False
         self._out: list[bytes] = []
+        self._cutter: Cutter | None = None
         self._response_complete = False
         self._send_times: SendTimes | None = None
+        self._delivery: SendTimes | None = None
         self._client_blocked = False
         self._stalled_bytes = 0
         self._stalled_at = at
@@ -56,21 +72,16 @@ class Exchange:
 
     # --- upload: client to engine ------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """The head has been accepted. Without a body to look at, it goes on at once."""
-        if not self.upload.held:
-            self._forward()
-
     def client_body(self, data: bytes, at: float) -> None:
         """A piece of the request body."""
         self._upload_at = at
         held = self.upload.held
         self.upload.body(data)
-        limits = self.traffic.limits
+        limits = self.road.limits
         if self.upload.size > limits.max_body_bytes:
             self.fail(Failure.BODY_TOO_LARGE, at)
         elif held and not self.upload.held:
-            self._forward()
+            self.forward()
         elif not held and self.upload.waiting_bytes > limits.client_buffer_bytes:
             self.client.pause_upload()
 
@@ -79,36 +90,36 @@ class Exchange:
         held = self.upload.held
         self.upload.end(at)
         if held:
-            self._forward()
+            self.forward()
 
-    def _forward(self) -> None:
+    def forward(self) -> None:
         """Find a connection to the engine: an idle one now, or a new one soon."""
-        idle = self.traffic.pool.take()
+        idle = self.road.pool.take()
         if idle is not None:
             self._use(idle)
             return
-        self._connect_began_at = self.traffic.clock()
-        self._connecting = self.traffic.spawn(self._connect())
+        self.observer.mark(Mark.CONNECTING, self.road.clock())
+        self._connecting = self.road.spawn(self._connect())
 
     async def _connect(self) -> None:
         try:
-            async with asyncio.timeout(self.traffic.limits.connect_timeout_seconds):
-                engine = await self.traffic.pool.connect()
+            async with asyncio.timeout(self.road.engine_limits.connect_timeout_seconds):
+                engine = await self.road.pool.connect()
         except TimeoutError:
             self._connecting = None
-            self.fail(Failure.ENGINE_CONNECT_TIMEOUT, self.traffic.clock())
+            self.fail(Failure.ENGINE_CONNECT_TIMEOUT, self.road.clock())
         except OSError:
             self._connecting = None
-            self.fail(Failure.ENGINE_REFUSED, self.traffic.clock())
+            self.fail(Failure.ENGINE_REFUSED, self.road.clock())
         except Exception:  # noqa: BLE001  nobody awaits this task: what nobody thought of must end the request all the same
             self._connecting = None
-            self.fail(Failure.INTERNAL, self.traffic.clock())
+            self.fail(Failure.INTERNAL, self.road.clock())
         else:
             self._connecting = None
             if self._ended:
                 engine.abort()
                 return
-            self.watch.connected(self.traffic.clock() - self._connect_began_at)
+            self.observer.mark(Mark.CONNECTED, self.road.clock())
             self._use(engine)
 
     def _use(self, engine: EngineConnection) -> None:
@@ -116,17 +127,17 @@ class Exchange:
         self._engine = engine
         engine.serve(self, self.head.method, websocket=self.head.websocket)
         self.client.resume_upload()
-        self.upload.start(engine, authority=self.traffic.engine_authority, via=self.traffic.via)
-        self._engine_read_at = self.traffic.clock()
+        self.upload.start(engine, authority=self.road.engine_authority, via=self.road.via)
+        self._engine_read_at = self.road.clock()
 
     def engine_blocked(self) -> None:
         """The engine's socket is full: stop reading the upload."""
-        self._engine_read_at = self.traffic.clock()
+        self._engine_read_at = self.road.clock()
         self.client.pause_upload()
 
     def engine_unblocked(self) -> None:
         """The engine's socket took everything."""
-        self._upload_at = self._engine_read_at = self.traffic.clock()
+        self._upload_at = self._engine_read_at = self.road.clock()
         self.upload.written()
         self.client.resume_upload()
 
@@ -144,13 +155,13 @@ class Exchange:
         if head.framing is Framing.CHUNKED and self.head.version == "1.0":
             self._framing = Framing.UNTIL_CLOSE
         self.tunnel = head.status == 101
-        if self.watch.wants_body:
+        if self.observer.wants_body:
             self._send_times = self.client.send_times()
         self._keep_alive = (
             self.head.keep_alive
             and self.upload.complete
             and self._framing is not Framing.UNTIL_CLOSE
-            and not self.traffic.draining
+            and not self.road.draining
         )
         self._out.append(
             response_bytes(
@@ -163,50 +174,55 @@ class Exchange:
         )
 
     def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
-        """All of one read has been parsed: write it in one piece, then let the watch see it."""
+        """All of one read has been parsed: write it in one piece, then let the observer see it."""
         if self._ended:
             return
         self._engine_read_at = at
         self._response_complete = complete
-        out, self._out = self._out, []
-        if out and self._response is not None:
-            self.watch.head(at, self._response)
-        cutting = self.watch.cuts
-        out += self._for_client(self._cut(pieces) if cutting else pieces)
-        if out:
-            self.client.write(b"".join(out))
-            self.traffic.wrote(at)
-        if cutting:
-            self.watch.seen(at)
-        elif pieces and not self.tunnel:
-            self.watch.feed(at, b"".join(pieces))
+        if self._out and self._response is not None:
+            self._cutter = self.observer.head(at, self._response)
+        self._write(at, pieces)
+        if pieces and not self.tunnel:
+            self.observer.data(at, b"".join(pieces))
         if self.tunnel:
             self.client_tunnel(self.client.early_tunnel_bytes())
         elif self._response_complete:
             self._answered(at)
 
-    def _cut(self, pieces: list[bytes]) -> list[bytes]:
-        """What is left of the body without the usage chunk that this client had not asked for."""
-        kept = [self.watch.cut(piece) for piece in pieces]
+    def _write(self, at: float, pieces: list[bytes]) -> None:
+        """All of one read in one write, less what is cut out: the head, if it is there, and the body as this client's framing wants it."""
+        out, self._out = self._out, []
+        cutter, chunked = self._cutter, self._framing is Framing.CHUNKED
+        # One chunk for each of the engine's: what it kept apart stays apart.
+        for piece in pieces:
+            kept = piece if cutter is None else cutter.cut(piece)
+            if kept:
+                out.append(CHUNK % (len(kept), kept) if chunked else kept)
         if self._response_complete:
-            kept.append(self.watch.cut_rest())
-        return [piece for piece in kept if piece]
-
-    def _for_client(self, pieces: list[bytes]) -> list[bytes]:
-        """The body as this client's framing wants it, with the engine's own pieces kept apart."""
-        if self._framing is not Framing.CHUNKED:
-            return pieces
-        return [*map(chunk, pieces), LAST_CHUNK] if self._response_complete else [*map(chunk, pieces)]
+            if cutter is not None and (rest := cutter.rest()):
+                out.append(CHUNK % (len(rest), rest) if chunked else rest)
+            if chunked:
+                out.append(LAST_CHUNK)
+        if not out:
+            return
+        transport = self.client.transport
+        if transport is not None and not transport.is_closing():
+            transport.write(b"".join(out))
+        road = self.road
+        road.engine_heard_at = at
+        road.writes += 1
+        if road.writes % OVERHEAD_SAMPLE == 0:
+            road.overhead(road.clock() - at)
 
     def _answered(self, at: float) -> None:
         """The engine is done with this request: give its connection back, and wait for the client to have it all."""
-        self.watch.ended(at)
+        self.observer.mark(Mark.ENDED, at)
         if self._engine is not None:
             engine, self._engine = self._engine, None
             self.upload.stop()
             engine.release(upload_complete=self.upload.sent_at is not None)
         if self.client.flush():
-            self.client_flushed(self.traffic.clock())
+            self.client_flushed(self.road.clock())
         else:
             self._watch_for_progress(at)
 
@@ -214,9 +230,9 @@ class Exchange:
         """The client's socket took the last byte."""
         if self._ended or not self._response_complete or self._response is None:
             return
-        self.watch.flushed(at)
+        self.observer.mark(Mark.FLUSHED, at)
         if self._send_times is not None and (times := self.client.send_times()) is not None:
-            self.watch.delivered(times.since(self._send_times))
+            self._delivery = times.since(self._send_times)
         self._over(at, outcome_of_status(self._response.status), None)
         if self.upload.complete:
             self.client.exchange_over(keep_alive=self._keep_alive)
@@ -227,18 +243,18 @@ class Exchange:
 
     def client_blocked(self) -> None:
         """The client does not keep up: stop reading from the engine. Nobody else's stream is touched."""
-        at = self.traffic.clock()
+        at = self.road.clock()
         self._client_blocked = True
         self._watch_for_progress(at)
         if self._engine is not None:
             self._engine.pause_reading()
-            self.watch.paused(at)
+            self.observer.mark(Mark.PAUSED, at)
 
     def client_unblocked(self) -> None:
         """The client has caught up."""
-        at = self.traffic.clock()
+        at = self.road.clock()
         self._client_blocked = False
-        self.watch.resumed(at)
+        self.observer.mark(Mark.RESUMED, at)
         if self._engine is not None:
             self._engine_read_at = at
             self._engine.resume_reading()
@@ -259,13 +275,13 @@ class Exchange:
             return
         if self.tunnel:
             self._over(at, Outcome.OK, None)
-        elif self.watch.done and self.client.unsent_bytes == 0 and self._response is not None:
+        elif self.observer.done and self.client.unsent_bytes == 0 and self._response is not None:
             # It has the stream's own end mark; it did not wait for the end of the framing.
-            self.watch.ended(at)
-            self.watch.flushed(at)
+            self.observer.mark(Mark.ENDED, at)
+            self.observer.mark(Mark.FLUSHED, at)
             self._over(at, outcome_of_status(self._response.status), None)
         else:
-            self.watch.ended(at)
+            self.observer.mark(Mark.ENDED, at)
             self._over(at, Outcome.CLIENT_CANCELLED, None)
 
     def engine_failed(self, failure: Failure, at: float) -> None:
@@ -282,7 +298,7 @@ class Exchange:
         """End the exchange because of `failure`: answer it if nothing was said yet, else cut the response short."""
         if self._ended:
             return
-        self.watch.ended(at)
+        self.observer.mark(Mark.ENDED, at)
         answered = self._response is not None
         self._over(at, failure.outcome, failure)
         if not answered:
@@ -301,12 +317,13 @@ class Exchange:
                 engine.close()
             else:
                 engine.abort()
-        self.watch.close(at, outcome, failure, self._response.status if self._response is not None else None)
-        self.traffic.leave()
+        status = None if self._response is None else self._response.status
+        self.observer.close(at, End(outcome, failure, status, self._delivery))
+        self.road.in_flight -= 1
 
     def overdue(self, at: float) -> Failure | None:
         """Which time limit has passed, if any. Asked a few times a second, so that no event has to move a timer."""
-        limits = self.traffic.limits
+        limits, engine_limits = self.road.limits, self.road.engine_limits
         if self._ended or self.tunnel:
             return None
         if self._client_blocked or self._response_complete:
@@ -316,7 +333,7 @@ class Exchange:
         if self._engine is not None and self._engine.blocked:
             return (
                 Failure.ENGINE_FIRST_BYTE_TIMEOUT
-                if at - self._engine_read_at > limits.first_byte_timeout_seconds
+                if at - self._engine_read_at > engine_limits.first_byte_timeout_seconds
                 else None
             )
         if (
@@ -326,8 +343,8 @@ class Exchange:
         ):
             return Failure.UPLOAD_STALLED
         if self._response is not None:
-            return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > limits.gap_timeout_seconds else None
+            return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > engine_limits.gap_timeout_seconds else None
         sent_at = self.upload.sent_at
-        if sent_at is not None and at - sent_at > limits.first_byte_timeout_seconds:
+        if sent_at is not None and at - sent_at > engine_limits.first_byte_timeout_seconds:
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT
         return None

@@ -39,6 +39,7 @@ class RequestReader:
         self._at = 0.0
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
+        self._fields_bytes = 0
         self._in_head = True
         self._pieces: list[bytes] = []
         self.on_body: Callable[[bytes], None] = self._pieces.append
@@ -109,6 +110,7 @@ class RequestReader:
             return
         self._url = b""
         self._fields = []
+        self._fields_bytes = 0
         self._in_head = True
         self.began_at = self._at
 
@@ -118,7 +120,9 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else a trailer: dropped, never merged into the head
-            self._fields.append((name, value.rstrip(b" \t")))  # RFC 9110 5.5: white space around is no part of it
+            value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around is no part of it
+            self._fields.append((name, value))
+            self._fields_bytes += len(name) + len(value) + 4
 
     def on_headers_complete(self) -> None:
         if self._resuming:
@@ -135,8 +139,7 @@ class RequestReader:
             keep_alive=self._parser.should_keep_alive(),
             accepted_at=self._at if self.began_at is None else self.began_at,
         )
-        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._fields)
-        if size > self._max_head_bytes:
+        if len(self._url) + self._fields_bytes > self._max_head_bytes:
             self.refusal = Failure.HEAD_TOO_LARGE
         else:
             self.refusal = check_request(head, max_headers=self._max_headers, max_body_bytes=self._max_body_bytes)

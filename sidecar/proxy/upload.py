@@ -1,4 +1,4 @@
-"""The way in: one request's body from the client to the engine, looked at on the way if a watch wants to see it.
+"""The way in: one request's body from the client to the engine, looked at on the way if an observer wants to see it.
 
 Knows when the last byte was handed to the engine's socket, and how much waits here for a connection. Which connection it
 is, when the client must be held back and what is answered is the `Exchange`'s business (`relay.py`).
@@ -8,21 +8,18 @@ from collections.abc import Callable
 
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
-from sidecar.proxy.observer import Watch
+from sidecar.proxy.observer import Instead, Mark, Observer
 
 
+CHUNK = b"%x\r\n%b\r\n"
+"""One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
 LAST_CHUNK = b"0\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    """One chunk of RFC 9112 7.1."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Upload:
     """One request on its way to the engine."""
 
-    def __init__(self, head: RequestHead, watch: Watch, look_in_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(self, head: RequestHead, observer: Observer, look_in_bytes: int, clock: Callable[[], float]) -> None:
         self.complete = False
         """The client has sent all of it."""
         self.sent_at: float | None = None
@@ -32,19 +29,15 @@ class Upload:
         self.waiting_bytes = 0
         """Bytes of body that wait here for a connection."""
         self._head = head
-        self._watch = watch
+        self._observer = observer
         self._look_in_bytes = look_in_bytes
         self._clock = clock
-        self._looked = not watch.wants_body
+        self.held = observer.wants_body
+        """The body is still being collected for a look; nothing may be sent yet."""
         self._waiting: list[bytes] = []
-        self._spliced: bytes | None = None
+        self._instead = Instead()
         self._engine: EngineConnection | None = None
         self._unwanted = False
-
-    @property
-    def held(self) -> bool:
-        """The body is still being collected for a look; nothing may be sent yet."""
-        return not self._looked
 
     def body(self, data: bytes) -> None:
         """A piece of the body: sent on, or kept until it has been looked at and there is a connection."""
@@ -55,14 +48,14 @@ class Upload:
             self._engine.write(self._framed(data))
             return
         self._keep(data)
-        if not self._looked and self.waiting_bytes > self._look_in_bytes:
+        if self.held and self.waiting_bytes > self._look_in_bytes:
             self._look(whole=False)
 
     def end(self, at: float) -> None:
         """The client has sent all of it."""
-        self._watch.received(at)
+        self._observer.mark(Mark.RECEIVED, at)
         self.complete = True
-        if not self._looked:
+        if self.held:
             self._look(whole=True)
         elif self._engine is not None:
             if self._head.framing is Framing.CHUNKED:
@@ -70,12 +63,12 @@ class Upload:
             self.written()
 
     def _look(self, *, whole: bool) -> None:
-        """Show the body to the watch; what goes on is what came, or what the watch spliced together."""
-        self._looked = True
+        """Show the body to the observer; what goes on is what came, or what the observer spliced together."""
+        self.held = False
         held = b"".join(self._waiting)
-        self._spliced = self._watch.classify(held, whole=whole)
+        self._instead = self._observer.request_body(held, whole=whole)
         self._waiting, self.waiting_bytes = [], 0
-        self._keep(held if self._spliced is None else self._spliced)
+        self._keep(held if self._instead.body is None else self._instead.body)
 
     def _keep(self, data: bytes) -> None:
         if data:
@@ -83,11 +76,11 @@ class Upload:
             self.waiting_bytes += len(data)
 
     def _framed(self, data: bytes) -> bytes:
-        return chunk(data) if self._head.framing is Framing.CHUNKED else data
+        return CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data
 
     def start(self, engine: EngineConnection, *, authority: bytes, via: bytes | None) -> None:
         """The engine's connection is there: the head and whatever of the body has come go out in one write."""
-        spliced, chunked = self._spliced, self._head.framing is Framing.CHUNKED
+        spliced, chunked = self._instead.body, self._head.framing is Framing.CHUNKED
         out = [
             request_bytes(
                 self._head,
@@ -95,7 +88,7 @@ class Upload:
                 content_length=len(spliced) if spliced is not None and not chunked else None,
                 identity=spliced is not None,
                 via=via,
-                instead=self._watch.request_fields(),
+                instead=self._instead.fields,
             ),
             *map(self._framed, self._waiting),
         ]
@@ -115,4 +108,4 @@ class Upload:
         """Something was written: if it was the last of it and the engine's socket has it, this instant is `sent_at`."""
         if self.complete and self.sent_at is None and self._engine is not None and not self._engine.blocked:
             self.sent_at = self._clock()
-            self._watch.sent(self.sent_at)
+            self._observer.mark(Mark.SENT, self.sent_at)

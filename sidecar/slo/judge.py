@@ -101,6 +101,11 @@ class Judge:
         if case.tokens is not None:
             case.tokens.output(at, events)
 
+    def deadlines_of(self, key: Hashable) -> TokenDeadlines | None:
+        """The deadlines of its tokens, once the first has come; None where it has none."""
+        case = self._cases.get(key)
+        return None if case is None else case.tokens
+
     def tick(self, at: float) -> None:
         """Decide what is due: whoever still waits past a deadline has missed it."""
         due = self._due

@@ -5,9 +5,11 @@ Nobody else looks at that JSON: the timeline counts outputs and finishes, the le
 file (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,12 @@ class Reading:
 
 
 NOTHING = Reading()
+OUTPUT = Reading(output=(0,))
+"""What nearly every event says: a piece of output of the one choice."""
+
+
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+"""What msgspec raises on data: no JSON, odd shape, nesting bomb, number or character out of range."""
 
 
 class UnreadableEvent(ValueError):  # noqa: N818  it happens, it is no error of ours
@@ -59,6 +67,11 @@ class Dialect(Protocol):
     """Usage comes in a stream only if `stream_options.include_usage` asks for it."""
     streams_unsaid: bool
     """The answer is a stream where the request does not say `stream`."""
+
+    @property
+    def token(self) -> Callable[[bytes], object] | None:
+        """Raises one of UNREADABLE unless the data says OUTPUT and nothing else: the short way of `EventReader`. None: there is none."""
+        ...
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""

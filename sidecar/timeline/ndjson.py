@@ -44,6 +44,9 @@ class NdjsonParser:
         "spans",
     )
 
+    between_events = False
+    """The short way of `EventReader` is for server-sent events."""
+
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.fed = 0

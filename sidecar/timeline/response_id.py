@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from sidecar.timeline.events import UNREADABLE
+
 
 MAX_CHARACTERS = 256
 
@@ -30,7 +32,7 @@ def response_id_of(data: bytes) -> str | None:
     """The id in one event's data or one whole body; None where there is none, or none that can be used. Never raises."""
     try:
         answer = _ANSWER.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+    except UNREADABLE:
         return None
     inner = (part.id for part in (answer.message, answer.response, answer.meta_info) if part is not None)
     found = next((value for value in (*inner, answer.id) if isinstance(value, str) and value), None)

@@ -25,8 +25,6 @@ class SseParser:
 
     __slots__ = (
         "_after_cr",
-        "_at_stream_start",
-        "_between_events",
         "_data",
         "_event",
         "_line",
@@ -34,6 +32,7 @@ class SseParser:
         "_open_at",
         "_size",
         "_skipping",
+        "between_events",
         "fed",
         "max_event_bytes",
         "oversized",
@@ -51,8 +50,8 @@ class SseParser:
 
         Where that blank line is a CR at the end of a segment, a LF that follows still belongs to it.
         """
-        self._at_stream_start = True
-        self._between_events = False  # nothing of any line or event is held, so whole events may be read the short way
+        self.between_events = True
+        """Nothing of any line or event is held: whole events may be read the short way."""
         self._after_cr = False
         self._line = bytearray()  # the unterminated line; of a comment or of something skipped only its first byte
         self._line_at = 0
@@ -84,18 +83,13 @@ class SseParser:
         """The events that `data` completes, in order: their `event` field (empty if absent) and their data, joined by LF."""
         start = self.fed
         self.fed = start + len(data)
-        if self._between_events and data[-2:] == b"\n\n" and b"\r" not in data:
-            if data.find(b"\n") == len(data) - 2 < self.max_event_bytes and data[:6] == b"data: ":
-                self.spans = [(start, self.fed)]
-                return [(b"", data[6:-2])]
+        if self.between_events and data[-2:] == b"\n\n" and b"\r" not in data:
             events = self._whole_events(data, start)
             if events is not None:
                 return events
         self.spans = []
         events = self._lines(data, start)
-        self._between_events = (
-            not (self._at_stream_start or self._after_cr or self._line) and self._open_at == _NOTHING_OPEN
-        )
+        self.between_events = not (self._after_cr or self._line) and self._open_at == _NOTHING_OPEN
         return events
 
     def _whole_events(self, data: bytes, start: int) -> list[tuple[bytes, bytes]] | None:
@@ -165,7 +159,6 @@ class SseParser:
 
     def _end_of_line(self, line: bytes, at: int, end: int, events: list[tuple[bytes, bytes]]) -> None:
         if not line:
-            self._at_stream_start = False
             if self._data is not None and not self._skipping:
                 events.append((self._event, bytes(self._data)))
                 self.spans.append((self._open_at, end))
@@ -176,13 +169,11 @@ class SseParser:
         if self._skipping:
             return
         size = len(line) + 1
-        if self._at_stream_start:
-            self._at_stream_start = False
-            if line[:3] == _BOM:
-                line = line[3:]
-                if not line:
-                    # A line of nothing but the BOM is a blank line, and nothing was open that it could end.
-                    return
+        if at == 0 and line[:3] == _BOM:
+            line = line[3:]
+            if not line:
+                # A line of nothing but the BOM is a blank line, and nothing was open that it could end.
+                return
         if line[0] == _COLON:
             return
         if self._open_at == _NOTHING_OPEN:
@@ -213,7 +204,6 @@ class SseParser:
         """Give up observing this event; go on at the next blank line."""
         self.oversized += 1
         self._forget()
-        self._at_stream_start = False
         self._skipping = True
         if self._open_at == _NOTHING_OPEN:
             self._open_at = at

@@ -6,7 +6,7 @@ design section 2; an instant is when our read or write returned.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sidecar.timeline.events import Reading, Usage
 from sidecar.timeline.marks import Marks
@@ -21,6 +21,7 @@ def _nobody(_gap_seconds: float) -> None:
     """Nobody wants the gaps."""
 
 
+@dataclass(slots=True, eq=False)
 class Timeline:
     """One request's instants, in the order in which they happen.
 
@@ -28,53 +29,27 @@ class Timeline:
     once: telling it again changes nothing, except for `last_token_at`, which moves.
     """
 
-    __slots__ = (
-        "_last_output_at",
-        "_paused_since",
-        "_paused_unconfirmed_seconds",
-        "accepted_at",
-        "ended_at",
-        "error_seen",
-        "extras",
-        "finished",
-        "first_token_at",
-        "flushed_at",
-        "headers_at",
-        "last_token_at",
-        "on_gap",
-        "output_events",
-        "paused_seconds",
-        "received_at",
-        "sent_at",
-        "usage",
-    )
-
-    def __init__(self, accepted_at: float, on_gap: Callable[[float], None] = _nobody) -> None:
-        self.accepted_at = accepted_at
-        self.on_gap = on_gap
-        self.received_at: float | None = None
-        self.sent_at: float | None = None
-        self.headers_at: float | None = None
-        self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
-        self.ended_at: float | None = None
-        self.flushed_at: float | None = None
-        self.paused_seconds = 0.0
-        self.output_events = 0
-        self.usage: Usage | None = None
-        self.extras: dict[str, object] = {}
-        self.finished: set[int] = set()
-        self.error_seen = False
-        self._last_output_at: dict[int, float] = {}
-        self._paused_since: float | None = None
-        self._paused_unconfirmed_seconds = 0.0
+    accepted_at: float
+    on_gap: Callable[[float], None] = _nobody
+    received_at: float | None = None
+    """The last byte of the request body was read: set from outside, once."""
+    sent_at: float | None = None
+    headers_at: float | None = None
+    first_token_at: float | None = None
+    last_token_at: float | None = None
+    ended_at: float | None = None
+    flushed_at: float | None = None
+    paused_seconds: float = 0.0
+    output_events: int = 0
+    usage: Usage | None = None
+    extras: dict[str, object] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+    error_seen: bool = False
+    _last_output_at: dict[int, float] = field(default_factory=dict)
+    _paused_since: float | None = None
+    _paused_unconfirmed_seconds: float = 0.0
 
     # --- the request -------------------------------------------------------------------------------------------------
-
-    def received(self, at: float) -> None:
-        """The last byte of the request body was read."""
-        if self.received_at is None:
-            self.received_at = at
 
     def sent(self, at: float) -> None:
         """The last byte of the request was handed to the engine's socket."""
@@ -88,18 +63,21 @@ class Timeline:
         if self.headers_at is None:
             self.headers_at = at
 
-    def read(self, at: float, readings: Iterable[Reading]) -> None:
-        """Events of a stream arrived together in one read."""
+    def read(self, at: float, readings: Iterable[Reading]) -> int:
+        """Events of a stream arrived together in one read. Returns how many of them carried output."""
+        before = self.output_events
         for reading in readings:
             if reading.output:
-                self._output(at, reading.output)
+                self.output(at, reading.output)
             self._notice(reading)
+        return self.output_events - before
 
     def read_body(self, reading: Reading) -> None:
         """The whole of a non-streamed answer was read: what it states counts, but it has no first token."""
         self._notice(reading)
 
-    def _output(self, at: float, choices: tuple[int, ...]) -> None:
+    def output(self, at: float, choices: tuple[int, ...]) -> None:
+        """One event carried output of these choices."""
         if self.first_token_at is None:
             self.first_token_at = at
         elif self._paused_unconfirmed_seconds or self._paused_since is not None:

@@ -48,7 +48,7 @@ class Told:
     def spans(self, request: int = 0) -> list[Span]:
         """The request's spans, all ids but the minted one its own."""
         minted = self.minted[request]
-        trace = self.walk.watchers.minted[minted].trace_id
+        trace = self.walk.settlement.minted[minted].trace_id
         return [
             replace(
                 span,
@@ -67,12 +67,12 @@ class Told:
     def hear(self, spans: Sequence[Span], seconds: int = 7) -> None:
         """They come, and some time passes: a hold is over then, a deadline is not."""
         for span in spans:
-            self.walk.watchers.span(span)
+            self.walk.settlement.span(span)
         self.pass_by(seconds)
 
     def pass_by(self, seconds: int) -> None:
         for _ in range(seconds):
-            self.walk.watchers.expire(self.walk.clock.later(1))
+            self.walk.settlement.expire(self.walk.clock.later(1))
 
     @property
     def ledgers(self) -> list[Ledger]:

@@ -146,7 +146,7 @@ def test_twice_for_nobody_and_unreadable_are_counted() -> None:
             engine.records = [record(2048), record(2048), record(7), *json.loads(fixture("disaggregated")), "no", 3]
 
             await walk.look()
-            walk.watchers.expire(walk.clock.later(11.0))
+            walk.settlement.expire(walk.clock.later(11.0))
 
             assert walk.phases() == [SETTLED]
             assert walk.drops() == {"report_twice": 1, "report_unmatched": 1, "report_unreadable": 3}
@@ -190,7 +190,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
             for _ in range(2):
                 assert await walk.look() == FAILED_SECONDS
                 walk.clock.later(FAILED_SECONDS)
-            walk.watchers.expire(walk.clock.later(1.0))
+            walk.settlement.expire(walk.clock.later(1.0))
 
             assert walk.phases() == [NO_SPLIT]
             assert walk.drops() == {"report_source_failed": 2}
@@ -231,8 +231,8 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
 
     for word in reports_in_records(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
         if word is not None:
-            walk.watchers.word(word)
-    walk.watchers.expire(walk.clock.later(11.0))
+            walk.settlement.word(word)
+    walk.settlement.expire(walk.clock.later(11.0))
 
     (found,) = walk.phases()
     # Without its last instant the decode is the wire's, which says the same here.

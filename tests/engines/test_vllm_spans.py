@@ -132,7 +132,7 @@ def test_an_engine_without_per_request_metrics_tells_by_its_span() -> None:
     walk.clock.later(4.9)
     assert walk.accounts == []
 
-    assert walk.watchers.span(GENERATION.under(span)[0])
+    assert walk.settlement.span(GENERATION.under(span)[0])
 
     assert phases(ledger(walk)) == {
         "queue": (100, "engine"),
@@ -152,9 +152,9 @@ def test_where_the_answer_itself_tells_nobody_waits() -> None:
     play(walk)
     assert ledger(walk).reason is Reason.IN_BAND
 
-    walk.watchers.span(generation(span, queue=9.0))
+    walk.settlement.span(generation(span, queue=9.0))
     walk.clock.later(11)
-    walk.watchers.expire(walk.clock.now)
+    walk.settlement.expire(walk.clock.now)
 
     assert [round(share.seconds, 6) for share in ledger(walk).shares][:2] == [0.1, 0.3]
     assert len(walk.accounts) == 1
@@ -169,7 +169,7 @@ def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None
     order = sorted(range(40), key=lambda number: number * 7 % 40)
 
     for number in order:
-        walk.watchers.span(generation(spans[number], queue=number / 1000))
+        walk.settlement.span(generation(spans[number], queue=number / 1000))
 
     assert len(set(spans)) == 40
     assert [round(ledger(walk, at).shares[0].seconds * 1000) for at in range(40)] == order
@@ -188,9 +188,9 @@ def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
         walk.clock.later(0.2)
         walk.engine.send(chunk(DONE) + b"0\r\n\r\n")
 
-    walk.watchers.span(generation(spans[1], queue=0.05, answer="chatcmpl-same"))
+    walk.settlement.span(generation(spans[1], queue=0.05, answer="chatcmpl-same"))
     assert len(walk.accounts) == 1
-    walk.watchers.expire(walk.clock.later(10))
+    walk.settlement.expire(walk.clock.later(10))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [
         Reason.LATE_REPORT,
@@ -210,8 +210,8 @@ def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request
     walk.clock.later(0.2)
     walk.engine.send(chunk(DONE) + b"0\r\n\r\n")
 
-    walk.watchers.span(replace(SPAN, parent_span_id="f" * 16, trace_id=TRACE if same_trace else "f" * 32))
-    walk.watchers.expire(walk.clock.later(10))
+    walk.settlement.span(replace(SPAN, parent_span_id="f" * 16, trace_id=TRACE if same_trace else "f" * 32))
+    walk.settlement.expire(walk.clock.later(10))
 
     assert ledger(walk).reason is (Reason.LATE_REPORT if same_trace else Reason.NO_REPORT)
     assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == (0 if same_trace else 1)
@@ -221,11 +221,11 @@ def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() ->
     """Exporters retry; others use the engine too."""
     walk = walk_without_metrics()
     span = ask(walk)
-    walk.watchers.span(generation(span))
-    walk.watchers.span(generation(span))
-    walk.watchers.span(generation("00000000deadbeef"))
+    walk.settlement.span(generation(span))
+    walk.settlement.span(generation(span))
+    walk.settlement.span(generation("00000000deadbeef"))
     walk.clock.later(10)
-    walk.watchers.expire(walk.clock.now)
+    walk.settlement.expire(walk.clock.now)
 
     assert len(walk.accounts) == 1
     assert walk.value("llm_sidecar_dropped_total", reason="report_twice") == 1
@@ -239,9 +239,9 @@ def test_a_client_that_reads_slowly_still_gets_its_split() -> None:
     span = minted(walk.engine)[1]
     walk.clock.later(0.45)
     walk.engine.send(STREAM + chunk(ROLE) + chunk(TOKEN))
-    walk.watchers.span(generation(span))
+    walk.settlement.span(generation(span))
     for _ in range(30):
-        walk.watchers.expire(walk.clock.later(1))
+        walk.settlement.expire(walk.clock.later(1))
     walk.engine.send(chunk(FINISH) + chunk(DONE) + b"0\r\n\r\n")
 
     assert ledger(walk).reason is Reason.LATE_REPORT
@@ -277,9 +277,9 @@ def test_of_two_choices_the_split_is_that_of_the_first_to_speak(order: tuple[int
     span = two_choices(walk)
     words = [generation(span, queue=0.4, prefill=0.3, decode=0.2), generation(span, queue=0.1, prefill=0.3, decode=0.5)]
 
-    walk.watchers.span(words[order[0]])
+    walk.settlement.span(words[order[0]])
     assert walk.accounts == []
-    walk.watchers.span(words[order[1]])
+    walk.settlement.span(words[order[1]])
 
     assert phases(ledger(walk)) == {
         "queue": (100, "engine"),
@@ -294,9 +294,9 @@ def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
     """Half a report is none: who was first is not known."""
     walk = walk_without_metrics()
     span = two_choices(walk)
-    walk.watchers.span(generation(span, queue=0.4))
-    walk.watchers.span(generation(span, queue=0.4))
-    walk.watchers.expire(walk.clock.later(10))
+    walk.settlement.span(generation(span, queue=0.4))
+    walk.settlement.span(generation(span, queue=0.4))
+    walk.settlement.expire(walk.clock.later(10))
 
     assert ledger(walk).reason is Reason.NO_REPORT
     assert walk.value("llm_sidecar_dropped_total", reason="report_twice") == 1
@@ -310,7 +310,7 @@ def in_vain(walk: Walk, requests: int) -> None:
     """Requests whose word never comes."""
     for _ in range(requests):
         ask(walk)
-        walk.watchers.expire(walk.clock.later(10))
+        walk.settlement.expire(walk.clock.later(10))
 
 
 def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
@@ -325,7 +325,7 @@ def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
     assert settled == GIVES_UP_AFTER
     assert len(walk.accounts) == settled + 29
     assert {account.ledger.reason for account in walk.accounts if account.ledger} == {Reason.NO_REPORT}
-    assert len(walk.watchers.joins) == 1
+    assert len(walk.settlement.joins) == 1
 
 
 def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
@@ -335,10 +335,10 @@ def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
         in_vain(walk, GIVES_UP_AFTER)
         probe, given_up = ask(walk), ask(walk)
 
-        walk.watchers.span(generation(given_up if late else probe))
+        walk.settlement.span(generation(given_up if late else probe))
         spans = [ask(walk) for _ in range(5)]
         for span in spans:
-            walk.watchers.span(generation(span))
+            walk.settlement.span(generation(span))
 
         assert [account.ledger.reason for account in walk.accounts if account.ledger][-5:] == [Reason.LATE_REPORT] * 5
 

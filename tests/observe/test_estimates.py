@@ -1,6 +1,7 @@
 """The estimator in the whole walk, in memory: where nobody reports its word stands in the ledger, where the engine does it is judged."""
 
 import json
+from typing import cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.observer import End
 from sidecar.slo.prefill_cost import READY_SAMPLES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Socket
@@ -31,8 +33,8 @@ class Story:
     """An engine of a kind, and clients that ask it for streams and for usage."""
 
     def __init__(self, kind: str) -> None:
-        self.walk = Walk(engine=Engine(kind, ["tiny"]))
-        self.estimates = self.walk.watchers.estimates = Estimates(self.walk.metrics)
+        self.walk = Walk(engine=Engine(kind, ["tiny"]), estimate=True)
+        self.estimates = cast("Estimates", self.walk.instruments.estimates)
 
     def ask(self) -> Socket:
         """A new client's request; returns the engine's end of it."""
@@ -156,8 +158,8 @@ def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> 
     ready = []
     for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
         story.ask()
-        (watch,) = story.estimates.estimator._waiting
-        watch.close(story.walk.clock.now, Outcome.ENGINE_UNREACHABLE, failure, None)  # type: ignore[attr-defined]
+        (observer,) = story.estimates.estimator._waiting
+        observer.close(story.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))  # type: ignore[attr-defined]
         ready.append(story.walk.value("llm_estimator_ready", model="tiny"))
 
     assert ready == [1, 0]

@@ -91,9 +91,9 @@ def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() 
     walk.engine.send(STREAM + chunk(TOKEN))
     while walk.engine.reading:
         walk.engine.send(chunk(TOKEN))
-    (held,) = walk.watchers.in_flight.oldest(walk.clock.now, 9)
+    (held,) = walk.instruments.in_flight.oldest(walk.clock.now, 9)
     client.take(None)
-    (flowing,) = walk.watchers.in_flight.oldest(walk.clock.now, 9)
+    (flowing,) = walk.instruments.in_flight.oldest(walk.clock.now, 9)
 
     assert (held.stage.value, flowing.stage.value) == ("held", "streaming")
 
@@ -150,7 +150,7 @@ def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPa
     assert walk.value("llm_requests_total", outcome="ok") == 1
     assert walk.accounts == []
 
-    walk.watchers.word(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
+    walk.settlement.word(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
 
     (account,) = walk.accounts
     assert account.ledger is not None
@@ -177,11 +177,11 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     """Where nothing was minted, or somebody in between made spans of his own."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False)
-    walk.watchers.listens = True
+    walk.settlement.listens = True
     walk.client().send(post({"stream": True}))
     walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)) + chunk(DONE) + b"0\r\n\r\n")
 
-    walk.watchers.word(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
+    walk.settlement.word(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
 

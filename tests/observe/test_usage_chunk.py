@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from sidecar.classify.body import look
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.usage_chunk import MAX_HELD_BYTES, UsageCut, ask_for_usage
 from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.events import Reading
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, written
 
@@ -115,8 +117,14 @@ def cutter(choices: int = 1) -> UsageCut:
     return UsageCut(EventReader(dialect), choices)
 
 
+def fed(cut: UsageCut, data: bytes) -> tuple[bytes, Sequence[Reading]]:
+    """What goes to the client, and what the stream's reader made of it."""
+    readings = cut._reader.feed(data)
+    return cut.kept(data, readings), readings
+
+
 def passed(cut: UsageCut, *segments: bytes) -> bytes:
-    return b"".join(cut.feed(segment)[0] for segment in segments) + cut.finish()
+    return b"".join(fed(cut, segment)[0] for segment in segments) + cut.finish()
 
 
 class TestCutting:
@@ -127,7 +135,7 @@ class TestCutting:
         assert passed(cutter(), head + chunk(USAGE, end) + tail) == head + tail
 
     def test_gives_the_readings_of_the_very_same_pass(self) -> None:
-        out, readings = cutter().feed(chunk(token(finish="stop")) + chunk(USAGE) + DONE)
+        out, readings = fed(cutter(), chunk(token(finish="stop")) + chunk(USAGE) + DONE)
 
         assert written(readings) == [
             "output=0 finished=0",
@@ -141,7 +149,7 @@ class TestCutting:
         head = chunk(token(finish="stop"), b"\r\n")
         usage = chunk(USAGE, b"\r\n")
 
-        assert [cut.feed(segment)[0] for segment in (head, usage[:-1], usage[-1:] + DONE)] == [head, b"", DONE]
+        assert [fed(cut, segment)[0] for segment in (head, usage[:-1], usage[-1:] + DONE)] == [head, b"", DONE]
 
     def test_a_cut_chunk_takes_nothing_along_that_is_no_lf(self) -> None:
         cut = cutter()
@@ -155,23 +163,23 @@ class TestCutting:
         usage = chunk(USAGE)
         segments = [head, b": keep", b"-alive\n\n", b":\n", usage[:30], usage[30:], b": bye\n\n", DONE]
 
-        assert [cut.feed(segment)[0] for segment in segments] == [
+        assert [fed(cut, segment)[0] for segment in segments] == [
             *(head, b": keep", b"-alive\n\n", b":\n", b"", b"", b": bye\n\n", DONE)
         ]
 
     def test_holds_back_only_what_may_still_be_the_usage_chunk(self) -> None:
         cut = cutter()
         late = chunk(token("late"))
-        cut.feed(chunk(token(finish="stop")))
+        fed(cut, chunk(token(finish="stop")))
 
-        assert [cut.feed(segment)[0] for segment in (late[:9], late[9:-1], late[-1:])] == [b"", b"", late]
+        assert [fed(cut, segment)[0] for segment in (late[:9], late[9:-1], late[-1:])] == [b"", b"", late]
 
     def test_waits_for_every_choice(self) -> None:
         cut = cutter(choices=2)
         first, second, more = token(index=0, finish="stop"), token(index=1, finish="stop"), chunk(token(index=1))
-        cut.feed(chunk(first))
+        fed(cut, chunk(first))
 
-        assert cut.feed(more[:20])[0] == more[:20]
+        assert fed(cut, more[:20])[0] == more[:20]
         assert passed(cut, more[20:] + chunk(second) + chunk(USAGE) + DONE) == more[20:] + chunk(second) + DONE
         assert cut.cut
 
@@ -277,7 +285,7 @@ def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, da
     removed: tuple[int, int] | None = None
     finished = forced = False
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        out += cut.feed(stream[start:end])[0]
+        out += fed(cut, stream[start:end])[0]
         complete = 0
         for reading, span in zip(observer.feed(stream[start:end]), observer.spans, strict=True):
             complete = span[1]

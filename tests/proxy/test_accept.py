@@ -1,7 +1,5 @@
 """The client's connection: requests in order, limits at the door, and what happens to a connection afterwards."""
 
-import dataclasses
-
 import pytest
 
 from sidecar.proxy.accept import LINGER_SECONDS, PIPELINE_BYTES
@@ -55,7 +53,7 @@ def test_a_client_that_pipelines_without_end_is_no_longer_read() -> None:
     for _ in range(2 + PIPELINE_BYTES // 1024):
         road.engine.send(OK % 1)
     assert client.reading
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 def test_garbage_behind_a_good_request_waits_until_that_one_is_answered() -> None:
@@ -70,7 +68,7 @@ def test_garbage_behind_a_good_request_waits_until_that_one_is_answered() -> Non
     assert client.taken.startswith(OK % 1 + b"HTTP/1.1 400 Bad Request\r\n")
     assert client.ended
     assert road.refused == [Failure.BAD_REQUEST]
-    assert len(road.watches) == 1
+    assert len(road.recordings) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,8 +110,8 @@ def test_what_may_not_pass_is_answered_here_whatever_pieces_it_comes_in(
     assert b"x-sidecar-error: %s\r\n" % failure.reason.encode() in client.taken
     assert client.taken.count(b"\r\nx-sidecar-error: ") == 1
     assert road.pool.sockets == []
-    assert len(road.refused) + len([watch for watch in road.watches if watch.closed]) == 1
-    assert road.traffic.in_flight == 0
+    assert len(road.refused) + len([watch for watch in road.recordings if watch.closed]) == 1
+    assert road.in_flight == 0
 
 
 def test_an_upload_without_end_of_its_framing_is_refused() -> None:
@@ -125,7 +123,7 @@ def test_an_upload_without_end_of_its_framing_is_refused() -> None:
     client.send(b"x" * 5000, size=500)
 
     assert client.taken.startswith(b"HTTP/1.1 431 ")
-    assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
 
 
 def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
@@ -140,18 +138,18 @@ def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
     assert client.taken.startswith(b"HTTP/1.1 431 ")
     assert road.engine.reset
     assert not road.engine.taken.endswith(b"0\r\n\r\n")
-    assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_ERROR, Failure.HEAD_TOO_LARGE, None)]
 
 
 def test_a_chunked_body_over_the_limit_is_refused_in_mid_upload() -> None:
     """The engine's connection is dropped, the client has its answer before it is done, and the rest is read for a moment."""
-    road = Road(dataclasses.replace(LIMITS, max_body_bytes=10))
+    road = Road(LIMITS.model_copy(update={"max_body_bytes": 10}))
     client = road.client()
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n12345678901\r\n")
 
     assert client.taken.startswith(b"HTTP/1.1 413 ")
     assert road.engine.reset
-    assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, Failure.BODY_TOO_LARGE, None)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_ERROR, Failure.BODY_TOO_LARGE, None)]
     client.send(b"5\r\n12345\r\n0\r\n\r\n")
     assert not client.lost
     road.traffic.sweep(road.clock.later(LINGER_SECONDS + 0.1))

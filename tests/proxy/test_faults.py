@@ -13,9 +13,10 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Unwatched, Watch
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
+from tests.support.messages import read
 from tests.support.origin import Origin, RelayLeftError, Visit
 from tests.support.proxy import RawClient, running
 from tests.support.story_loop import play
@@ -30,82 +31,53 @@ class Broken(Exception):  # noqa: N818  it is what a bug in a watch would raise
     pass
 
 
-class Throwing(Unwatched):
+class Throwing(Unobserved):
     """Throws in one hook."""
 
     def __init__(self, hook: str, *, cuts: bool) -> None:
         self.wants_body = True
-        self.cuts = cuts
         self.closed: list[Outcome] = []
+        self._cuts = cuts
         self._hook = hook
 
     def _maybe(self, hook: str) -> None:
         if hook == self._hook:
             raise Broken(hook)
 
-    def classify(self, body: bytes, *, whole: bool) -> bytes | None:
-        self._maybe("classify")
-        return super().classify(body, whole=whole)
+    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+        self._maybe("request_body")
+        return super().request_body(body, whole=whole)
 
-    def received(self, at: float) -> None:
+    def mark(self, mark: Mark, at: float) -> None:
         del at
-        self._maybe("received")
+        self._maybe(mark.value)
 
-    def sent(self, at: float) -> None:
-        del at
-        self._maybe("sent")
-
-    def connected(self, seconds: float) -> None:
-        del seconds
-        self._maybe("connected")
-
-    def head(self, at: float, head: ResponseHead) -> None:
+    def head(self, at: float, head: ResponseHead) -> Cutter | None:
         del at, head
         self._maybe("head")
+        return self if self._cuts else None
 
-    def feed(self, at: float, data: bytes) -> None:
+    def data(self, at: float, data: bytes) -> None:
         del at, data
-        self._maybe("feed")
+        self._maybe("data")
 
     def cut(self, data: bytes) -> bytes:
         self._maybe("cut")
         return data
 
-    def cut_rest(self) -> bytes:
-        self._maybe("cut_rest")
+    def rest(self) -> bytes:
+        self._maybe("rest")
         return b""
 
-    def seen(self, at: float) -> None:
+    def close(self, at: float, end: End) -> None:
         del at
-        self._maybe("seen")
-
-    def paused(self, at: float) -> None:
-        del at
-        self._maybe("paused")
-
-    def resumed(self, at: float) -> None:
-        del at
-        self._maybe("resumed")
-
-    def ended(self, at: float) -> None:
-        del at
-        self._maybe("ended")
-
-    def flushed(self, at: float) -> None:
-        del at
-        self._maybe("flushed")
-
-    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
-        del at, failure, status
-        self.closed.append(outcome)
+        self.closed.append(end.outcome)
         self._maybe("close")
 
 
-HOOKS = [
-    *("classify", "received", "sent", "head", "feed", "cut", "cut_rest", "seen"),
-    *("paused", "resumed", "ended", "flushed", "close"),
-]
-CUTTING = {"cut", "cut_rest", "seen"}
+MARKS = [mark.value for mark in Mark if mark not in (Mark.CONNECTING, Mark.CONNECTED)]
+HOOKS = ["request_body", "head", "data", "cut", "rest", *MARKS, "close"]
+CUTTING = {"cut", "rest"}
 
 
 def slow_story(road: Road) -> tuple[bytes, bytes]:
@@ -123,18 +95,48 @@ def slow_story(road: Road) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_watch_that_throws_is_not_felt(hook: str) -> None:
     """The engine and the client get the same bytes as if nobody had looked; the failure is counted, the request closed once."""
-    unwatched = slow_story(Road(watch=lambda _head: Unwatched()))
-    watches: list[Throwing] = []
+    unwatched = slow_story(Road(observe=lambda _head: Unobserved()))
+    throwing: list[Throwing] = []
 
-    def watch(_head: RequestHead) -> Watch:
-        watches.append(Throwing(hook, cuts=hook in CUTTING))
-        return watches[-1]
+    def observe(_head: RequestHead) -> Observer:
+        throwing.append(Throwing(hook, cuts=hook in CUTTING))
+        return throwing[-1]
 
-    road = Road(watch=watch)
+    road = Road(observe=observe)
     assert slow_story(road) == unwatched
     assert set(road.dropped) == {"observer_error"}
-    assert [seen.closed for seen in watches] == [[Outcome.OK]]
-    assert road.traffic.in_flight == 0
+    assert [seen.closed for seen in throwing] == [[Outcome.OK]]
+    assert road.in_flight == 0
+
+
+class Holding(Throwing):
+    """Holds each piece back until the next one comes, and throws in one hook."""
+
+    _held = b""
+
+    def cut(self, data: bytes) -> bytes:
+        now, self._held = self._held, data
+        return now
+
+    def rest(self) -> bytes:
+        rest, self._held = self._held, b""
+        return rest
+
+
+@pytest.mark.parametrize("hook", ["data", "ended", "close"])
+def test_what_is_held_back_keeps_its_place_when_another_hook_throws(hook: str) -> None:
+    """The cutter is not asked any more: what it held goes out before what comes then."""
+    road = Road(observe=lambda _head: Holding(hook, cuts=True))
+    client = road.client()
+    client.send(POST)
+
+    road.engine.send(STREAM)
+    for piece in (b"one ", b"two ", b"three"):
+        road.engine.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+    road.engine.send(b"0\r\n\r\n")
+
+    assert read(bytes(client.taken))[2] == b"one two three"
+    assert road.dropped == ["observer_error"]
 
 
 def test_a_watch_that_throws_when_a_connection_opens_is_not_felt() -> None:
@@ -148,7 +150,7 @@ def test_a_watch_that_throws_when_a_connection_opens_is_not_felt() -> None:
     async def story() -> None:
         async with (
             Origin(script).listening() as origin,
-            running(origin.port, watch=lambda _head: Throwing("connected", cuts=False)) as relay,
+            running(origin.port, observe=lambda _head: Throwing("connected", cuts=False)) as relay,
         ):
             client = await RawClient.connect(relay.port)
             client.send(POST)
@@ -178,10 +180,10 @@ def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
 def test_a_request_that_cannot_be_watched_is_served() -> None:
     """Not even the making of a watch may cost a request."""
 
-    def watch(_head: RequestHead) -> Watch:
+    def observe(_head: RequestHead) -> Observer:
         raise Broken
 
-    road = Road(watch=watch)
+    road = Road(observe=observe)
     client = road.client()
     client.send(POST)
     road.engine.send(OK)
@@ -224,7 +226,7 @@ def test_every_end_at_every_stage_is_one_end(who: str, when: str) -> None:
     client.take(None)
     client.lose()
 
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
     assert len(road.outcomes) == 1
     assert engine is None or engine.lost or when == "flushing"
 
@@ -347,7 +349,7 @@ def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
             await asyncio.gather(*(hurried(relay.port, choice, next(numbers)) for _ in range(10)))
             await relay.settled()
             outcomes = {end[0] for end in relay.ends}
-            assert len(relay.ends) == len(relay.watches)
+            assert len(relay.ends) == len(relay.recordings)
             assert len(outcomes) > 3, "a mixture, not one fault"
             for head in set(origin.heads):
                 assert origin.heads.count(head) == 1, "a POST was sent twice"

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.observer import Unwatched
+from sidecar.proxy.observer import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 
@@ -58,7 +58,7 @@ def test_an_answer_that_cannot_be_trusted_is_a_502(name: str, answer: bytes) -> 
     assert b"x-sidecar-error: engine_bad_response\r\n" in client.taken
     assert client.taken.count(b"HTTP/1.1 ") == 1, "one answer, and nothing before it"
     assert road.engine.lost
-    assert road.watches[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
+    assert road.recordings[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_101_that_switches_to_nothing_agreed_is_a_502(answer: bytes) -> None:
     road.engine.send(answer)
 
     assert client.taken.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
-    assert road.watches[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
+    assert road.recordings[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, None)]
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_trailers_of_an_answer_are_dropped_and_never_become_part_of_its_head() -
     """They come through the same callback as the head's fields; whoever kept the head must not find them in it later."""
     heads: list[ResponseHead] = []
 
-    class Keeping(Unwatched):
+    class Keeping(Unobserved):
         def head(self, at: float, head: ResponseHead) -> None:
             del at
             heads.append(head)
 
-    road = Road(watch=lambda _head: Keeping())
+    road = Road(observe=lambda _head: Keeping())
     client = road.client()
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
 

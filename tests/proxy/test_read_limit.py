@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Unwatched, Watch
+from sidecar.proxy.observer import Observer, Unobserved
 from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.upload import Upload
 from sidecar.timeline.outcome import Outcome
@@ -249,14 +249,14 @@ def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPat
         read.append(len(data))
         body(upload, data)
 
-    def watch(head: RequestHead) -> Watch:
+    def observe(head: RequestHead) -> Observer:
         read.append(head.method.decode())
-        return Unwatched()
+        return Unobserved()
 
     monkeypatch.setattr(Upload, "body", noted)
 
     async def story() -> None:
-        async with Origin(answering(OK)).listening() as origin, running(origin.port, watch=watch) as relay:
+        async with Origin(answering(OK)).listening() as origin, running(origin.port, observe=observe) as relay:
             large, stranger = await RawClient.connect(relay.port), await RawClient.connect(relay.port)
             large.send(POST % 10_000_000)
             while relay.pool.open_connections == 0:  # noqa: ASYNC110  until the upload goes on as it comes

@@ -1,11 +1,10 @@
 """The exchange, told as stories between a client and an engine in memory, under a fake clock."""
 
-import dataclasses
-
 import pytest
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.observer import Unwatched
+from sidecar.proxy.headers import ResponseHead
+from sidecar.proxy.observer import Cutter, Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 
@@ -33,16 +32,16 @@ def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writ
     assert client.taken == STREAM_OUT + b"5\r\nhello\r\n0\r\n\r\n"
     assert [
         ("received", 100.0),
-        ("classify", (b"body", True)),
+        ("request_body", (b"body", True)),
         ("sent", 100.0),
         ("head", 100.3),
-        ("feed", pytest.approx(100.5)),
+        ("data", pytest.approx(100.5)),
         ("ended", pytest.approx(100.6)),
         ("flushed", pytest.approx(100.6)),
         ("close", pytest.approx(100.6)),
-    ] == road.watches[0].told
-    assert road.watches[0].closed == [(Outcome.OK, None, 200)]
-    assert road.traffic.in_flight == 0
+    ] == road.recordings[0].told
+    assert road.recordings[0].closed == [(Outcome.OK, None, 200)]
+    assert road.in_flight == 0
 
 
 def test_one_read_is_one_write() -> None:
@@ -73,18 +72,21 @@ def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> Non
 @pytest.mark.parametrize("cutting", [False, True])
 @pytest.mark.parametrize(("chunks", "seen"), [(64, 64), (65, 1), (9000, 1)])
 def test_an_answer_in_more_chunks_than_64_a_read_is_joined(chunks: int, seen: int, cutting: bool) -> None:
-    """An engine's own chunks stay apart as long as they are few; the bytes are the same, and a watch that cuts is asked once for each."""
+    """An engine's own chunks stay apart as long as they are few; the bytes are the same, and a cutter is asked once for each."""
     cut = []
 
-    class Counting(Unwatched):
-        def __init__(self) -> None:
-            self.cuts = cutting
+    class Counting(Unobserved):
+        def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape
+            return self if cutting else None
 
         def cut(self, data: bytes) -> bytes:
             cut.append(data)
             return data
 
-    road = Road(watch=lambda _head: Counting())
+        def rest(self) -> bytes:
+            return b""
+
+    road = Road(observe=lambda _head: Counting())
     client = road.client()
     client.send(GET)
 
@@ -94,7 +96,7 @@ def test_an_answer_in_more_chunks_than_64_a_read_is_joined(chunks: int, seen: in
     assert client.taken == STREAM_OUT + one * seen + b"0\r\n\r\n"
     assert client.writes == 1
     assert len(cut) == (seen if cutting else 0)
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
@@ -238,8 +240,8 @@ def test_when_the_client_leaves_the_engine_is_told_at_once(sent: bytes, answered
     getattr(client, how)()
 
     assert road.engine.reset
-    assert [(Outcome.CLIENT_CANCELLED, None, 200 if answered else None)] == road.watches[0].closed
-    assert road.traffic.in_flight == 0
+    assert [(Outcome.CLIENT_CANCELLED, None, 200 if answered else None)] == road.recordings[0].closed
+    assert road.in_flight == 0
 
 
 def test_a_client_that_leaves_after_the_streams_own_end_mark_has_everything() -> None:
@@ -247,7 +249,7 @@ def test_a_client_that_leaves_after_the_streams_own_end_mark_has_everything() ->
     road = Road()
     client = road.client()
     client.send(POST)
-    road.watches[0].done = True
+    road.recordings[0].done = True
     road.engine.send(STREAM + b"5\r\nhello\r\n")
 
     client.end()
@@ -280,7 +282,7 @@ def test_a_slow_client_stops_the_reading_of_its_own_stream_and_of_no_other() -> 
     road.clock.later(2)
     slow.take(None)
     assert held.reading
-    assert road.watches[0].instants("paused", "resumed") == [("paused", 101.0), ("resumed", 103.0)]
+    assert road.recordings[0].instants("paused", "resumed") == [("paused", 101.0), ("resumed", 103.0)]
 
 
 def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
@@ -290,13 +292,13 @@ def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
     client.send(POST)
     client.room = 0
     road.engine.send(STREAM + b"5\r\nhello\r\n0\r\n\r\n")
-    assert road.watches[0].instants("flushed") == []
-    assert road.traffic.in_flight == 1
+    assert road.recordings[0].instants("flushed") == []
+    assert road.in_flight == 1
 
     road.clock.later(4)
     client.take(None)
 
-    assert road.watches[0].instants("ended", "flushed") == [("ended", 100.0), ("flushed", 104.0)]
+    assert road.recordings[0].instants("ended", "flushed") == [("ended", 100.0), ("flushed", 104.0)]
     assert road.outcomes == [Outcome.OK]
 
 
@@ -315,7 +317,7 @@ def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
     assert road.outcomes == []
     road.traffic.sweep(road.clock.later(61))
 
-    assert road.watches[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.CLIENT_WRITE_STALLED, 200)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.CLIENT_WRITE_STALLED, 200)]
     assert client.reset
     assert road.engine.reset
 
@@ -332,7 +334,7 @@ def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
     assert road.pool.sockets == []
     client.send(b"b" * 1000)
 
-    assert road.watches[0].told == [("classify", (b"a" * 1000 + b"b" * 1000, False))]
+    assert road.recordings[0].told == [("request_body", (b"a" * 1000 + b"b" * 1000, False))]
     assert road.engine.taken.endswith(b"a" * 1000 + b"b" * 1000)
     client.send(b"c" * 1000)
     assert road.engine.taken.endswith(b"c" * 1000)
@@ -355,7 +357,7 @@ def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
     road.engine.take(None)
 
     assert road.engine.taken.endswith(b"12345678")
-    assert road.watches[0].instants("received", "sent") == [("received", 101.0), ("sent", 102.0)]
+    assert road.recordings[0].instants("received", "sent") == [("received", 101.0), ("sent", 102.0)]
 
 
 def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
@@ -365,7 +367,7 @@ def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
     client.send(
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
     )
-    road.watches[0].instead = b"longer body"
+    road.recordings[0].instead = b"longer body"
 
     client.send(b"body")
 
@@ -388,7 +390,7 @@ def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -
     assert client.ended
     assert road.engine.reset
     assert road.engine.taken.endswith(b"some")
-    assert road.watches[0].closed == [(Outcome.CLIENT_ERROR, None, 401)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_ERROR, None, 401)]
     road.traffic.sweep(road.clock.later(3))
     assert client.lost
 
@@ -422,7 +424,7 @@ def test_a_response_cut_short_is_cut_short_for_the_client(answered: bytes, then:
 
     assert visible == client.taken
     assert client.lost
-    assert road.watches[0].closed == [(Outcome.ENGINE_TRUNCATED, Failure.ENGINE_TRUNCATED, 200)]
+    assert road.recordings[0].closed == [(Outcome.ENGINE_TRUNCATED, Failure.ENGINE_TRUNCATED, 200)]
 
 
 def test_a_body_that_ends_with_the_connection_ends_so_for_the_client_too() -> None:
@@ -459,7 +461,7 @@ def test_an_engine_that_takes_too_long_is_left(seconds: float, answered: bytes, 
     assert road.outcomes == []
     road.traffic.sweep(road.clock.later(2))
 
-    assert [(Outcome.ENGINE_TIMEOUT, failure, 200 if answered else None)] == road.watches[0].closed
+    assert [(Outcome.ENGINE_TIMEOUT, failure, 200 if answered else None)] == road.recordings[0].closed
     assert road.engine.reset
     assert client.taken.startswith(b"HTTP/1.1 200" if answered else b"HTTP/1.1 504")
     assert client.lost
@@ -474,13 +476,13 @@ def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving
     road.traffic.sweep(road.clock.later(61))
 
     assert client.taken.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert road.watches[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_STALLED, None)]
+    assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_STALLED, None)]
     assert road.engine.reset
 
 
 def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
     """The fifth of four is told when to come back; one that leaves makes room."""
-    road = Road(dataclasses.replace(LIMITS, max_in_flight=1))
+    road = Road(LIMITS.model_copy(update={"max_in_flight": 1}))
     first, second, third = road.client(), road.client(), road.client()
     first.send(GET)
     second.send(GET)
@@ -492,7 +494,7 @@ def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
     first.end()
     third.send(GET)
     assert third.taken == b""
-    assert road.traffic.in_flight == 1
+    assert road.in_flight == 1
 
 
 # --- tunnels -------------------------------------------------------------------------------------------------------------
@@ -569,4 +571,4 @@ def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
     assert streaming.lost
     assert waiting.taken.startswith(b"HTTP/1.1 503 ")
     assert road.outcomes == [Outcome.SIDECAR_ERROR, Outcome.SIDECAR_ERROR]
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0

@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Unwatched
+from sidecar.proxy.headers import RequestHead, ResponseHead
+from sidecar.proxy.observer import Cutter, Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording, Road, Socket
 from tests.support.messages import Message, pieces, read, requests, responses, sizes
@@ -71,14 +71,14 @@ def test_what_goes_in_comes_out(
 
         start, fields, body, rest = read(bytes(client.taken[answered:]))
         assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
-        watch = road.watches[-1]
+        watch = road.recordings[-1]
         assert watch.body == response.body
         assert len(watch.closed) == 1
         answered = len(client.taken)
         assert client.lost == (response.framing == "close")
         if client.lost:
             break
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 @settings(play, max_examples=300)
@@ -114,14 +114,17 @@ def test_pipelined_requests_are_carried_whole_and_in_order(
             break
 
 
-class Holding(Unwatched):
+class Holding(Unobserved):
     """A watch that cuts nothing out, but holds back some of what it sees, as one that looks for the usage chunk does."""
 
     def __init__(self, holds: list[int]) -> None:
-        self.cuts = True
         self._held = b""
         self._holds = holds
         self.closed: list[Outcome] = []
+
+    def head(self, at: float, head: ResponseHead) -> Cutter | None:
+        del at, head
+        return self
 
     def cut(self, data: bytes) -> bytes:
         self._held += data
@@ -130,7 +133,7 @@ class Holding(Unwatched):
         now, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
         return now
 
-    def cut_rest(self) -> bytes:
+    def rest(self) -> bytes:
         rest, self._held = self._held, b""
         return rest
 
@@ -139,7 +142,7 @@ class Holding(Unwatched):
 @given(responses(), sizes, st.lists(st.integers(0, 50), min_size=1, max_size=5))
 def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cuts: list[int], holds: list[int]) -> None:
     """A cutting watch may keep bytes for later; with the end of the message they all go out, in any framing."""
-    road = Road(watch=lambda _head: Holding(list(holds)))
+    road = Road(observe=lambda _head: Holding(list(holds)))
     client = road.client()
 
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\n\r\n")
@@ -190,7 +193,7 @@ def test_a_response_that_breaks_off_never_looks_whole(
         assert client.lost
         assert road.outcomes == [Outcome.ENGINE_TRUNCATED]
     assert engine.lost
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 @settings(play, max_examples=400)
@@ -210,8 +213,8 @@ def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> 
     client.lose()
     other.lose()
 
-    assert road.traffic.in_flight == 0
-    assert all(len(watch.closed) == 1 for watch in road.watches)
+    assert road.in_flight == 0
+    assert all(len(watch.closed) == 1 for watch in road.recordings)
 
 
 def test_the_watch_sees_what_the_engine_sent() -> None:
@@ -220,6 +223,6 @@ def test_the_watch_sees_what_the_engine_sent() -> None:
     road.client().send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
     road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
-    assert isinstance(road.watches[0], Recording)
-    assert isinstance(road.watches[0].request, RequestHead)
-    assert road.watches[0].body == b"ok"
+    assert isinstance(road.recordings[0], Recording)
+    assert isinstance(road.recordings[0].request, RequestHead)
+    assert road.recordings[0].body == b"ok"

@@ -70,8 +70,8 @@ def test_a_request_gets_its_verdict(case: Case, size: int) -> None:
         road.engine.send(OK)
         assert client.taken == expected_answers + OK
         assert seen_by_engine(road).endswith(NEXT)
-    assert road.traffic.in_flight == 0
-    assert all(len(watch.closed) == 1 for watch in road.watches)
+    assert road.in_flight == 0
+    assert all(len(watch.closed) == 1 for watch in road.recordings)
 
 
 def unchunked(data: bytes) -> bytes:

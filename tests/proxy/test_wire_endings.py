@@ -16,9 +16,9 @@ def test_a_client_that_resets_before_it_took_the_end_has_not_everything() -> Non
     client.send(GET)
     client.room = 10
     road.engine.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ne\r\ndata: [DONE]\n\n\r\n")
-    watch = road.watches[0]
+    watch = road.recordings[0]
     assert isinstance(watch, Recording)
-    road.traffic._connections.copy().pop().exchange.watch.done = True  # type: ignore[union-attr]  # an exchange is there
+    watch.done = True
     client.lose(ConnectionResetError())
 
     assert road.outcomes == [Outcome.CLIENT_CANCELLED]
@@ -35,7 +35,7 @@ def test_an_answer_to_nobody_is_not_ok() -> None:
     client.lose(BrokenPipeError())
 
     assert road.outcomes == [Outcome.CLIENT_CANCELLED]
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 def test_whoever_connects_while_we_drain_is_served() -> None:

@@ -94,7 +94,7 @@ def test_a_pipelined_request_whose_body_goes_bad_is_refused_in_its_turn() -> Non
 
     assert client.taken.startswith(OK + b"HTTP/1.1 400 Bad Request\r\n")
     assert road.outcomes == [Outcome.OK, Outcome.CLIENT_ERROR]
-    assert road.traffic.in_flight == 0
+    assert road.in_flight == 0
 
 
 def test_h2c_is_declined_in_silence_and_the_next_request_is_read() -> None:

@@ -33,19 +33,21 @@ class Fetching(Walk):
 
     def __init__(self, kind: str, url: str = "http://127.0.0.1:1", **config: object) -> None:
         super().__init__(engine=Engine(kind, ["tiny"]), include_usage=False)
-        self.watchers.engine.up = True
-        dropped = self.watchers.recorder.dropped
+        self.settlement.engine.up = True
+        dropped = self.instruments.recorder.dropped
         self.sink = ReportSink(
-            reported=self.watchers.word,
+            reported=self.settlement.word,
             dropped=dropped,
-            waiting=lambda: len(self.watchers.joins),
-            in_flight=lambda: len(self.watchers.in_flight),
+            waiting=lambda: len(self.settlement.joins),
+            in_flight=lambda: len(self.instruments.in_flight),
             clock=self.clock,
         )
         settings = EngineConfig(url=url, kind=kind, **config)  # type: ignore[arg-type]  # each test's own keys
-        self.report_fetcher = ReportFetcher(readers_of(settings, self.watchers.engine, self.sink), self.watchers.engine)
-        self.watchers.listens = self.report_fetcher.listens
-        self.watchers.on_ended = self.report_fetcher.ended
+        self.report_fetcher = ReportFetcher(
+            readers_of(settings, self.settlement.engine, self.sink), self.settlement.engine
+        )
+        self.settlement.listens = self.report_fetcher.listens
+        self.settlement.on_ended = self.report_fetcher.ended
 
     async def look(self) -> float:
         """One look of the task."""

@@ -1,4 +1,4 @@
-"""The road in memory: the real `Traffic`, `ClientConnection`, `Exchange` and `EngineConnection` between fake sockets and a fake clock.
+"""The road in memory: the real `Traffic`, `Road`, `ClientConnection`, `Exchange` and `EngineConnection` between fake sockets and a fake clock.
 
 Nothing waits here. A socket takes as many bytes as its `room` allows and buffers the rest as asyncio's transports do
 (pause_writing above the high-water mark, resume_writing below the low one), so that a slow reader is a number and not a
@@ -8,32 +8,29 @@ sleep. `Road.connections` holds what the relay opened towards the engine, in ord
 import asyncio
 from collections.abc import Callable
 
-from sidecar.proxy.accept import ClientConnection
+from sidecar.config.schema import EngineConfig, ProxyConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Unwatched, Watch
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
-from sidecar.proxy.server import Limits, Traffic
+from sidecar.proxy.road import Limits
+from sidecar.proxy.road import Road as SharedRoad
+from sidecar.proxy.server import Traffic
 from sidecar.timeline.outcome import Outcome
 
 
-LIMITS = Limits(
+LIMITS = ProxyConfig.model_construct(
     max_in_flight=4,
     max_head_bytes=4096,
     max_headers=16,
     max_body_bytes=1 << 20,
     look_in_bytes=1024,
-    client_buffer_bytes=1000,
-    head_timeout_seconds=75,
-    keep_alive_seconds=75,
-    body_gap_timeout_seconds=60,
-    client_write_timeout_seconds=60,
-    connect_timeout_seconds=2,
-    first_byte_timeout_seconds=600,
-    gap_timeout_seconds=300,
+    client_buffer_bytes=1000,  # below what a config may say, so that few bytes fill it
 )
+"""All others as the config has them."""
+ENGINE_LIMITS = EngineConfig.model_construct()
 
 
 class Clock:
@@ -180,8 +177,8 @@ class InstantPool(EnginePool):
         return connection
 
 
-class Recording(Unwatched):
-    """A watch that writes down what it is told, as (hook, instant or fact)."""
+class Recording(Unobserved):
+    """An observer that writes down what it is told, as (hook, instant or fact)."""
 
     def __init__(self, head: RequestHead, *, wants_body: bool = False) -> None:
         self.request = head
@@ -190,42 +187,29 @@ class Recording(Unwatched):
         self.body = b""
         self.response: ResponseHead | None = None
         self.instead: bytes | None = None
-        """What `classify` has the engine sent in the body's place."""
+        """What `request_body` has the engine sent in the body's place."""
         self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
 
-    def classify(self, body: bytes, *, whole: bool) -> bytes | None:
-        self.told.append(("classify", (body, whole)))
-        return self.instead
+    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+        self.told.append(("request_body", (body, whole)))
+        return Instead(self.instead)
 
-    def received(self, at: float) -> None:
-        self.told.append(("received", at))
+    def mark(self, mark: Mark, at: float) -> None:
+        if mark not in (Mark.CONNECTING, Mark.CONNECTED):  # no fake socket has to be connected
+            self.told.append((mark.value, at))
 
-    def sent(self, at: float) -> None:
-        self.told.append(("sent", at))
-
-    def head(self, at: float, head: ResponseHead) -> None:
+    def head(self, at: float, head: ResponseHead) -> Cutter | None:
         self.response = head
         self.told.append(("head", at))
+        return None
 
-    def feed(self, at: float, data: bytes) -> None:
-        self.told.append(("feed", at))
+    def data(self, at: float, data: bytes) -> None:
+        self.told.append(("data", at))
         self.body += data
 
-    def paused(self, at: float) -> None:
-        self.told.append(("paused", at))
-
-    def resumed(self, at: float) -> None:
-        self.told.append(("resumed", at))
-
-    def ended(self, at: float) -> None:
-        self.told.append(("ended", at))
-
-    def flushed(self, at: float) -> None:
-        self.told.append(("flushed", at))
-
-    def close(self, at: float, outcome: Outcome, failure: Failure | None, status: int | None) -> None:
+    def close(self, at: float, end: End) -> None:
         self.told.append(("close", at))
-        self.closed.append((outcome, failure, status))
+        self.closed.append((end.outcome, end.failure, end.status))
 
     def instants(self, *hooks: str) -> list[tuple[str, object]]:
         """What was told by these hooks, in order."""
@@ -235,22 +219,24 @@ class Recording(Unwatched):
 class Road:
     """A whole relay in memory."""
 
-    def __init__(self, limits: Limits = LIMITS, watch: Callable[[RequestHead], Watch] | None = None) -> None:
+    def __init__(self, limits: Limits = LIMITS, observe: Callable[[RequestHead], Observer] | None = None) -> None:
         self.clock = Clock()
         self._next_turn: list[Callable[[], None]] = []
         self.pool = InstantPool(self.clock, self._next_turn.append)
-        self.watches: list[Recording] = []
+        self.recordings: list[Recording] = []
         self.dropped: list[str] = []
         self.refused: list[Failure] = []
-        self.traffic = Traffic(
+        self.shared = SharedRoad(
             limits,
+            ENGINE_LIMITS,
             self.pool,
             clock=self.clock,
-            watch=watch or self._record,
+            observe=observe or self._record,
             dropped=self.dropped.append,
             refused=self.refused.append,
             overhead=lambda _seconds: None,
         )
+        self.traffic = Traffic(self.shared)
 
     def turn(self) -> bool:
         """One turn of the event loop: what asked for it is called. False if nothing has."""
@@ -259,17 +245,22 @@ class Road:
             work()
         return bool(due)
 
-    def _record(self, head: RequestHead) -> Watch:
+    def _record(self, head: RequestHead) -> Observer:
         recording = Recording(head, wants_body=head.method == b"POST" and head.path == b"/v1/chat/completions")
-        self.watches.append(recording)
+        self.recordings.append(recording)
         return recording
 
     def client(self) -> Socket:
         """A new client connection."""
-        connection = ClientConnection(self.traffic)
+        connection = self.traffic.connection()
         socket = Socket(connection)
         connection.connection_made(socket)
         return socket
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have come in and are not over."""
+        return self.shared.in_flight
 
     @property
     def engine(self) -> Socket:
@@ -279,5 +270,5 @@ class Road:
     @property
     def outcomes(self) -> list[Outcome]:
         """How every request ended, in the order in which they came; each exactly once."""
-        assert all(len(watch.closed) <= 1 for watch in self.watches), "a request ended twice"
-        return [watch.closed[0][0] for watch in self.watches if watch.closed]
+        assert all(len(observer.closed) <= 1 for observer in self.recordings), "a request ended twice"
+        return [observer.closed[0][0] for observer in self.recordings if observer.closed]

@@ -1,49 +1,57 @@
-"""The traffic room on real sockets, in this process, under uvloop: as `sidecar serve` runs it, but with limits and watches of the test's own.
+"""The traffic room on real sockets, in this process, under uvloop: as `sidecar serve` runs it, but with limits and observers of the test's own.
 
-Leaving `running` checks what must hold after any story: nothing in flight, every watch closed exactly once, no task left
+Leaving `running` checks what must hold after any story: nothing in flight, every observer closed exactly once, no task left
 behind, and no exception that reached the event loop's handler.
 """
 
 import asyncio
-import dataclasses
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
+from sidecar.config.schema import EngineConfig, ProxyConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Watch
+from sidecar.proxy.observer import Observer
 from sidecar.proxy.pool import EnginePool
-from sidecar.proxy.server import Limits, Traffic
+from sidecar.proxy.road import Road
+from sidecar.proxy.server import Traffic
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording
 from tests.support.story_loop import opened
 
 
-LIMITS = Limits(
-    max_in_flight=100,
-    max_head_bytes=16384,
-    max_headers=64,
-    max_body_bytes=256 << 20,
-    look_in_bytes=65536,
-    client_buffer_bytes=65536,
-    head_timeout_seconds=30,
-    keep_alive_seconds=30,
-    body_gap_timeout_seconds=30,
-    client_write_timeout_seconds=30,
-    connect_timeout_seconds=5,
-    first_byte_timeout_seconds=30,
-    gap_timeout_seconds=30,
-)
+T = TypeVar("T")
+Section = TypeVar("Section", bound=BaseModel)
+
+LIMITS: dict[str, float] = {
+    "max_in_flight": 100,
+    "max_head_bytes": 16384,
+    "max_headers": 64,
+    "max_body_bytes": 256 << 20,
+    "look_in_bytes": 65536,
+}
+"""Keys of `proxy` and `engine`; all others as the config has them."""
+
+
+def section(of: type[Section], limits: dict[str, float]) -> Section:
+    """One section of a config with those of the limits that are its own."""
+    said: dict[str, Any] = {key: value for key, value in limits.items() if key in of.model_fields}
+    return of.model_construct(**said)
 
 
 class Relay:
-    """A running traffic room and what it told whoever watches."""
+    """A running traffic room and what it told its observers."""
 
-    def __init__(self, engine_port: int, limits: Limits, watch: Callable[[RequestHead], Watch] | None) -> None:
+    def __init__(
+        self, engine_port: int, limits: dict[str, float], observe: Callable[[RequestHead], Observer] | None
+    ) -> None:
         self.port = 0
-        self.watches: list[Recording] = []
+        self.recordings: list[Recording] = []
         self.dropped: list[str] = []
         self.loop_errors: list[dict[str, object]] = []
         self.pool = EnginePool(
@@ -54,29 +62,36 @@ class Relay:
             max_headers=64,
             receive_buffer_bytes=65536,
         )
-        self.traffic = Traffic(
-            limits,
+        self.road = Road(
+            section(ProxyConfig, limits),
+            section(EngineConfig, limits),
             self.pool,
             clock=time.monotonic,
-            watch=watch or self._record,
+            observe=observe or self._record,
             dropped=self.dropped.append,
             refused=lambda _failure: None,
             overhead=lambda _seconds: None,
         )
+        self.traffic = Traffic(self.road)
 
-    def _record(self, head: RequestHead) -> Watch:
+    def _record(self, head: RequestHead) -> Observer:
         recording = Recording(head, wants_body=head.path == b"/v1/chat/completions")
-        self.watches.append(recording)
+        self.recordings.append(recording)
         return recording
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have come in and are not over."""
+        return self.road.in_flight
 
     @property
     def ends(self) -> list[tuple[Outcome, Failure | None, int | None]]:
         """How every request ended that has ended, in the order in which they came."""
-        return [end for watch in self.watches for end in watch.closed]
+        return [end for observer in self.recordings for end in observer.closed]
 
     async def settled(self) -> None:
         """Wait until nothing is in flight; the test's own time limit is the only one."""
-        while self.traffic.in_flight:  # noqa: ASYNC110  a test may look often
+        while self.in_flight:  # noqa: ASYNC110  a test may look often
             await asyncio.sleep(0.005)
 
     def sweep_in(self, seconds: float) -> None:
@@ -88,12 +103,12 @@ class Relay:
 async def running(
     engine_port: int,
     *,
-    watch: Callable[[RequestHead], Watch] | None = None,
+    observe: Callable[[RequestHead], Observer] | None = None,
     **limits: float,
 ) -> AsyncIterator[Relay]:
-    """A relay in front of `engine_port` for the length of an `async with` block; `limits` differ from LIMITS."""
+    """A relay in front of `engine_port` for the length of an `async with` block; `limits`: keys of `proxy` or `engine` that differ from LIMITS."""
     loop = asyncio.get_running_loop()
-    relay = Relay(engine_port, dataclasses.replace(LIMITS, **limits), watch)  # type: ignore[arg-type]  # field names are checked at run time
+    relay = Relay(engine_port, {**LIMITS, **limits}, observe)
     loop.set_exception_handler(lambda _loop, context: relay.loop_errors.append(context))
     tasks_before = asyncio.all_tasks()
     _, relay.port = await relay.traffic.listen("127.0.0.1", 0)
@@ -107,8 +122,8 @@ async def running(
     left = {task for task in asyncio.all_tasks() - tasks_before if "sidecar" in str(task.get_coro())}
     assert not left, f"tasks left behind: {left}"
     assert not relay.loop_errors, f"exceptions reached the event loop: {relay.loop_errors}"
-    assert relay.traffic.in_flight == 0
-    assert all(len(seen.closed) == 1 for seen in relay.watches), "a request did not end exactly once"
+    assert relay.in_flight == 0
+    assert all(len(seen.closed) == 1 for seen in relay.recordings), "a request did not end exactly once"
 
 
 class RawClient:

@@ -23,7 +23,7 @@ class Story:
         self.timeline = Timeline(START, self.gaps.append)
 
     def received(self, at: float) -> Self:
-        self.timeline.received(START + at)
+        self.timeline.received_at = START + at
         return self
 
     def sent(self, at: float) -> Self:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import OUTPUT, decode
-from sidecar.timeline.events import Reading
+from sidecar.timeline.dialects.json_fields import decode
+from sidecar.timeline.events import OUTPUT, Reading
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -22,6 +22,7 @@ class ToyGenerate:
     name = "toy_generate"
     has_usage_option = False
     streams_unsaid = True
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  the interface
         """One event. Raises UnreadableEvent."""

@@ -1,4 +1,4 @@
-"""The whole walk in memory: relay, watch, ledger, recorder and registry, between fake sockets, under a fake clock.
+"""The whole walk in memory: relay, observer, ledger, recorder and registry, between fake sockets, under a fake clock.
 
 `Walk().client()` is a client's socket, `walk.engine` the engine's end; `walk.accounts` are the closed accounts in order,
 `walk.value(name, **labels)` reads a number off the page as prometheus_client parses it.
@@ -6,24 +6,19 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.classify.lane import LaneRules
-from sidecar.config.buckets import PromptBuckets
-from sidecar.config.schema import LanesConfig
+from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.metrics.exposition import slices
-from sidecar.metrics.registry import Metrics
-from sidecar.observe.in_flight import InFlight
-from sidecar.observe.record import Recorder
-from sidecar.observe.settlement import Watchers
-from sidecar.observe.slo_counters import Slo
+from sidecar.observe.instruments import Instruments
 from sidecar.slo.objective import Objectives
+from sidecar.wiring import metrics_of, observers_of
 from tests.support.memory import LIMITS, Road
 
 
 class Walk(Road):
-    """A road whose watches are the product's own."""
+    """A road whose observers are the product's own."""
 
     def __init__(
         self,
@@ -32,30 +27,34 @@ class Walk(Road):
         include_usage: bool = True,
         mints: bool = False,
         objectives: Objectives | None = None,
+        estimate: bool = False,
     ) -> None:
-        super().__init__(LIMITS, lambda head: self.watchers.watch(head))  # noqa: PLW0108  the watchers are made below
+        super().__init__(LIMITS, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
         self.minted = 0
-        lanes = LanesConfig(default="interactive", header="x-lane", names=("batch",))
-        buckets = PromptBuckets((512, 4096))
-        self.metrics = Metrics(lanes=lanes.declared, prompt_buckets=buckets.labels, models=["tiny"])
-        self.slo = Slo(self.metrics, objectives or Objectives())
+        config = Config.model_validate(
+            {
+                "engine": {"url": "http://engine:8000", "models": ("tiny",)},
+                "lanes": {"default": "interactive", "header": "x-lane", "names": ("batch",)},
+                "prompt_buckets": {"edges": (512, 4096)},
+                "proxy": {"max_event_bytes": 4096, "include_usage": "auto" if include_usage else "never"},
+                "spans": {"receive": mints},
+            }
+        )
+        self.metrics = metrics_of(config)
+        self.instruments = Instruments.on(self.metrics, objectives or Objectives(), estimate=estimate)
+        self.slo = self.instruments.slo
         self.accounts: list[Account] = []
-        self.watchers = Watchers(
-            rules=LaneRules(lanes),
-            buckets=buckets,
-            recorder=Recorder(self.metrics),
-            in_flight=InFlight(self.metrics),
-            slo=self.slo,
-            engine=engine or Engine("vllm", ["tiny"]),
+        self.observers = observers_of(
+            config,
+            self.instruments,
+            engine or Engine("vllm", ["tiny"]),
+            clock=self.clock,
             log=self.accounts.append,
             headers_for_log=lambda fields: allowed_headers(fields, {"x-team"}),
             unix=lambda: 1_800_000_000.0,
-            max_event_bytes=4096,
-            include_usage=include_usage,
-            clock=self.clock,
             random_hex=self._count_in_hex,
-            mints=mints,
         )
+        self.settlement = self.observers.settlement
 
     def _count_in_hex(self, size: int) -> str:
         self.minted += 1

@@ -48,9 +48,9 @@ def test_what_carries_no_output_is_no_first_token() -> None:
 
 def test_a_mark_told_twice_stays_where_it_was() -> None:
     """A second end cannot move the first one."""
-    marks = Story().received(0.1).received(0.5).end(1.0).end(2.0).timeline.marks()
+    marks = Story().sent(0.1).sent(0.5).end(1.0).end(2.0).timeline.marks()
 
-    assert (marks.received_at, marks.ended_at, marks.flushed_at) == (START + 0.1, START + 1.0, START + 1.0)
+    assert (marks.sent_at, marks.ended_at, marks.flushed_at) == (START + 0.1, START + 1.0, START + 1.0)
 
 
 def test_gaps_are_per_choice() -> None:

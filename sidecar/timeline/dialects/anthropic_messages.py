@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, ERROR, OUTPUT, Extras, count, decode, without_decoding
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import DONE, ERROR, Extras, count, decode, without_decoding
+from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -58,6 +58,7 @@ class AnthropicMessages:
     name = "anthropic_messages"
     has_usage_option = False
     streams_unsaid = False
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""

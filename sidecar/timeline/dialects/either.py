@@ -11,6 +11,7 @@ class Either:
     """Two dialects as one. `key` is written, without blanks before its colon, in every event of `first` and in none of `second`."""
 
     has_usage_option = False
+    token = None
 
     def __init__(self, key: str, first: Dialect, second: Dialect) -> None:
         self.name = f"{first.name}_or_{second.name}"

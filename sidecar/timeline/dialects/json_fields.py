@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sidecar.timeline.events import NOTHING, Reading, UnreadableEvent
+from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Reading, UnreadableEvent
 
 
 T = TypeVar("T")
 
-OUTPUT = Reading(output=(0,))
 FINISH = Reading(finished=(0,))
 OUTPUT_AND_FINISH = Reading(output=(0,), finished=(0,))
 ERROR = Reading(error=True)
@@ -69,7 +68,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
     """Decode, or raise UnreadableEvent whatever is wrong: no JSON, odd shape, nesting bomb, number or character out of range."""
     try:
         return decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
+    except UNREADABLE as error:
         raise UnreadableEvent(str(error)) from error
 
 

@@ -35,6 +35,7 @@ class LlamaCompletion:
     name = "llama_completion"
     has_usage_option = False
     streams_unsaid = False
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One event. Raises UnreadableEvent."""

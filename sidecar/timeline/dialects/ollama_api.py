@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, OUTPUT, count, decode
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, count, decode
+from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -50,6 +50,7 @@ class Ollama:
     name = "ollama"
     has_usage_option = False
     streams_unsaid = True
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  lines have no names
         """One line. Raises UnreadableEvent."""

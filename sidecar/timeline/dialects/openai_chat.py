@@ -6,12 +6,12 @@ role and no content is the role frame, whose instant means something else on eve
 `prompt_progress` chunks look like one. It refuses to count tokens: a chunk is not a token.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
-from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, reading_of_chunk
+from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
 from sidecar.timeline.events import Reading
 
 
@@ -47,7 +47,22 @@ class _Chunk(OpenAIChunk, frozen=True):
     choices: list[_Choice | None] | None = None
 
 
+class _TokenDelta(_Delta, frozen=True, kw_only=True):
+    content: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _TokenChoice(_Choice, frozen=True, kw_only=True):
+    index: Literal[0] = 0
+    delta: _TokenDelta
+    finish_reason: None = None
+
+
+class _Token(TokenOnly, frozen=True, kw_only=True):
+    choices: tuple[_TokenChoice]
+
+
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_TOKEN = msgspec.json.Decoder(_Token)
 
 
 class OpenAIChat:
@@ -56,6 +71,7 @@ class OpenAIChat:
     name = "openai_chat"
     has_usage_option = True
     streams_unsaid = False
+    token = _TOKEN.decode
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""

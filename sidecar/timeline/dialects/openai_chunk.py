@@ -20,6 +20,22 @@ class OpenAIChunk(Extras, frozen=True):
     error: Any = None
 
 
+class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
+    """A chunk that says nothing but its `choices`. Each API narrows those to one choice with output and without a finish.
+
+    Narrower types of the very same fields: what this decodes, the wider chunk decodes too.
+    """
+
+    usage: msgspec.UnsetType = msgspec.UNSET
+    error: None = None
+    metrics: None = None
+    timings: None = None
+    nvext: None = None
+    meta_info: None = None
+    sglext: None = None
+    prompt_progress: None = None
+
+
 def reading_of_chunk(chunk: OpenAIChunk, *, has_choices: bool, output: list[int], finished: list[int]) -> Reading:
     """The reading, given which choices have output and which are finished."""
     extras = chunk.found()

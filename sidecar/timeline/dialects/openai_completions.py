@@ -6,12 +6,12 @@ by default stand nowhere else (seen on b11434's wire). With several prompts the 
 It refuses to count tokens: a chunk is not a token.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
-from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, reading_of_chunk
+from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
 from sidecar.timeline.events import Reading
 
 
@@ -25,7 +25,18 @@ class _Chunk(OpenAIChunk, frozen=True):
     choices: list[_Choice | None] | None = None
 
 
+class _TokenChoice(_Choice, frozen=True, kw_only=True):
+    index: Literal[0] = 0
+    text: str
+    finish_reason: None = None
+
+
+class _Token(TokenOnly, frozen=True, kw_only=True):
+    choices: tuple[_TokenChoice]
+
+
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_TOKEN = msgspec.json.Decoder(_Token)
 
 
 class OpenAICompletions:
@@ -34,6 +45,7 @@ class OpenAICompletions:
     name = "openai_completions"
     has_usage_option = True
     streams_unsaid = False
+    token = _TOKEN.decode
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One chunk. Raises UnreadableEvent."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, OUTPUT, Extras, count, decode, without_decoding
+from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, without_decoding
 from sidecar.timeline.dialects.openai_usage import detail
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -48,6 +48,7 @@ class OpenAIResponses:
     name = "openai_responses"
     has_usage_option = False
     streams_unsaid = False
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""

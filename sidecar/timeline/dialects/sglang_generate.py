@@ -54,6 +54,7 @@ class SGLangGenerate:
     name = "sglang_generate"
     has_usage_option = False
     streams_unsaid = False
+    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One event. Raises UnreadableEvent."""

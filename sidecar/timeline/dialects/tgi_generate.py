@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, OUTPUT, count, decode
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, count, decode
+from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
 
 
 _SEVERAL = b"["
@@ -39,6 +39,7 @@ class TGIGenerate:
 
     name = "tgi_generate"
     has_usage_option = False
+    token = None
 
     def __init__(self, *, streams_unsaid: bool = False) -> None:
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""

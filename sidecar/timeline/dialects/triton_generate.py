@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, OUTPUT, decode
-from sidecar.timeline.events import NOTHING, Reading
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, decode
+from sidecar.timeline.events import NOTHING, OUTPUT, Reading
 
 
 TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
@@ -34,6 +34,7 @@ class TritonGenerate:
 
     name = "triton_generate"
     has_usage_option = False
+    token = None
 
     def __init__(self, *, streams_unsaid: bool) -> None:
         """`streams_unsaid`: on this path the answer is a stream; what the body calls `stream` is the backend's own switch."""

@@ -232,7 +232,7 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
             await ask(direct, 1)  # before it, no count of requests stands on the page
             metrics, tally, known = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Tally(), Engine("vllm")
             known.up = True
-            recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (0.0, road.traffic.in_flight))
+            recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (0.0, road.in_flight))
             prober = StateProber(engine.url, known, recorder)
             await prober.look(session)
             before = await sums_of(engine, session)

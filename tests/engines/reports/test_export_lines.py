@@ -74,7 +74,7 @@ def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Pat
         append(tmp_path / THIS_HOUR, FIXTURE)
         await walk.look()
         for _ in range(60):
-            walk.watchers.expire(walk.clock.later(1.0))
+            walk.settlement.expire(walk.clock.later(1.0))
 
         client.take(None)
 
@@ -91,12 +91,12 @@ def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Pa
         walk = fetching(tmp_path)
         await walk.look()
         walk.answer("late")
-        walk.watchers.expire(walk.clock.later(6.0))
+        walk.settlement.expire(walk.clock.later(6.0))
         walk.answer(OURS)
 
         append(tmp_path / THIS_HOUR, line("late") + line() + line() + line("another client's"))
         await walk.look()
-        walk.watchers.expire(walk.clock.later(6.0))
+        walk.settlement.expire(walk.clock.later(6.0))
 
         assert walk.phases() == [NO_SPLIT, EXACT | BY_WIRE]
         assert walk.drops() == {"report_twice": 1, "report_unmatched": 2}
@@ -138,8 +138,8 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
     walk.answer(OURS)
 
     for word in ExportLines(SGLang.source).feed(damage[0]):
-        walk.watchers.word(word)
-    walk.watchers.expire(walk.clock.later(6.0))
+        walk.settlement.word(word)
+    walk.settlement.expire(walk.clock.later(6.0))
 
     assert walk.phases() in ([EXACT | BY_WIRE], [NO_SPLIT])
 
@@ -368,7 +368,7 @@ def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: 
             walk.accounts.append(account)
             settled.set()
 
-        walk.watchers.log = log
+        walk.settlement.log = log
         task = asyncio.create_task(walk.report_fetcher.run())
         await asyncio.sleep(0.05)
         append(tmp_path / THIS_HOUR, line())

@@ -88,7 +88,7 @@ def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = 
             if asyncio.iscoroutine(waited):
                 await waited
             await settled_look(walk)
-            walk.watchers.expire(walk.clock.later(4.0))
+            walk.settlement.expire(walk.clock.later(4.0))
         return walk
 
     return asyncio.run(run())
@@ -184,11 +184,11 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes(capsys: pytest.Ca
         walk.answer("2", USAGE)
         engine.finish()
         await settled_look(walk)
-        walk.watchers.expire(walk.clock.later(UNSAFE_SECONDS))
+        walk.settlement.expire(walk.clock.later(UNSAFE_SECONDS))
         walk.answer("3", USAGE)  # the last reading before it was made in the time of disbelief
         engine.finish()
         await settled_look(walk)
-        walk.watchers.expire(walk.clock.later(4.0))
+        walk.settlement.expire(walk.clock.later(4.0))
         walk.answer("4", USAGE)
         engine.finish()
 

@@ -1,0 +1,32 @@
+"""What one process's measurements are written to: the recorder and the tables that are told while requests run.
+
+Knows that they share one registry, and nothing else; `wiring.py` makes it, everything in this room is given it.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from sidecar.metrics.registry import Metrics
+from sidecar.observe.estimates import Estimates
+from sidecar.observe.in_flight import InFlight
+from sidecar.observe.record import Recorder
+from sidecar.observe.slo_counters import Slo
+from sidecar.slo.objective import Objectives
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """One process's."""
+
+    metrics: Metrics
+    recorder: Recorder
+    in_flight: InFlight
+    slo: Slo
+    estimates: Estimates | None
+    """None where the config wants none."""
+
+    @classmethod
+    def on(cls, metrics: Metrics, objectives: Objectives, *, estimate: bool = False) -> Self:
+        """All of them on one registry."""
+        estimates = Estimates(metrics) if estimate else None
+        return cls(metrics, Recorder(metrics), InFlight(metrics), Slo(metrics, objectives), estimates)

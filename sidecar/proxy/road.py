@@ -1,0 +1,83 @@
+"""What all connections of the road share: limits, clock, the pool towards the engine, the in-flight count, the observers.
+
+Knows no socket and no request; the listener (`server.py`) makes one, connections and exchanges read it. The road only promises
+that every request it lets in is closed exactly once; what a request means is behind `observe`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import Observer, guarded
+from sidecar.proxy.pool import EnginePool
+
+
+OVERHEAD_SAMPLE = 64
+"""One read in this many is timed, so that timing costs nothing (design section 6)."""
+
+
+class Limits(Protocol):
+    """The bounds of the client's side; seconds and bytes. Defaults and reasons: `ProxyConfig` in `sidecar/config/schema.py`."""
+
+    max_in_flight: int
+    max_head_bytes: int
+    max_headers: int
+    max_body_bytes: int
+    look_in_bytes: int
+    client_buffer_bytes: int
+    head_timeout_seconds: float
+    keep_alive_seconds: float
+    body_gap_timeout_seconds: float
+    client_write_timeout_seconds: float
+
+
+class EngineLimits(Protocol):
+    """The bounds of the engine's side, in seconds. Defaults and reasons: `EngineConfig` in `sidecar/config/schema.py`."""
+
+    connect_timeout_seconds: float
+    first_byte_timeout_seconds: float
+    gap_timeout_seconds: float
+
+
+class Road:
+    """Shared by every connection of one process."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        engine_limits: EngineLimits,
+        pool: EnginePool,
+        *,
+        clock: Callable[[], float],
+        observe: Callable[[RequestHead], Observer],
+        dropped: Callable[[str], None],
+        refused: Callable[[Failure], None],
+        overhead: Callable[[float], None],
+        via: bytes | None = None,
+    ) -> None:
+        self.limits = limits
+        self.engine_limits = engine_limits
+        self.pool = pool
+        self.clock = clock
+        self.refused = refused
+        self.overhead = overhead
+        """Told how many seconds lie between a read and the write of the same bytes, one read in OVERHEAD_SAMPLE."""
+        self.writes = 0
+        self.via = via
+        self.engine_authority = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode() + b":%d" % pool.port
+        self.draining = False
+        self.in_flight = 0
+        """Exchanges that have begun and are not over."""
+        self.engine_heard_at = float("-inf")
+        """When the engine last sent a byte."""
+        self.observe = guarded(observe, dropped)
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something beside the callbacks, kept from the garbage collector until it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task

@@ -1,0 +1,89 @@
+"""The one place where what measures and what moves bytes are joined: the app, the benches and the tests call it.
+
+Knows which key of the config each of them reads. Refuses to start or to stop anything: that is the app's.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+
+from sidecar.config.buckets import PromptBuckets
+from sidecar.config.schema import Config
+from sidecar.engines.engine import Engine
+from sidecar.ledger.account import Account
+from sidecar.metrics.registry import Metrics
+from sidecar.observe.instruments import Instruments
+from sidecar.observe.request import Observers
+from sidecar.observe.settlement import Settlement
+from sidecar.proxy.headers import Fields
+from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.road import Road
+
+
+def metrics_of(config: Config) -> Metrics:
+    """The registry, with the label values that the config states."""
+    return Metrics(
+        lanes=config.lanes.declared,
+        prompt_buckets=PromptBuckets(config.prompt_buckets.edges).labels,
+        models=config.engine.models,
+        constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
+        inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
+        series_limit=config.metrics.series_limit,
+    )
+
+
+def observers_of(
+    config: Config,
+    instruments: Instruments,
+    engine: Engine,
+    *,
+    clock: Callable[[], float],
+    log: Callable[[Account], None],
+    headers_for_log: Callable[[Fields], dict[str, str]] = lambda _fields: {},
+    unix: Callable[[], float] = time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
+    random_hex: Callable[[int], str] = secrets.token_hex,
+) -> Observers:
+    """What makes an observer for each request. `log` is told each account once it is closed."""
+    settlement = Settlement(
+        instruments, engine, log=log, clock=clock, unix=unix, random_hex=random_hex, mints=config.spans.receive
+    )
+    return Observers(settlement, config, headers_for_log)
+
+
+def road_of(config: Config, observers: Observers, clock: Callable[[], float]) -> Road:
+    """The road to the config's engine, each of its requests observed."""
+    recorder = observers.settlement.instruments.recorder
+    address = config.engine.address
+    pool = EnginePool(
+        address.host,
+        address.port,
+        clock=clock,
+        idle_seconds=config.engine.pool_idle_seconds,
+        max_headers=config.proxy.max_headers,
+        receive_buffer_bytes=config.proxy.client_buffer_bytes,
+    )
+    return Road(
+        config.proxy,
+        config.engine,
+        pool,
+        clock=clock,
+        observe=observers,
+        dropped=recorder.dropped,
+        refused=lambda failure: recorder.failed(failure.reason),
+        overhead=recorder.overhead,
+        via=via_of(config),
+    )
+
+
+def reload(config: Config, observers: Observers, road: Road) -> None:
+    """Another config is in force, for what may change while the process runs."""
+    observers.apply(config)
+    road.limits = config.proxy
+    road.engine_limits = config.engine
+    road.via = via_of(config)
+    road.pool.keep_for(config.engine.pool_idle_seconds)
+
+
+def via_of(config: Config) -> bytes | None:
+    """The Via value for requests to the engine (RFC 9110 7.6.3), or None."""
+    return b"1.1 llm-phase-sidecar" if config.proxy.via == "on" else None

@@ -1,0 +1,111 @@
+"""How many doors a reader passes who follows a token, or a request, through the code: a budget, counted and not timed.
+
+Counted are the calls of Python functions of the package, and the files in which they stand, with everything wired that the app
+wires: objectives, evidence, estimator, and the cut where usage was asked for on the client's behalf.
+"""
+
+import inspect
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+from sidecar.slo.objective import Aim, Aims, Objectives
+from tests.support.walk import Walk
+
+
+PACKAGE = str(Path(__file__).parents[1] / "sidecar")
+AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
+OBJECTIVES = Objectives({"interactive": dict.fromkeys(("0-512", "512-4k", "4k+", "unknown"), AIMS)})
+BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "stream": True}).encode()
+REQUEST = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept: */*\r\nUser-Agent: curl/8\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"tiny","choices":'
+    b'[{"index":0,"delta":{"content":" a"},"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
+)
+TOKEN = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
+"""As vLLM 0.33 writes it."""
+
+
+def calls_of(story: Callable[[], None], until: str = "") -> list[CodeType]:
+    """The package's functions in the order in which they were called, until the one of this name has returned."""
+    found: list[CodeType] = []
+    ended = False
+
+    def seen(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal ended
+        code = frame.f_code
+        if ended or not code.co_filename.startswith(PACKAGE):
+            return
+        if event == "call":
+            found.append(code)
+        elif event == "return" and code.co_name == until:
+            ended = True
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        story()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def token_calls(*, cut: bool) -> list[CodeType]:
+    """One read of one event with one token, after some others."""
+    walk = Walk(include_usage=cut, objectives=OBJECTIVES, estimate=True)
+    walk.client().send(REQUEST)
+    walk.engine.send(HEAD)
+    for _ in range(3):
+        walk.clock.later(0.03)
+        walk.engine.send(TOKEN)
+    walk.clock.later(0.03)
+    before = walk.value("llm_inter_token_seconds_count")
+    calls = calls_of(lambda: walk.engine.protocol.data_received(TOKEN))
+    assert walk.value("llm_inter_token_seconds_count") == before + 1, "no token was measured"
+    assert cut == (b"include_usage" in walk.engine.taken)
+    return calls
+
+
+def request_calls() -> list[CodeType]:
+    """From the read of a whole request to the name of its lane."""
+    walk = Walk(objectives=OBJECTIVES, estimate=True)
+    client = walk.client()
+    calls = calls_of(lambda: client.protocol.data_received(REQUEST), until="lane_of")
+    assert calls[0].co_name == "data_received"
+    assert "lane_of" in [code.co_name for code in calls]
+    return calls
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["plain", "usage is cut"])
+def test_a_token_passes_few_doors(*, cut: bool) -> None:
+    """From the engine's socket to the last number that it changes."""
+    calls = token_calls(cut=cut)
+
+    assert len(calls) <= 25
+    assert len({code.co_filename for code in calls}) <= 10
+
+
+def test_a_request_passes_few_doors_to_its_lane() -> None:
+    """With five header fields, each of which is one call of llhttp's."""
+    calls = request_calls()
+
+    assert len(calls) <= 60
+    assert len({code.co_filename for code in calls}) <= 10
+
+
+def test_what_stands_behind_the_doors_is_short() -> None:
+    """A function on the way is read in one look."""
+    on_the_way = {*token_calls(cut=False), *token_calls(cut=True), *request_calls()}
+    lines = sorted(len(inspect.getsourcelines(code)[0]) for code in on_the_way)
+
+    assert lines[-1] <= 60
+    assert statistics.quantiles(lines, n=20)[-1] <= 30

@@ -1,0 +1,168 @@
+"""The short way of one whole event with one token says what the long way says: parser first, then dialect, each by itself."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.timeline.dialects.openai_chat import OpenAIChat
+from sidecar.timeline.dialects.openai_completions import OpenAICompletions
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.reader import ONE_TOKEN, TRIES, EventReader
+from sidecar.timeline.sse import SseParser
+
+
+DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), OpenAICompletions())
+ODDITIES: tuple[Any, ...] = (
+    *(None, "", "a", "\n", "\u2028", "\ud800", 0, 1, -1, 0.0, True, False, [], {}, [1], {"a": None}, 2**70),
+    *({"content": "a"}, {"content": ""}, {"prompt_tokens": 3}, [{"delta": {"content": "a"}}]),
+)
+ODD = st.sampled_from(ODDITIES)
+CHAT: dict[str, Any] = {"index": 0, "delta": {"content": "x"}, "finish_reason": None}
+TEXT: dict[str, Any] = {"index": 0, "text": "x", "finish_reason": None}
+TOP = ("id", "usage", "error", "metrics", "timings", "nvext", "meta_info", "sglext", "prompt_progress")
+INSIDE = ("index", "text", "delta", "message", "finish_reason", "logprobs")
+DELTA = ("content", "role", "reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> object:
+    """A chunk with one token, most of them with something else in it, missing or odd."""
+    choice: dict[str, object] = dict(draw(st.sampled_from([CHAT, TEXT])))
+    said: dict[str, object] = {"id": "a", "choices": draw(st.sampled_from([[choice]] * 8 + [[choice] * 2, [], None]))}
+    places = [(said, TOP), (choice, INSIDE)]
+    if isinstance(choice.get("delta"), dict):
+        choice["delta"] = delta = dict(CHAT["delta"])
+        places.append((delta, DELTA))
+    for _ in range(draw(st.integers(0, 2))):
+        holder, names = draw(st.sampled_from(places))
+        name = draw(st.sampled_from(names))
+        if draw(st.booleans()):
+            holder[name] = draw(ODD)
+        else:
+            holder.pop(name, None)
+    return said
+
+
+DATA = st.builds(lambda said: json.dumps(said).encode("utf-8", "surrogatepass"), chunks() | ODD) | st.sampled_from(
+    [b"[DONE]", b"", b"{", b'{"choices":[{"delta":{"content":"\xff"}}]}', b'{"choices":[{"text":"\xff"}]}']
+)
+EVENTS = st.tuples(
+    st.sampled_from(
+        [b"data: %b\n\n"] * 6 + [b"data: %b\r\n\r\n", b"data:%b\n\n", b"data: %b\r\r", b"event: e\ndata: %b\n\n"]
+    )
+    | st.sampled_from(
+        [b": c\n\ndata: %b\n\n", b"data: %b\ndata: \n\n", b"data: %b\n", b"\xef\xbb\xbfdata: %b\n\n", b"%b\n\n"]
+    ),
+    DATA,
+).map(lambda event: event[0] % event[1])
+
+
+def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[Reading]:
+    readings = []
+    for event, said in parser.feed(data):
+        try:
+            readings.append(dialect.read_event(event, said))
+        except UnreadableEvent:
+            readings.append(NOTHING)
+    return readings
+
+
+@given(
+    dialect=st.sampled_from(DIALECTS),
+    events=st.lists(EVENTS, max_size=8),
+    cuts=st.lists(st.integers(0, 600), max_size=4),
+    together=st.booleans(),
+    cap=st.sampled_from([70, 1000]),
+)
+def test_the_short_way_says_what_the_long_way_says(
+    dialect: Dialect, events: list[bytes], cuts: list[int], together: bool, cap: int
+) -> None:
+    """Event by event, or cut anywhere: the readings, where each event lies, and what is unfinished, too long or unreadable."""
+    stream = b"".join(events)
+    ends = sorted({*(min(cut, len(stream)) for cut in cuts), len(stream)})
+    segments = [stream[start:end] for start, end in zip([0, *ends], ends, strict=False)] if together else events
+    reader, parser = EventReader(dialect, cap), SseParser(cap)
+
+    for segment in segments:
+        read = long_way(dialect, parser, segment)
+        assert list(reader.feed(segment)) == read
+        assert (reader.spans, reader.fed, reader.unfinished_at) == (parser.spans, parser.fed, parser.unfinished_at)
+        assert reader.oversized == parser.oversized
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("place", ["top", "choice", "delta"])
+def test_no_field_makes_them_differ(dialect: Dialect, place: str) -> None:
+    """Each field that any of them reads, with each odd value, in a chunk that is a token but for this."""
+    for name, value in product({"top": TOP, "choice": INSIDE, "delta": DELTA}[place], ODDITIES):
+        choice: dict[str, Any] = {**CHAT, **TEXT}
+        said: dict[str, Any] = {"id": "a", "choices": [choice]}
+        choice["delta"] = delta = dict(choice["delta"])
+        {"top": said, "choice": choice, "delta": delta}[place][name] = value
+        data = b"data: " + json.dumps(said).encode("utf-8", "surrogatepass") + b"\n\n"
+        reader, parser = EventReader(dialect), SseParser()
+        for segment in (FIRST, data):
+            assert list(reader.feed(segment)) == long_way(dialect, parser, segment), said
+
+
+def test_what_cannot_be_decoded_is_unreadable_wherever_it_stands() -> None:
+    """Also in a field of which a token needs nothing."""
+    reader = EventReader(OpenAIChat())
+    reader.feed(FIRST)
+
+    assert reader.feed(b'data: {"choices":[{"delta":{"content":"a","role":"\xff"}}]}\n\n') == [NOTHING]
+    assert reader.unreadable == 1
+
+
+def event(said: object) -> bytes:
+    return b"data: " + json.dumps(said).encode() + b"\n\n"
+
+
+def chat(delta: dict[str, object], **more: object) -> bytes:
+    return event({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **more})
+
+
+FIRST = chat({"role": "assistant", "content": ""})
+
+
+@pytest.mark.parametrize(
+    ("data", "short"),
+    [
+        pytest.param(chat({"content": "a"}), True, id="a token"),
+        pytest.param(chat({"content": "a", "role": "assistant"}), True, id="with a role"),
+        pytest.param(chat({"content": ""}), False, id="a token of no text, which is read the long way"),
+        pytest.param(chat({"content": "a"}, usage=None), False, id="with usage"),
+        pytest.param(chat({"content": "a"}) * 2, False, id="two"),
+        pytest.param(chat({"content": "a"}).replace(b"\n", b"\r\n"), False, id="with CRLF"),
+    ],
+)
+def test_only_a_token_alone_goes_the_short_way(data: bytes, short: bool) -> None:
+    reader = EventReader(OpenAIChat())
+    reader.feed(FIRST)
+
+    readings = reader.feed(data)
+
+    assert (readings is ONE_TOKEN) == short
+    assert all(reading.output == (0,) for reading in readings)
+
+
+def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
+    """Reasoning of a thousand tokens is no content; each try in vain would cost it a microsecond."""
+    reader = EventReader(OpenAIChat())
+    reader.feed(FIRST)
+
+    def read(data: bytes, times: int) -> list[Sequence[Reading]]:
+        return [reader.feed(data) for _ in range(times)]
+
+    thought = read(chat({"reasoning_content": "hm"}), TRIES - 1)
+    short = read(chat({"content": "a"}), 1)
+    read(chat({"reasoning_content": "hm"}), 1)
+    long = read(chat({"content": "a"}), 1)
+
+    assert [list(readings) for readings in (*thought, *short, *long)] == [[OUTPUT]] * (TRIES + 1)
+    assert (short[0] is ONE_TOKEN, long[0] is ONE_TOKEN) == (True, False)
