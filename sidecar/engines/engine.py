@@ -6,7 +6,6 @@ Until the engine has said what it is, it is asked for nothing and believed to re
 
 from collections.abc import Callable, Sequence
 
-from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.replies import Identity
 
@@ -24,6 +23,8 @@ class Engine:
     ) -> None:
         """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known."""
         self.kind = kind
+        self.speaks = kind_named(kind)
+        """How its reports are read."""
         self.models = tuple(models)
         self._served = frozenset(models)
         self.version: str | None = None
@@ -38,11 +39,6 @@ class Engine:
         self._told_kind = kind != AUTO
         self._fixed = bool(models)
         self._on_models = on_models
-
-    @property
-    def speaks(self) -> EngineKind:
-        """How its words are read."""
-        return kind_named(self.kind)
 
     @property
     def detects(self) -> bool:
@@ -62,7 +58,7 @@ class Engine:
         """The engine told what it is; what was seen of another one before it no longer holds."""
         if kind != self.kind:
             self.null_usage = False
-        self.kind = kind
+        self.kind, self.speaks = kind, kind_named(kind)
 
     def says(self, identity: Identity) -> None:
         """The engine described itself."""

@@ -101,7 +101,7 @@ class RequestObserver:
         self._streaming: bool | None = None
         self._response_fields: Fields = ()
         self._refused = False
-        self._connecting_at: float | None = None
+        self._connecting_at = head.accepted_at
         self._trace: TraceContext | None = None
         self._minted: Minted | None = None
         self._key = object()
@@ -170,7 +170,7 @@ class RequestObserver:
     def _arrive(self) -> None:
         """Once it is whole and has its lane, its deadlines run."""
         received_at = self._timeline.received_at
-        if self._arrived or received_at is None or not self._labels.lane:
+        if self._arrived or received_at is None:
             return
         self._arrived = True
         if self._instruments.estimates is not None:
@@ -193,12 +193,12 @@ class RequestObserver:
         match mark:
             case Mark.RECEIVED:
                 self._timeline.received_at = at
-                self._arrive()
+                if self._labels.lane:
+                    self._arrive()
             case Mark.CONNECTING:
                 self._connecting_at = at
             case Mark.CONNECTED:
-                began_at = at if self._connecting_at is None else self._connecting_at
-                self._instruments.recorder.connected(self._labels, at - began_at)
+                self._instruments.recorder.connected(self._labels, at - self._connecting_at)
             case Mark.SENT:
                 self._timeline.sent(at)
             case Mark.PAUSED:
@@ -213,13 +213,6 @@ class RequestObserver:
                 self._ended(at)
             case Mark.FLUSHED:
                 self._timeline.flushed(at)
-
-    def _ended(self, at: float) -> None:
-        if self._stream is not None:
-            self._stream.finish(at)
-        self._timeline.ended(at)
-        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
-            self._instruments.slo.finished(self._key, at)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -268,6 +261,13 @@ class RequestObserver:
             self._settlement.joins.expect(response_key(self._stream.reader.response_id))
 
     # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _ended(self, at: float) -> None:
+        if self._stream is not None:
+            self._stream.finish(at)
+        self._timeline.ended(at)
+        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
+            self._instruments.slo.finished(self._key, at)
 
     def blinded(self) -> None:
         """Its tokens may come, but are not seen: no deadline passes, and no silence is the engine's, because of that."""

@@ -160,8 +160,7 @@ class ClientConnection(ReadLimit):
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
-        exchange = self.exchange
-        if self._waiting or self._closing or (exchange is not None and exchange.upload.complete):
+        if self._waiting or not self._may_take():
             if isinstance(part, RequestHead):
                 part.websocket = False  # what follows is read as HTTP before the engine can answer
             self._waiting.append(part)

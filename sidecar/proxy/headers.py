@@ -58,11 +58,6 @@ class RequestHead:
     expects_continue: bool = False
     websocket: bool = False
 
-    @property
-    def path(self) -> bytes:
-        """The target without its query."""
-        return self.target.partition(b"?")[0]
-
 
 @dataclass(slots=True)
 class ResponseHead:
@@ -81,7 +76,7 @@ def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]
     """All values of one field, in order. `name` in lower case."""
     values = []
     for field, value in fields:
-        if len(field) == len(name) and field.lower() == name:
+        if field.lower() == name:
             values.append(value)
     return values
 
@@ -114,22 +109,16 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         name = field.lower()
         if name in _CHECKED:
             found.setdefault(name, []).append(value)
+    # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
+    hosts = found.get(b"host", ())
+    if len(hosts) > 1 or (not hosts and head.version == "1.1") or (hosts and not HOST.match(hosts[0])):
+        return Failure.BAD_HOST
     return (
-        _check_host(head, found.get(b"host", []))
-        or _check_target(head)
+        _check_target(head)
         or _check_framing(head, found, max_body_bytes)
         or (_check_connection(head, found) if b"connection" in found else None)
         or (_check_expect(head, found[b"expect"]) if b"expect" in found else None)
     )
-
-
-def _check_host(head: RequestHead, hosts: list[bytes]) -> Failure | None:
-    # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
-    if len(hosts) > 1 or (not hosts and head.version == "1.1"):
-        return Failure.BAD_HOST
-    if hosts and not HOST.match(hosts[0]):
-        return Failure.BAD_HOST
-    return None
 
 
 def _check_target(head: RequestHead) -> Failure | None:

@@ -5,9 +5,8 @@ stands between: a hook that throws is counted, observation of that request ends,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import Fields, RequestHead, ResponseHead
@@ -34,8 +33,7 @@ class Mark(Enum):
     """The client's socket took the last byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(NamedTuple):
     """How the request that goes to the engine differs from the client's."""
 
     body: bytes | None = None
@@ -44,8 +42,10 @@ class Instead:
     """Take the place of the client's fields of the same name, or are added."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+UNCHANGED = Instead()
+
+
+class End(NamedTuple):
     """How a request ended."""
 
     outcome: Outcome
@@ -107,7 +107,7 @@ class Unobserved:
     done = False
 
     def request_body(self, body: bytes, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape
-        return Instead()
+        return UNCHANGED
 
     def mark(self, mark: Mark, at: float) -> None: ...
 
@@ -161,7 +161,7 @@ class GuardedObserver:
                 return self._inner.request_body(body, whole=whole)
             except Exception:  # noqa: BLE001  the promise of this class
                 self.blinded()
-        return Instead()
+        return UNCHANGED
 
     def mark(self, mark: Mark, at: float) -> None:
         if not self.blind:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
-from sidecar.proxy.observer import Instead, Mark, Observer
+from sidecar.proxy.observer import UNCHANGED, Mark, Observer
 
 
 CHUNK = b"%x\r\n%b\r\n"
@@ -35,7 +35,7 @@ class Upload:
         self.held = observer.wants_body
         """The body is still being collected for a look; nothing may be sent yet."""
         self._waiting: list[bytes] = []
-        self._instead = Instead()
+        self._instead = UNCHANGED
         self._engine: EngineConnection | None = None
         self._unwanted = False
 
@@ -47,7 +47,8 @@ class Upload:
         if self._engine is not None:
             self._engine.write(self._framed(data))
             return
-        self._keep(data)
+        self._waiting.append(data)
+        self.waiting_bytes += len(data)
         if self.held and self.waiting_bytes > self._look_in_bytes:
             self._look(whole=False)
 
@@ -67,13 +68,8 @@ class Upload:
         self.held = False
         held = b"".join(self._waiting)
         self._instead = self._observer.request_body(held, whole=whole)
-        self._waiting, self.waiting_bytes = [], 0
-        self._keep(held if self._instead.body is None else self._instead.body)
-
-    def _keep(self, data: bytes) -> None:
-        if data:
-            self._waiting.append(data)
-            self.waiting_bytes += len(data)
+        kept = held if self._instead.body is None else self._instead.body
+        self._waiting, self.waiting_bytes = [kept] if kept else [], len(kept)
 
     def _framed(self, data: bytes) -> bytes:
         return CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data

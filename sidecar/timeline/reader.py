@@ -80,7 +80,7 @@ class EventReader:
             parser.spans = [(parser.fed, parser.fed + size)]
             parser.fed += size
             said = data[6:-2]
-            if self._token is not None and not self._looks_for_id:
+            if self._token is not None and not self._looks_for_id and said[:1] == b"{":
                 try:
                     self._token(said)
                 except UNREADABLE:

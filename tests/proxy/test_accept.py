@@ -110,7 +110,7 @@ def test_what_may_not_pass_is_answered_here_whatever_pieces_it_comes_in(
     assert b"x-sidecar-error: %s\r\n" % failure.reason.encode() in client.taken
     assert client.taken.count(b"\r\nx-sidecar-error: ") == 1
     assert road.pool.sockets == []
-    assert len(road.refused) + len([watch for watch in road.recordings if watch.closed]) == 1
+    assert len(road.refused) + len([observer for observer in road.recordings if observer.closed]) == 1
     assert road.in_flight == 0
 
 

@@ -1,6 +1,6 @@
 """Whatever goes wrong, in whatever mixture: every request ends exactly once, nothing is left behind, and bytes are never wrong.
 
-Measuring is one of the things that can go wrong: a watch that throws must not be felt.
+Measuring is one of the things that can go wrong: an observer that throws must not be felt.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encodi
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody"
 
 
-class Broken(Exception):  # noqa: N818  it is what a bug in a watch would raise
+class Broken(Exception):  # noqa: N818  it is what a bug in an observer would raise
     pass
 
 
@@ -93,9 +93,9 @@ def slow_story(road: Road) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_watch_that_throws_is_not_felt(hook: str) -> None:
+def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
     """The engine and the client get the same bytes as if nobody had looked; the failure is counted, the request closed once."""
-    unwatched = slow_story(Road(observe=lambda _head: Unobserved()))
+    unobserved = slow_story(Road(observe=lambda _head: Unobserved()))
     throwing: list[Throwing] = []
 
     def observe(_head: RequestHead) -> Observer:
@@ -103,7 +103,7 @@ def test_a_watch_that_throws_is_not_felt(hook: str) -> None:
         return throwing[-1]
 
     road = Road(observe=observe)
-    assert slow_story(road) == unwatched
+    assert slow_story(road) == unobserved
     assert set(road.dropped) == {"observer_error"}
     assert [seen.closed for seen in throwing] == [[Outcome.OK]]
     assert road.in_flight == 0
@@ -139,7 +139,7 @@ def test_what_is_held_back_keeps_its_place_when_another_hook_throws(hook: str) -
     assert road.dropped == ["observer_error"]
 
 
-def test_a_watch_that_throws_when_a_connection_opens_is_not_felt() -> None:
+def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
     """The one hook that is called from a task: it must neither kill the task nor the request."""
 
     async def script(visit: Visit) -> None:
@@ -177,8 +177,8 @@ def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
     play(story())
 
 
-def test_a_request_that_cannot_be_watched_is_served() -> None:
-    """Not even the making of a watch may cost a request."""
+def test_a_request_that_cannot_be_observed_is_served() -> None:
+    """Not even the making of an observer may cost a request."""
 
     def observe(_head: RequestHead) -> Observer:
         raise Broken

@@ -361,7 +361,7 @@ def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
 
 
 def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
-    """What the watch returns goes to the engine instead, framed anew, with Accept-Encoding: identity."""
+    """What the observer returns goes to the engine instead, framed anew, with Accept-Encoding: identity."""
     road = Road()
     client = road.client()
     client.send(

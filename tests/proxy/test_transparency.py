@@ -71,9 +71,9 @@ def test_what_goes_in_comes_out(
 
         start, fields, body, rest = read(bytes(client.taken[answered:]))
         assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
-        watch = road.recordings[-1]
-        assert watch.body == response.body
-        assert len(watch.closed) == 1
+        one = road.recordings[-1]
+        assert one.body == response.body
+        assert len(one.closed) == 1
         answered = len(client.taken)
         assert client.lost == (response.framing == "close")
         if client.lost:
@@ -115,7 +115,7 @@ def test_pipelined_requests_are_carried_whole_and_in_order(
 
 
 class Holding(Unobserved):
-    """A watch that cuts nothing out, but holds back some of what it sees, as one that looks for the usage chunk does."""
+    """An observer that cuts nothing out, but holds back some of what it sees, as one that looks for the usage chunk does."""
 
     def __init__(self, holds: list[int]) -> None:
         self._held = b""
@@ -141,7 +141,7 @@ class Holding(Unobserved):
 @settings(play, max_examples=500)
 @given(responses(), sizes, st.lists(st.integers(0, 50), min_size=1, max_size=5))
 def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cuts: list[int], holds: list[int]) -> None:
-    """A cutting watch may keep bytes for later; with the end of the message they all go out, in any framing."""
+    """A cutter may keep bytes for later; with the end of the message they all go out, in any framing."""
     road = Road(observe=lambda _head: Holding(list(holds)))
     client = road.client()
 
@@ -214,11 +214,11 @@ def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> 
     other.lose()
 
     assert road.in_flight == 0
-    assert all(len(watch.closed) == 1 for watch in road.recordings)
+    assert all(len(one.closed) == 1 for one in road.recordings)
 
 
-def test_the_watch_sees_what_the_engine_sent() -> None:
-    """The control of the properties above: they would notice a watch that is told less."""
+def test_the_observer_sees_what_the_engine_sent() -> None:
+    """The control of the properties above: they would notice an observer that is told less."""
     road = Road()
     road.client().send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
     road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

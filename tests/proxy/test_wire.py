@@ -71,7 +71,7 @@ def test_a_request_gets_its_verdict(case: Case, size: int) -> None:
         assert client.taken == expected_answers + OK
         assert seen_by_engine(road).endswith(NEXT)
     assert road.in_flight == 0
-    assert all(len(watch.closed) == 1 for watch in road.recordings)
+    assert all(len(observer.closed) == 1 for observer in road.recordings)
 
 
 def unchunked(data: bytes) -> bytes:

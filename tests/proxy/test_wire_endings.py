@@ -16,9 +16,9 @@ def test_a_client_that_resets_before_it_took_the_end_has_not_everything() -> Non
     client.send(GET)
     client.room = 10
     road.engine.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ne\r\ndata: [DONE]\n\n\r\n")
-    watch = road.recordings[0]
-    assert isinstance(watch, Recording)
-    watch.done = True
+    observer = road.recordings[0]
+    assert isinstance(observer, Recording)
+    observer.done = True
     client.lose(ConnectionResetError())
 
     assert road.outcomes == [Outcome.CLIENT_CANCELLED]

@@ -246,7 +246,7 @@ class Road:
         return bool(due)
 
     def _record(self, head: RequestHead) -> Observer:
-        recording = Recording(head, wants_body=head.method == b"POST" and head.path == b"/v1/chat/completions")
+        recording = Recording(head, wants_body=head.method == b"POST" and head.target == b"/v1/chat/completions")
         self.recordings.append(recording)
         return recording
 

@@ -75,7 +75,7 @@ class Relay:
         self.traffic = Traffic(self.road)
 
     def _record(self, head: RequestHead) -> Observer:
-        recording = Recording(head, wants_body=head.path == b"/v1/chat/completions")
+        recording = Recording(head, wants_body=head.target == b"/v1/chat/completions")
         self.recordings.append(recording)
         return recording
 
