@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-live test-engines promises bench-incidents docs screenshots lint
+.PHONY: help demo test test-live test-engines mutants promises bench-incidents docs screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -38,6 +38,9 @@ test-live: .venv/.dev ## what needs real time and the machine for itself, such a
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
+
+mutants: .venv/.dev ## every mistake that an alert rule can have, against the stories: some five minutes on two cores, and it needs promtool
+	$(BIN)/python -m tests.alert_rules.mutants
 
 promises: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.promises $(ARGS)

@@ -51,11 +51,20 @@ class Story:
     step_seconds: int
     namespace: str | None
     """None: a Prometheus that adds neither namespace nor pod."""
+    tell: Callable[["Story"], None] = field(repr=False)
     series: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Expressions with what they must yield."""
     words: list[dict[str, Any]] = field(default_factory=list)
     """Alerts with their annotations, as promtool takes them."""
+
+    def again(self, name: str = "") -> "Story":
+        """The same story, told anew; with a name, in the namespace of that name."""
+        own = name or self.name
+        namespace = None if self.namespace is None else own
+        other = Story(own, self.promise, self.spans, self.step_seconds, namespace, self.tell)
+        self.tell(other)
+        return other
 
     # --- what happens ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +195,7 @@ class Book:
         def told(tell: Callable[[Story], None]) -> Callable[[Story], None]:
             name = tell.__name__.replace("_", "-")
             namespace = None if self.plain else name
-            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace)
+            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace, tell)
             tell(one)
             assert one.promise, f"{name} promises nothing"
             assert one.asked or one.words, f"{name} expects nothing"
@@ -200,32 +209,38 @@ class Book:
         """Of its test file."""
         return f"llm-{self.name}_test.yml"
 
-    def text(self, rules: Path | str = "..", only: Sequence[Story] | None = None) -> str:
-        """The test file, of some stories or of all. `rules`: the rules' folder, from where it will lie."""
-        stories = self.stories if only is None else only
-        groups = [[one] for one in stories] if self.apart else [stories]
+    @property
+    def groups(self) -> list[str]:
+        """Of the shipped rules that are played, in their order."""
+        return [group["name"] for name in self.rules for group in _groups(name)]
+
+    def text(self, rules: Path | str = RULES) -> str:
+        """The test file: all stories, held against the shipped rules. `rules`: the rules' folder, from where it will lie."""
+        document = self.document([f"{rules}/{name}" for name in self.rules], self.groups, self.stories)
+        promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in self.stories)
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        return promises + yaml.dump(document, sort_keys=False, width=10_000, Dumper=dumper)
+
+    def document(self, rule_files: Sequence[str], groups: Sequence[str], stories: Sequence[Story]) -> dict[str, Any]:
+        """What promtool reads: some stories, and the rule files with the groups in them."""
+        together = [[one] for one in stories] if self.apart else [stories]
         tests = [
             {
                 "name": self.name,
                 "interval": f"{self.step_seconds}s",
-                "input_series": [
-                    {"series": name, "values": text} for one in group for name, text in one.series.items()
-                ],
-                "promql_expr_test": [question for one in group for question in one.asked],
-                "alert_rule_test": [words for one in group for words in one.words],
+                "input_series": [{"series": name, "values": text} for one in some for name, text in one.series.items()],
+                "promql_expr_test": [question for one in some for question in one.asked],
+                "alert_rule_test": [words for one in some for words in one.words],
             }
-            for group in groups
+            for some in together
         ]
-        book = {
-            "rule_files": [f"{rules}/{name}" for name in self.rules],
+        return {
+            "rule_files": list(rule_files),
             "evaluation_interval": f"{self.evaluation_seconds}s",
             # Else promtool draws an order for every run, and alerts see what was recorded one evaluation before.
-            "group_eval_order": [group["name"] for name in self.rules for group in _groups(name)],
+            "group_eval_order": list(groups),
             "tests": tests,
         }
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in stories)
-        return promises + yaml.dump(book, sort_keys=False, width=10_000, Dumper=dumper)
 
 
 def run(test_file: Path) -> str:
@@ -253,7 +268,7 @@ def _judgement(book: Book, folder: Path) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not answer.exists():
             test_file = folder / book.file_name
-            test_file.write_text(book.text(RULES))
+            test_file.write_text(book.text())
             answer.write_text(run(test_file))
     return answer.read_text()
 

@@ -60,9 +60,10 @@ def groups() -> list[dict[str, Any]]:
     return [group for name in FILES for group in yaml.safe_load((FOLDER / name).read_text())["groups"]]
 
 
-def rules() -> list[Shipped]:
+@cache
+def rules() -> tuple[Shipped, ...]:
     """All rules, in the order in which they are evaluated."""
-    return [Shipped(group["name"], rule) for group in groups() for rule in group["rules"]]
+    return tuple(Shipped(group["name"], rule) for group in groups() for rule in group["rules"])
 
 
 def inside(expression: promql.Expr) -> list[promql.Expr]:

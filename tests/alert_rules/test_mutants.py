@@ -1,61 +1,176 @@
-"""Flipping any comparison, number or guard in the rules makes a story end differently (mutants.py).
-
-By hand every fifth mutant is tried; with `MUTANTS=all`, and under CI, all of them. Witnesses that are known (witnesses.yml) make that a
-matter of minutes; after a change of rules or stories `python -m tests.alert_rules.mutants` seeks new ones, and takes longer.
-"""
-
-import os
-import re
+"""The check of the stories (`make mutants`) in small: mistakes of every kind are made, and promtool notices those that it should."""
 
 import pytest
 
-from tests.alert_rules.mutants import Mutant, each, known_witnesses, mutants
-from tests.support.tools import need_tool
+from tests.alert_rules.books import BOOKS, turned_away
+from tests.alert_rules.mutants.excuses import EQUIVALENT, excuse, objections
+from tests.alert_rules.mutants.mistakes import Mutant, mistakes, mutants
+from tests.alert_rules.mutants.play import candidates, noticed, seek
+from tests.alert_rules.mutants.reach import reach
+from tests.alert_rules.promtool import ALERTS, Book, Story
+from tests.alert_rules.syntax import rules
 
 
-_HIDDEN = "where five minutes hold enough, `or` takes them before the thirty anyway"
-_OF_TWO = "of one or two pods none can miss three times as often as their median: it is their mean"
-_ALWAYS = "its value is nobody's business: it always fires"
-_LABELS_ONLY = "a vector that is only asked for its labels"
-_HIGHEST = "an engine's fault outranks a settled verdict (1.5) already"
-EQUIVALENT = {
-    ("lane:llm_slo_verdict:score", r"x2 in .*lane:llm_slo_verdict:engine\{\} \* 0 \+ \[2\]"): _HIGHEST,
-    ("lane:llm_slo_verdict:provisional", r"x2 in .*vector\(\[1\]\)"): _LABELS_ONLY,
-    ("lane:llm_slo_verdict:provisional", r"x0\.5 in .*vector\(\[1\]\)"): _LABELS_ONLY,
-    ("lane:llm_slo_votes:window", r"x2 in .*\[10\]\.\.\.$"): _HIDDEN,
-    ("lane:llm_slo_votes:window", "^without unless"): _HIDDEN,
-    ("LLMOutlierReplica", r"x0\.5 in .*>= \[3\]\.\.\."): _OF_TWO,
-    ("LLMOutlierReplica", r"^without and on \(namespace, model\) count"): _OF_TWO,
-    ("Watchdog", r"x2 in"): _ALWAYS,
-    ("Watchdog", r"x0\.5 in"): _ALWAYS,
-}
-"""(rule, what its mistake says) to the reason why nobody can notice it."""
-
-EVERYTHING = "CI" in os.environ or os.environ.get("MUTANTS") == "all"
+RULES = [str(rule) for rule in rules()]
+REJECTED = RULES.index("LLMRequestsRejected{ticket,queue}")
+RELOAD = RULES.index("LLMConfigReloadFailed{ticket,sidecar}")
 
 
-def excuse(mutant: Mutant) -> tuple[str, str] | None:
-    return next((key for key in EQUIVALENT if key[0] == mutant.rule.name and re.search(key[1], mutant.mistake)), None)
+def mutant(place: int, old: str = "", new: str = "") -> Mutant:
+    """The rule with one text in its expression replaced by another; without texts, the rule as it is."""
+    rule = rules()[place]
+    assert not old or rule.expr.count(old) == 1
+    return Mutant(rule, f"{new} for {old}", rule.expr.replace(old, new))
+
+
+# --- the mistakes -----------------------------------------------------------------------------------------------------------
 
 
 def test_there_are_mutants_of_every_kind() -> None:
-    """Or the promise below would be empty."""
-    mistakes = [mutant.mistake for mutant in mutants()]
+    """Or the check would be empty."""
+    made = [mutant.mistake for mutant in mutants()]
     kinds = {
-        kind: sum(mistake.startswith(kind) for mistake in mistakes)
+        kind: sum(mistake.startswith(kind) for mistake in made)
         for kind in ("x2", "x0.5", "<", ">", "!=", "without", "and for")
     }
 
     assert [kind for kind, count in kinds.items() if count < 5] == []
-    assert len(mistakes) > 300
+    assert len(made) > 300
 
 
-@pytest.mark.timeout(3600)
-def test_every_mistake_is_noticed() -> None:
-    need_tool("promtool")
-    some = mutants() if EVERYTHING else mutants()[::5]
-    unnoticed = [mutant for mutant, seen_by in each(some, known_witnesses()) if not seen_by]
+def test_comparisons_are_flipped_numbers_doubled_and_halved_and_guards_left_out() -> None:
+    """Windows, names, labels and matchers stay as they are."""
+    made = [expr for _, expr in mistakes('rate(b5{c="1 > 0"}[5m]) > 3 unless on (c) d')]
 
-    assert [str(mutant) for mutant in unnoticed if excuse(mutant) is None] == []
-    if EVERYTHING:
-        assert {excuse(mutant) for mutant in unnoticed} == set(EQUIVALENT)
+    assert made == [
+        'rate(b5{c="1 > 0"}[5m]) <= 3 unless on (c) d{}',
+        'rate(b5{c="1 > 0"}[5m]) > 6 unless on (c) d{}',
+        'rate(b5{c="1 > 0"}[5m]) > 1.5 unless on (c) d{}',
+        'rate(b5{c="1 > 0"}[5m]) > 3',
+        'rate(b5{c="1 > 0"}[5m]) > 3 and on (c) d{}',
+    ]
+
+
+# --- the stories that may notice one ----------------------------------------------------------------------------------------
+
+
+def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -> None:
+    """With the number of rules in between: a mistake that is near changes the answer more often."""
+    (tiers,) = [book for book in BOOKS if book.name == "tiers"]
+    reached = reach(tiers, {"expr": 'max(lane:llm_slo_burn:paging{namespace="a"}) + up'})
+
+    assert {RULES[place]: steps for place, steps in reached.items()} == {
+        "lane:llm_slo_burn:paging{}": 0,
+        "lane:llm_slo_burn:tier{outage}": 1,
+        "lane:llm_slo_burn:tier{fast}": 1,
+        "lane:llm_slo_burn:tier{slow}": 1,
+        "lane:llm_slo_miss:ratio_rate2m{}": 2,
+        "lane:llm_slo_miss:ratio_rate5m{}": 2,
+        "lane:llm_slo_burn:ratio_rate2m{}": 2,
+        "lane:llm_slo_burn:ratio_rate5m{}": 2,
+        "lane:llm_slo_burn:ratio_rate30m{}": 2,
+        "lane:llm_slo_burn:ratio_rate6h{}": 2,
+        "lane:llm_slo_misses:increase2m{}": 2,
+        "lane:llm_slo_misses:increase5m{}": 2,
+        "lane:llm_slo_misses:increase30m{}": 2,
+        "lane:llm_slo_misses:increase6h{}": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("expr", "alerts"),
+    [
+        ('ALERTS{alertname="Watchdog",alertstate="firing"}', {"Watchdog"}),
+        ('ALERTS{alertname!="Watchdog",severity="none"}', set()),
+        (
+            'count by (pod) (ALERTS{severity="page",phase="engine",namespace="a"})',
+            {"LLMEngineBurn", "LLMNothingComesBack", "LLMEngineDown"},
+        ),
+    ],
+)
+def test_a_question_for_alerts_reaches_those_that_its_matchers_let_through(expr: str, alerts: set[str]) -> None:
+    """By name, severity and phase; a label that is not static may have any value."""
+    reached = reach(turned_away.BOOK, {"expr": expr})
+
+    assert {rules()[place].name for place in reached} == alerts
+
+
+def test_every_mutant_has_a_story_that_may_notice_it() -> None:
+    places = {rules().index(one.rule) for one in mutants()}
+
+    assert [RULES[place] for place in sorted(places) if not candidates(BOOKS, place)] == []
+
+
+# --- who notices ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_in_one_rule_is_noticed() -> None:
+    """By some story of the book that is about this rule."""
+    some = [one for one in mutants() if one.rule == rules()[REJECTED]]
+    found = seek([turned_away.BOOK], some)
+
+    assert len(found) == len(some) > 5
+    assert [str(mutant) for mutant, story in found if story is None] == []
+
+
+def test_mistakes_that_are_played_together_are_told_apart() -> None:
+    """The rule as it is, and one with a number that does not matter, are not noticed beside one that is."""
+    (first, *_) = candidates([turned_away.BOOK], REJECTED)
+    some = [mutant(REJECTED), mutant(REJECTED, ">= 10", ">= 1e6"), mutant(REJECTED, "> 0)", "> 0.0001)")]
+
+    assert (first.story.name, list(noticed([first], some))) == ("one-request-in-twenty-is-turned-away", [1])
+
+
+def test_a_rule_that_cannot_be_evaluated_is_noticed_and_no_other_for_its_sake() -> None:
+    """promtool judges nothing after it, so that the others are played again without it."""
+    (first, *_) = candidates([turned_away.BOOK], REJECTED)
+    broken = mutant(REJECTED, ">= 10", ">= on (namespace, model, lane) llm_requests_total")
+
+    assert list(noticed([first], [mutant(REJECTED), broken])) == [1]
+
+
+def test_a_story_without_a_namespace_notices_too() -> None:
+    """It is played for each mistake alone: nothing would tell two copies of it apart."""
+    book = Book("toy", rules=(ALERTS,), evaluation_seconds=60, plain=True)
+
+    @book.story(15)
+    def a_config_that_is_refused(story: Story) -> None:
+        """A ticket."""
+        story.shows("llm_sidecar_config_last_reload_successful", 0)
+        story.alerts(12, "LLMConfigReloadFailed ticket")
+
+    found = seek([book], [mutant(RELOAD), mutant(RELOAD, "== 0", "!= 0")])
+
+    assert [(one.mistake, story and story.name) for one, story in found] == [
+        ("!= 0 for == 0", "a-config-that-is-refused"),
+        (" for ", None),
+    ]
+
+
+# --- the judgement ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", EQUIVALENT, ids=lambda key: key[0])
+def test_an_excuse_fits_a_mutant(key: tuple[str, str]) -> None:
+    """Or the rule has changed, and the excuse with it."""
+    assert key in {excuse(one) for one in mutants()}
+
+
+def test_a_search_is_good_when_the_excused_alone_are_unnoticed() -> None:
+    story = turned_away.BOOK.stories[0]
+    good = [(one, None if excuse(one) else story) for one in mutants()]
+
+    assert objections(good) == []
+
+
+def test_a_search_objects_to_a_missing_story_and_to_a_wrong_or_idle_excuse() -> None:
+    story = turned_away.BOOK.stories[0]
+    unnoticed = next(one for one in mutants() if excuse(one) is None)
+    watchdog = [one for one in mutants() if one.rule.name == "Watchdog"]
+    others = [(one, None) for one in mutants() if excuse(one) and one not in watchdog]
+
+    assert objections([(unnoticed, None), (watchdog[0], story), *others]) == [
+        f"no story notices {unnoticed}",
+        f"{story.name} notices {watchdog[0]}, which has an excuse",
+        f"the excuse {excuse(watchdog[1])} fits no mutant",
+    ]

@@ -63,8 +63,7 @@ def toy() -> Book:
         """A series that is there."""
         story.yields("up", 1)
 
-    book.story(1)(first)
-    book.stories[1].name = "second"
+    book.stories.append(book.stories[0].again("second"))
     return book
 
 

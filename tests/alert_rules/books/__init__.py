@@ -44,4 +44,4 @@ BOOKS = (
 
 def written() -> dict[str, str]:
     """Name to text of the test files in alert_rules/tests/."""
-    return {f"llm-{book.name}_test.yml": f"# {HEADER}\n{book.text()}" for book in BOOKS}
+    return {f"llm-{book.name}_test.yml": f"# {HEADER}\n{book.text('..')}" for book in BOOKS}

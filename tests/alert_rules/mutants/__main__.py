@@ -1,0 +1,71 @@
+"""`make mutants`: every mistake that a rule can have, held against the stories, on all cores; some four minutes on two.
+
+Exits with 1 where a story does not come true with the rules as they are, where no story notices a mutant without an excuse, where
+one notices a mutant with an excuse, and where promtool is missing.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.alert_rules.books import BOOKS
+from tests.alert_rules.mutants.excuses import excuse, objections
+from tests.alert_rules.mutants.mistakes import Mutant, mutants
+from tests.alert_rules.mutants.play import seek
+from tests.alert_rules.promtool import Book, Story, run
+from tests.support.tools import DEBIAN_PACKAGE
+
+
+def main() -> None:
+    """Print a line for each rule when its mutants are done, then every objection."""
+    if shutil.which("promtool") is None:
+        sys.exit(f"promtool is not installed (Debian: apt-get install {DEBIAN_PACKAGE['promtool']})")
+    began = time.monotonic()
+    # Threads are enough: each of them waits for a promtool of one thread.
+    workers = ThreadPoolExecutor(os.cpu_count())
+    try:
+        if untrue := "".join(workers.map(_complaints, BOOKS)):
+            sys.exit(f"the stories must come true with the rules as they are first:\n{untrue}")
+        found = []
+        for searched in _searches(workers):
+            found += searched
+            unnoticed = sum(story is None for _, story in searched)
+            _say(
+                f"{time.monotonic() - began:4.0f} s, {len(found)} of {len(mutants())} mutants:"
+                f" {searched[0][0].rule} has {len(searched)}, {unnoticed} unnoticed"
+            )
+    finally:
+        workers.shutdown(cancel_futures=True)
+    wrong = objections(found)
+    _say("\n".join(wrong) or "every mutant without an excuse is noticed, and none with one")
+    sys.exit(bool(wrong))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201  a command's output
+
+
+def _complaints(book: Book) -> str:
+    with TemporaryDirectory() as folder:
+        test_file = Path(folder) / book.file_name
+        test_file.write_text(book.text())
+        return run(test_file)
+
+
+def _searches(workers: ThreadPoolExecutor) -> Iterator[list[tuple[Mutant, Story | None]]]:
+    """The mutants of one rule after the other, each with the story that notices it, as they are done."""
+    by_rule = [list(some) for _, some in groupby(mutants(), key=lambda one: str(one.rule))]
+    # Those first that take long: with an excuse, all stories are played; else a core would be idle at the end.
+    by_rule.sort(key=lambda some: (any(map(excuse, some)), len(some)), reverse=True)
+    for done in as_completed([workers.submit(seek, BOOKS, some) for some in by_rule]):
+        yield done.result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The mutants that no story can notice, each with its reason, and the judgement on a whole search.
+
+A mutant with an excuse must stay unnoticed, or the excuse is wrong; one without must be noticed, or a story is missing.
+"""
+
+import re
+from collections.abc import Sequence
+
+from tests.alert_rules.mutants.mistakes import Mutant
+from tests.alert_rules.promtool import Story
+
+
+_HIDDEN = "where five minutes hold enough, `or` takes them before the thirty anyway"
+_OF_TWO = "of one or two pods none can miss three times as often as their median: it is their mean"
+_ALWAYS = "its value does not matter: it always fires"
+_LABELS_ONLY = "a vector that is only asked for its labels"
+_HIGHEST = "an engine's fault outranks a settled verdict (1.5) already"
+EQUIVALENT = {
+    ("lane:llm_slo_verdict:score", r"x2 in .*lane:llm_slo_verdict:engine\{\} \* 0 \+ \[2\]"): _HIGHEST,
+    ("lane:llm_slo_verdict:provisional", r"x2 in .*vector\(\[1\]\)"): _LABELS_ONLY,
+    ("lane:llm_slo_verdict:provisional", r"x0\.5 in .*vector\(\[1\]\)"): _LABELS_ONLY,
+    ("lane:llm_slo_votes:window", r"x2 in .*\[10\]\.\.\.$"): _HIDDEN,
+    ("lane:llm_slo_votes:window", "^without unless"): _HIDDEN,
+    ("LLMOutlierReplica", r"x0\.5 in .*>= \[3\]\.\.\."): _OF_TWO,
+    ("LLMOutlierReplica", r"^without and on \(namespace, model\) count"): _OF_TWO,
+    ("Watchdog", r"x2 in"): _ALWAYS,
+    ("Watchdog", r"x0\.5 in"): _ALWAYS,
+}
+"""(rule, pattern of the mistake) to the reason why it changes nothing that a story could ask for."""
+
+
+def excuse(mutant: Mutant) -> tuple[str, str] | None:
+    """The key of the excuse that fits this mutant, or None."""
+    return next((key for key in EQUIVALENT if key[0] == mutant.rule.name and re.search(key[1], mutant.mistake)), None)
+
+
+def objections(found: Sequence[tuple[Mutant, Story | None]]) -> list[str]:
+    """Everything that is wrong with a search through all mutants, a line each: empty if it is good."""
+    unnoticed = [f"no story notices {mutant}" for mutant, story in found if story is None and excuse(mutant) is None]
+    wrong = [
+        f"{story.name} notices {mutant}, which has an excuse"
+        for mutant, story in found
+        if story is not None and excuse(mutant) is not None
+    ]
+    idle = [f"the excuse {key} fits no mutant" for key in sorted(set(EQUIVALENT) - {excuse(one) for one, _ in found})]
+    return [*unnoticed, *wrong, *idle]
