@@ -1,8 +1,7 @@
 """Stories for promtool: what series do over some minutes, and which alerts and recorded values come of it.
 
 A story is a namespace of its own, so that all stories of a book are played in one run: the rules keep namespaces apart, or tests
-fail. Knows promtool's notation for series, and nothing of what the rules say. `python -m tests.alert_rules.books` writes
-the books to alert_rules/tests/, where anybody with promtool can run them.
+fail. Knows promtool's notation for series, and nothing of what the rules say.
 """
 
 import fcntl
@@ -22,7 +21,6 @@ from tests.support.tools import need_tool
 
 
 RULES = Path(__file__).parents[2] / "alert_rules"
-TESTS = RULES / "tests"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
 TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
 """What rules read target by target."""
@@ -214,9 +212,9 @@ class Book:
         """Of the shipped rules that are played, in their order."""
         return [group["name"] for name in self.rules for group in _groups(name)]
 
-    def text(self, rules: Path | str = RULES) -> str:
-        """The test file: all stories, held against the shipped rules. `rules`: the rules' folder, from where it will lie."""
-        document = self.document([f"{rules}/{name}" for name in self.rules], self.groups, self.stories)
+    def text(self) -> str:
+        """The test file: all stories, held against the shipped rules."""
+        document = self.document([str(RULES / name) for name in self.rules], self.groups, self.stories)
         promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in self.stories)
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         return promises + yaml.dump(document, sort_keys=False, width=10_000, Dumper=dumper)

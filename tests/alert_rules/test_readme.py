@@ -60,7 +60,7 @@ def test_every_file_is_named_and_every_named_file_exists() -> None:
     shipped_files = {
         str(path.relative_to(FOLDER))
         for path in FOLDER.rglob("*")
-        if path.suffix in (".yml", ".yaml", ".tmpl") and path.is_file() and path.parent.name != "tests"
+        if path.suffix in (".yml", ".yaml", ".tmpl") and path.is_file()
     }
 
     assert named == shipped_files

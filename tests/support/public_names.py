@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from sidecar.cli import main
 from sidecar.config.schema import Config
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import CATALOGUE
 
 
@@ -91,6 +92,7 @@ def _logged() -> Iterator[str]:
             yield from (f"log {event} {keyword.arg}" for keyword in call.keywords if keyword.arg is not None)
     lines = [path for path in PACKAGE.rglob("*.py") if path.name in ("request_line.py", "log_request.py")]
     assert len(lines) == 1, "the request line is written in one file"
+    yield from (f"log request {name}" for name in RequestLabels._fields)
     for node in ast.walk(ast.parse(lines[0].read_text())):
         word = _text(node)
         if word is not None and re.fullmatch(r"[a-z_0-9]+", word):

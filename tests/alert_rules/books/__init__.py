@@ -20,10 +20,6 @@ from tests.alert_rules.books import (
 )
 
 
-HEADER = (
-    "Written by `python -m tests.alert_rules.books`; change the stories in tests/alert_rules/books/, not this file."
-)
-
 BOOKS = (
     *(
         tiers.BOOK,
@@ -40,8 +36,3 @@ BOOKS = (
     *(engine_state.BOOK, engine_down.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
     *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
 )
-
-
-def written() -> dict[str, str]:
-    """Name to text of the test files in alert_rules/tests/."""
-    return {f"llm-{book.name}_test.yml": f"# {HEADER}\n{book.text('..')}" for book in BOOKS}

@@ -11,7 +11,7 @@ from functools import cache
 import promql_parser as promql
 
 from alert_rules.pages import NAMES
-from sidecar.objectives.blame import Blame
+from sidecar.slo.attribution import Blame
 from tests.alert_rules.syntax import Shipped, inside, operator, rules
 
 
