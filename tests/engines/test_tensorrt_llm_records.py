@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from sidecar.engines.reports import sink
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, RecordsPoll
@@ -179,7 +180,6 @@ async def _compressed(_request: web.Request) -> web.StreamResponse:
 def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Counted each time, said once, tried again later; the request is settled without its report."""
     monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 0.1)
@@ -187,14 +187,15 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     async def story() -> None:
         async with polling(handler) as walk:
             walk.answer("chatcmpl-2048")
-            for _ in range(2):
-                assert await walk.look() == FAILED_SECONDS
-                walk.clock.later(FAILED_SECONDS)
+            with capture_logs() as lines:
+                for _ in range(2):
+                    assert await walk.look() == FAILED_SECONDS
+                    walk.clock.later(FAILED_SECONDS)
             walk.settlement.expire(walk.clock.later(1.0))
 
             assert walk.phases() == [NO_SPLIT]
             assert walk.drops() == {"report_source_failed": 2}
-        assert capsys.readouterr().out.count("report_source_unreadable") == 1
+            assert [line["event"] for line in lines].count("report_source_unreadable") == 1
 
     asyncio.run(story())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from sidecar.engines.reports import fetcher
 from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
@@ -300,18 +301,17 @@ def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_not_there_is_said_once_and_tried_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path) -> None:
     """What is in it when it comes is history again: it may be a volume with a year of files."""
 
     async def story() -> None:
         folder = tmp_path / "not mounted yet"
         walk = fetching(folder)
-        await walk.look()
-        await walk.look()
+        with capture_logs() as lines:
+            await walk.look()
+            await walk.look()
         assert walk.drops() == {"report_source_failed": 2}
-        assert capsys.readouterr().out.count("No such file") == 1
+        assert str(lines).count("No such file") == 1
         folder.mkdir()
         append(folder / THIS_HOUR, LINES[0])
 
