@@ -18,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-live test-engines mutants promises bench-incidents docs screenshots lint
+.PHONY: help demo test test-benches test-live test-engines mutants promises bench-incidents docs screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -31,7 +31,10 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n auto --dist worksteal -m 'not engine and not live' $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m 'not bench and not engine and not live' $(ARGS)
+
+test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
+	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
 test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: six minutes or so
 	$(BIN)/pytest -m live $(ARGS)

@@ -21,6 +21,8 @@ from sidecar.simulator.simulated_request import SimulatedRequest
 from sidecar.simulator.simulation import Simulation
 
 
+pytestmark = pytest.mark.bench
+
 BATCHES = 30
 T_999 = 3.66
 """Student's t, 29 degrees of freedom, two-sided 99.9 %, as in tests/simulator/test_simulation_queueing_theory.py. The seeds are fixed."""

@@ -233,7 +233,7 @@ def damage(draw: st.DrawFn, spans: list[Span]) -> list[Span]:
 
 
 @pytest.mark.parametrize("name", fixtures())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataObject) -> None:
     """Nothing is thrown, the request is settled once, its phases add up, and none of them is negative or absurd."""

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.engines.kinds import KINDS
@@ -254,7 +254,7 @@ def judge(case: Case, events: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damage_leads_to_the_right_phases_or_to_a_refusal(case: Case, data: st.DataObject) -> None:
     """Any value missing, null, negative, a string, huge, of another type or renamed, up to three at once."""
@@ -276,7 +276,7 @@ def test_a_header_that_is_no_whole_number_says_nothing(value: bytes | None) -> N
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(at=st.integers(0, 5000), junk=st.binary(min_size=1, max_size=6))
 def test_bytes_that_are_damaged_pass_and_break_nothing(case: Case, at: int, junk: bytes) -> None:
     """What they mean then nobody knows; that they arrive is certain, and that the phases add up."""

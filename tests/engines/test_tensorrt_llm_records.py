@@ -224,7 +224,7 @@ def test_unasked_the_poll_is_off() -> None:
 
 
 @given(st.sampled_from(VINTAGES).flatmap(lambda vintage: damaged([b"{" + b'"a":' + fixture(vintage).strip() + b"}"])))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> None:
     """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)

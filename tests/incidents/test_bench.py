@@ -1,5 +1,7 @@
 """The bench itself: which runs it does, what it prints of them, and that a quiet hour pages nobody."""
 
+import pytest
+
 from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
@@ -32,6 +34,7 @@ def test_the_sample_has_one_reported_seed_of_each_kind() -> None:
     assert set(SAMPLE.values()) <= set(REPORTED)
 
 
+@pytest.mark.bench
 def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
     """A crash that somebody must hear of, with the shipped rules."""
     need_tool("promtool")
@@ -56,6 +59,7 @@ def test_a_day_is_quiet_at_night_and_busy_in_the_afternoon() -> None:
     assert (0.05 < min(loads) < 0.15, 0.9 < max(loads) <= 1.0) == (True, True)
 
 
+@pytest.mark.bench
 def test_quiet_hours_page_nobody() -> None:
     """From the first minute on, when nothing is known of anything yet."""
     need_tool("promtool")

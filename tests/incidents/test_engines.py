@@ -8,6 +8,7 @@ from bench.incidents.truth import verdicts
 from sidecar.slo.objective import Objective
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_a_healthy_day_at_the_highest_load_spends_less_than_half_of_any_budget(engine: EngineConfig) -> None:
     told = verdicts(play(engine, 40, NO_INCIDENT, factor=HIGHEST_LOAD), engine.objectives())

@@ -11,6 +11,9 @@ from bench.incidents.play import NO_INCIDENT, Incident, pair_of, play
 from sidecar.timeline.outcome import Outcome
 
 
+pytestmark = pytest.mark.bench
+
+
 def during(run: Run) -> list[Life]:
     return [life for life in run.lives if run.fault_at <= life.received_at < run.recovers_at]
 

@@ -12,6 +12,8 @@ from bench.incidents.truth import verdicts
 from sidecar.timeline.outcome import Outcome
 
 
+pytestmark = pytest.mark.bench
+
 NAMES = frozenset(
     {
         "llm_slo_requests_total",

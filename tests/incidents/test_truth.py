@@ -120,6 +120,7 @@ def test_of_two_faults_at_once_either_is_right() -> None:
     assert both.lanes["interactive", "ttft"].root == {"prefill", "first_token"}
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize(
     ("effect", "objective", "phase"),
     [

@@ -113,4 +113,4 @@ class AnyUse(RuleBasedStateMachine):
 
 
 TestAnyUse = AnyUse.TestCase
-TestAnyUse.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAnyUse.settings = settings(max_examples=40, stateful_step_count=30)

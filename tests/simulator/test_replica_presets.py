@@ -12,6 +12,9 @@ from sidecar.simulator.simulated_request import SimulatedRequest
 from sidecar.simulator.simulation import Simulation
 
 
+pytestmark = pytest.mark.bench
+
+
 def lives_at_the_printed_rate() -> list[SimulatedRequest]:
     lives = []
     for seed in (101, 102, 103, 104):

@@ -70,7 +70,7 @@ def watched(simulation: Simulation, arrivals: list[tuple[float, int, int]]) -> l
 
 
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_lost_and_nothing_is_invented(load: list[Asked], limits: Limits) -> None:
     """Tokens out are tokens asked, phases add up to the whole life, no block stays behind, the pool is never overdrawn."""
     simulation = Simulation(limits, COSTS)
@@ -91,7 +91,7 @@ def test_nothing_is_lost_and_nothing_is_invented(load: list[Asked], limits: Limi
 
 
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[Asked], limits: Limits) -> None:
     """Taking many decode steps at once is an optimisation, not another physics."""
     at_once = Simulation(limits, COSTS).run(arrivals_of(load))
@@ -105,7 +105,7 @@ def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[As
 
 
 @given(loads)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_without_preemption_whoever_comes_first_is_scheduled_first(load: list[Asked]) -> None:
     lives = Simulation(ROOMY, COSTS).run(arrivals_of(load))
 

@@ -11,6 +11,8 @@ from sidecar.simulator.physics import Costs, Limits
 from sidecar.simulator.simulation import Simulation
 
 
+pytestmark = pytest.mark.bench
+
 ONE_SLOT = Limits(max_num_seqs=1, max_num_batched_tokens=200_000, max_model_len=200_000, kv_blocks=12_500)
 SECONDS_A_TOKEN = 1e-4
 MEAN_PROMPT = 1000

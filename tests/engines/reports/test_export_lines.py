@@ -132,7 +132,7 @@ def test_without_a_folder_nobody_waits_for_a_line() -> None:
 
 
 @given(damage=damaged([LINES[1]]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> None:
     """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
@@ -182,7 +182,7 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
 
 
 @given(size=st.integers(1, 70_000), text=st.text(alphabet='a"\\\n\u2028{}', min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
     """The line begins with it, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")

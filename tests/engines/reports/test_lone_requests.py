@@ -301,7 +301,7 @@ _DAMAGE = ("NaN", "+Inf", "-1", "1e400", "", "abc", "1e-5", "42.0 1700000000", "
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObject) -> None:
     """Values of any kind, labels without end, bytes of any kind in between."""
     lines = PAGE.splitlines()
