@@ -1,6 +1,6 @@
-"""What an answer is made of: numbers that say where they come from, what was assumed, what would change it, or why there is none.
+"""The parts of an answer: numbers with their origin, assumptions, what would change it, or the reason for a refusal.
 
-Plain values, known to every file of this room. It refuses to compute, and to print (`text.py`).
+Plain values, used by every file of this folder. Nothing is computed here, and nothing is printed (`text.py` prints).
 """
 
 from dataclasses import dataclass, field
@@ -8,45 +8,45 @@ from enum import StrEnum
 
 
 class Origin(StrEnum):
-    """Where a number comes from; an answer is no better than the weakest of those that it stands on."""
+    """The source of a number. An answer is no more reliable than the least reliable number that it uses."""
 
     MEASURED = "measured"
     """Read from a running sidecar or engine."""
     GIVEN = "given"
-    """By a flag or a file of the caller's."""
+    """Stated by the caller, in a flag or a file."""
     LOOKED_UP = "looked up"
-    """In this program's tables of models and GPUs, whose sources stand beside them."""
+    """Taken from this program's tables of models and GPUs; each table row names its source."""
     DERIVED = "derived"
-    """Computed from the others."""
+    """Computed from other numbers."""
     ASSUMED = "assumed"
-    """A default of ours that nobody confirmed."""
+    """A default of this program that no input has confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number that an answer stands on."""
+    """One number that an answer uses."""
 
     name: str
     value: float
     """In the unit that `name` ends in, if it has one: `_bytes`, `_seconds`, ..."""
     said: str
-    """For a person: `140 GB`."""
+    """The value as text for a person: `140 GB`."""
     origin: Origin
     source: str = ""
-    """Which flag, file, page or table."""
+    """The flag, file, page or table that the number was read from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """To one question. `refusal` is set where the data do not carry one; `numbers` and `lines` are then empty."""
+    """The answer to one question. If the data allow none, `refusal` is set, and `numbers` and `lines` are empty."""
 
     topic: str
-    """kv, memory, decode or replicas."""
+    """kv, memory, decode, replicas or engine."""
     question: str
     lines: tuple[str, ...] = ()
-    """For a person; the first is the answer."""
+    """Sentences for a person; the first is the answer."""
     numbers: dict[str, object] = field(default_factory=dict)
-    """For a program. Lists of rows are tables."""
+    """The same numbers for a program. A table is a list of rows."""
     facts: tuple[Fact, ...] = ()
     assumptions: tuple[str, ...] = ()
     would_change: tuple[str, ...] = ()
@@ -54,4 +54,4 @@ class Answer:
 
 
 class RefusedError(Exception):
-    """The data do not carry an answer. The message says why and what would help."""
+    """The data do not allow an answer. The message says why, and which input would help."""

@@ -1,7 +1,7 @@
 """The answers about one replica's memory: what a token keeps, what fits, how fast decoding can be.
 
-Each is asked for by what was given, and says its assumptions and what would change it. A question whose data are missing is refused by
-name; one that nobody asked has no answer. Pure, over a `Replica`. The answer about several replicas is in `load_answer.py`.
+The flags decide which questions are asked. Each answer states its assumptions and what would change it, or names the
+data that are missing. Pure functions of a `Replica`. The answer about several replicas is in `load_answer.py`.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from sidecar.capacity.units import say_bytes, say_seconds
 
 DEFAULT_TOKENS = 4096
 DEFAULT_BATCH = 64
-"""The largest batch of the table where nothing says how many fit."""
+"""The largest batch in the table of decoding speeds if it is not known how many sequences fit."""
 
 
 def memory_answers(asked: Asked, make: Callable[[], Replica]) -> list[Answer]:
-    """Of the three those that are asked for. `make` is called once."""
+    """The answer about the cache, and those about memory and decoding if the flags ask for them. Calls `make` once."""
     try:
         replica = make()
     except RefusedError as refusal:
@@ -34,7 +34,7 @@ def memory_answers(asked: Asked, make: Callable[[], Replica]) -> list[Answer]:
 
 
 def slots_that_fit(replica: Replica, tokens: int) -> int | None:
-    """Sequences of so many tokens for which its cache has room; None where that is not known."""
+    """The number of sequences of `tokens` tokens that fit into the replica's cache; None if that is not known."""
     try:
         return replica.room().sequences(tokens)
     except RefusedError:
@@ -90,7 +90,7 @@ def _kv(asked: Asked, replica: Replica) -> Answer:
 
 
 def _by_query_heads(replica: Replica) -> Geometry | None:
-    """The common mistake, to show its size."""
+    """The geometry by query heads, a common mistake; the answer shows how far off it is. None if it does not apply."""
     heads, head_dim, layers = replica.model.query_heads, replica.model.head_dim, replica.model.layers
     if heads is None or head_dim is None or len(layers) > 1 or heads <= layers[0].heads:
         return None

@@ -1,7 +1,8 @@
-"""How fast decoding can be at best: each step reads the weights once and the cache of every sequence, and memory has a speed.
+"""The best possible speed of decoding: each step reads the weights once and the cache of every sequence from memory.
 
-A bound and no forecast: real steps also launch kernels, talk between GPUs and compute, and memory is
-not read at its peak (the share that is reached is the caller's to state; NVIDIA's aiconfigurator takes 0.8). Of a mixture of experts it counts one token's experts, which a larger batch exceeds: a bound still.
+This is a bound, not a forecast: real steps also launch kernels, communicate between GPUs and compute, and memory is
+not read at its peak bandwidth (the caller states the share that is reached; NVIDIA's aiconfigurator takes 0.8). For a
+mixture of experts it counts the experts of one token; a larger batch reads more, so the result is still a bound.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from sidecar.capacity.geometry import Geometry
 
 @dataclass(frozen=True, slots=True)
 class DecodeRow:
-    """One batch size."""
+    """The bound for one batch size."""
 
     batch: int
     step_seconds: float
@@ -19,36 +20,36 @@ class DecodeRow:
 
     @property
     def user_tokens_per_second(self) -> float:
-        """The most that one user sees."""
+        """Upper bound of the output rate of one user."""
         return 1 / self.step_seconds
 
     @property
     def total_tokens_per_second(self) -> float:
-        """The most that the replica makes."""
+        """Upper bound of the output rate of the whole replica."""
         return self.batch / self.step_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """A replica's memory, read at `bytes_per_second` over all its GPUs."""
+    """Decoding on one replica. Its memory is read at `bytes_per_second`, summed over its GPUs."""
 
     read_weights_bytes: float
-    """Weights that every step reads; of a mixture of experts the active ones."""
+    """Weights that every step reads; for a mixture of experts, the active ones."""
     bytes_per_second: float
     geometry: Geometry
 
     def row(self, batch: int, tokens: int) -> DecodeRow:
-        """`batch` sequences that have `tokens` tokens each; 0 tokens: the weights alone."""
+        """The bound for `batch` sequences of `tokens` tokens each; 0 tokens counts the weights alone."""
         read = self.read_weights_bytes + batch * self.geometry.read_bytes(tokens)
         return DecodeRow(batch, read / self.bytes_per_second)
 
     def rows(self, tokens: int, most: int) -> list[DecodeRow]:
-        """Batches 1, 2, 4, ... up to `most`, and `most` itself."""
+        """The bounds for batches 1, 2, 4, ... below `most`, and for `most` itself."""
         batches = [1 << power for power in range(most.bit_length()) if 1 << power < most]
         return [self.row(batch, tokens) for batch in (*batches, most)]
 
     def batch_within(self, tokens: int, step_seconds: float) -> int:
-        """The largest batch whose bound is not above so many seconds a token; 0: not even one."""
+        """The largest batch with a bound of at most `step_seconds` per token; 0: not even one sequence."""
         left = step_seconds * self.bytes_per_second - self.read_weights_bytes
         each = self.geometry.read_bytes(tokens)
         return max(0, int(left / each)) if each else 0

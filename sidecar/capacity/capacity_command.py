@@ -1,6 +1,7 @@
-"""`sidecar capacity`: reads the flags, asks what is running, prints the answers.
+"""`sidecar capacity`: reads the flags, asks the running sidecar and engine, prints the answers.
 
-Exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. It knows the order of things and computes nothing.
+Exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. It calls the other files in order
+and computes nothing itself.
 """
 
 import sys
@@ -19,13 +20,13 @@ from sidecar.config.folding import width
 
 OK, FAILED, MISUSED = 0, 1, 2
 WINDOW_SECONDS = 180.0
-"""At a few requests a second, about what it takes to know how service slows with load."""
+"""Default of --window: at a few requests per second, about the time needed to learn how service slows with load."""
 
 Watch = Callable[[str, float], list[Reading]]
 
 
 def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = asking.get) -> int:
-    """Run it and return the exit code; never raises for anything a user can type."""
+    """Run the command and return the exit code; no command line makes it raise."""
     try:
         asked = read_flags(argv)
         answers = answer(asked, watch, ask)
@@ -43,7 +44,7 @@ def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = ask
 
 
 def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
-    """All that was asked, in the order of the page. Raises UsageError for a file that is none."""
+    """All answers, in the order of the page: kv, memory, decode, replicas. Raises UsageError for an unreadable file."""
     answers: list[Answer] = []
     room = None
     if asked.has("model", "model.config", "model.layers"):

@@ -1,6 +1,6 @@
-"""The flags of `sidecar capacity`: what each accepts, and all that is wrong with a command line at once.
+"""The flags of `sidecar capacity`: what each accepts. All errors of a command line are reported at once.
 
-Knows words only: it opens no file and asks nobody. Values are kept as they were understood, in `Asked`; what nobody said is None.
+It only parses text: it opens no file and asks no server. `Asked` holds the parsed values; a flag not given is None.
 """
 
 import argparse
@@ -135,7 +135,7 @@ class _Flag:
 
 
 SLOTS_FLAGS = ", ".join(f"{kind.title}: {kind.slots_flag}" for kind in KINDS.values() if kind.slots_flag)
-"""The engines' own flags for `--slots`."""
+"""For each engine, the name of its own flag that corresponds to `--slots`."""
 _MODEL_NAMES, _GPU_NAMES = tuple(MODELS), tuple(GPUS)
 _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
     "the model: by name, by its config.json, or by its geometry": (
@@ -196,43 +196,43 @@ _SOURCES = ("model", "model.config", "model.layers")
 
 
 class UsageError(Exception):
-    """All that is wrong with a command line, a line each."""
+    """All errors of a command line, one per line."""
 
 
 class Asked:
-    """What a command line says, by flag name; None (or nothing, where several may be given) where it says nothing."""
+    """The parsed values of a command line by flag name. A flag not given is None, or an empty list if it may repeat."""
 
     def __init__(self, said: Mapping[str, list[object]]) -> None:
         self._said = said
 
     def count(self, name: str) -> int | None:
-        """Of a flag that takes a whole number."""
+        """The value of a flag that takes a whole number."""
         value = self._last(name)
         assert value is None or isinstance(value, int)
         return value
 
     def number(self, name: str) -> float | None:
-        """Of a flag that takes a size, a time, a rate or a share."""
+        """The value of a flag that takes a size (bytes), a time (seconds), a rate (per second) or a share."""
         value = self._last(name)
         assert value is None or isinstance(value, float)
         return value
 
     def word(self, name: str) -> str | None:
-        """Of a flag that takes a word."""
+        """The value of a flag that takes a word."""
         value = self._last(name)
         assert value is None or isinstance(value, str)
         return value
 
     def points(self) -> list[tuple[int, float]]:
-        """Of --service."""
+        """The values of --service: (requests at once, seconds)."""
         return [value for value in self._said.get("service", []) if isinstance(value, tuple)]
 
     def prompts(self) -> list[tuple[float, float]]:
-        """Of --prefill."""
+        """The values of --prefill: (weight, seconds)."""
         return [value for value in self._said.get("prefill", []) if isinstance(value, tuple)]
 
     def has(self, *names: str) -> bool:
-        """Whether one of them was given."""
+        """Whether at least one of these flags was given."""
         return any(name in self._said for name in names)
 
     def _last(self, name: str) -> object:
@@ -241,7 +241,7 @@ class Asked:
 
 
 def parser() -> argparse.ArgumentParser:
-    """For --help, and to take a command line apart; every value is read later, so that all errors are told at once."""
+    """The parser for --help and for splitting a command line. Values are read later, to report all errors at once."""
     made = argparse.ArgumentParser(
         prog="sidecar capacity",
         description=_ABOUT,
@@ -259,7 +259,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_flags(argv: Sequence[str]) -> Asked:
-    """Raises UsageError with every error, a line each. Help is argparse's: SystemExit(0)."""
+    """Parse a command line. Raises UsageError with every error, one per line, and for --help SystemExit(0)."""
     try:
         known, unknown = parser().parse_known_args(list(argv))
     except argparse.ArgumentError as error:
@@ -281,7 +281,7 @@ def read_flags(argv: Sequence[str]) -> Asked:
 
 
 def _together(given: set[str]) -> list[str]:
-    """What cannot stand together, or not alone."""
+    """Errors of combination: flags that exclude each other, and flags that need another one."""
     errors = []
     sources = [f"--{name}" for name in _SOURCES if name in given]
     if len(sources) > 1:

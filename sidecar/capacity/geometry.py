@@ -1,7 +1,7 @@
-"""What one sequence keeps in the KV cache: bytes, from the layers that keep something and what each keeps for a token.
+"""Bytes that one sequence keeps in the KV cache, computed from the layers and from what each layer keeps per token.
 
-It knows three ways to keep: keys and values of every KV head, the same within a sliding window, and one latent vector (MLA).
-Query heads keep nothing. It refuses to know models (`models.py`), files (`model_config.py`) and memory (`memory.py`).
+Three kinds of layers: keys and values of every KV head, the same within a sliding window, and one latent vector (MLA).
+Query heads keep nothing. Not here: named models (`models.py`), config files (`model_config.py`), memory (`memory.py`).
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from sidecar.capacity.answer import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layers that keep the same."""
+    """A group of layers that keep the same per token."""
 
     count: int
     elements: int
     """Numbers that one layer keeps for one token: 2 x KV heads x head dimension, or the latent's length."""
     heads: int
-    """Into how many parts tensor parallelism can cut that; 1 for a latent, which every GPU keeps whole."""
+    """Parts into which tensor parallelism can split `elements`; 1 for a latent, which every GPU keeps whole."""
     window: int | None = None
-    """Only the last so many tokens are kept; None: all."""
+    """The number of most recent tokens that are kept; None: all."""
 
 
 def attention(count: int, kv_heads: int, head_dim: int, window: int | None = None) -> Layers:
-    """Layers of grouped-query attention (multi-head: as many KV heads as query heads)."""
+    """Layers of grouped-query attention; with as many KV heads as query heads this is multi-head attention."""
     return Layers(count, 2 * kv_heads * head_dim, kv_heads, window)
 
 
@@ -34,11 +34,11 @@ def latent(count: int, rank: int, rope_dim: int) -> Layers:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A model's cache, laid over `gpus` GPUs of tensor parallelism in blocks of `block` tokens."""
+    """A model's cache in blocks of `block` tokens, split over `gpus` GPUs by tensor parallelism."""
 
     layers: tuple[Layers, ...]
     bits: float = 16.0
-    """Of one number in the cache."""
+    """Bits of one number in the cache."""
     block: int = 16
     gpus: int = 1
 
@@ -52,21 +52,21 @@ class Geometry:
 
     @property
     def uniform(self) -> bool:
-        """Every layer keeps every token, so a token costs the same wherever it stands."""
+        """True if every layer keeps every token, so that each token costs the same at any position."""
         return all(group.window is None for group in self.layers)
 
     def copies(self, group: Layers) -> int:
-        """How often the same numbers are kept: a head cannot be cut, so more GPUs than heads keep copies."""
+        """How many times each number is stored. A head cannot be split, so more GPUs than heads keep copies."""
         return max(1, self.gpus // group.heads)
 
     def token_bytes(self, *, of_windows: bool = True) -> float:
-        """For one token that every layer keeps, over all GPUs; without `of_windows`, what it costs beyond all windows."""
+        """Bytes per token over all GPUs. Without `of_windows`: the bytes of a token beyond all windows."""
         return sum(self._bytes(group) for group in self.layers if of_windows or group.window is None)
 
     def sequence_bytes(self, tokens: int) -> float:
-        """Reserved for a sequence of so many tokens (prompt and output), in whole blocks, over all GPUs.
+        """Bytes reserved for a sequence of `tokens` tokens (prompt and output), in whole blocks, over all GPUs.
 
-        A window of w tokens may lie across one block more than w fills.
+        A window of w tokens can span one block more than w tokens fill, if it does not start at the edge of a block.
         """
         reserved = 0.0
         for group in self.layers:
@@ -76,7 +76,7 @@ class Geometry:
         return reserved
 
     def read_bytes(self, tokens: int) -> float:
-        """Read to decode one more token of a sequence of so many: what is kept, without the rounding."""
+        """Bytes read to decode one more token of a sequence of `tokens`: the bytes kept, not rounded to blocks."""
         return sum(self._bytes(group) * min(tokens, group.window or tokens) for group in self.layers)
 
     def _bytes(self, group: Layers) -> float:

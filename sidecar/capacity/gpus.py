@@ -1,7 +1,8 @@
-"""GPUs by name: memory and memory bandwidth of one, as their makers state them.
+"""GPUs by name: memory and memory bandwidth of one card, as the maker states them.
 
-Decimal GB and TB/s, peaks. A driver shows more bytes than the name (an 80 GB card up to 85.5 x 10^9), and no program reads memory at
-the peak: the first is on the safe side, the second is not (`--gpu.efficiency`). Sources: the makers' data sheets, named beside each.
+Decimal GB and TB/s, peak values. A driver shows more bytes than the name says (an 80 GB card up to 85.5 x 10^9), so the
+stated memory is on the safe side. No program reads memory at the peak, so the stated bandwidth is not
+(`--gpu.efficiency` corrects it). Sources: the makers' data sheets, named in each row.
 """
 
 from dataclasses import dataclass

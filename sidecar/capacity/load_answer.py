@@ -1,7 +1,7 @@
-"""The answer about several replicas: how many keep the mean queue wait below a target, and what they would be like.
+"""The answer about several replicas: how many keep the mean queue wait below a target, and how busy each would be.
 
-It gathers load and service from flags and from a watched sidecar, holds the model against the wait that was measured, and refuses
-where the two do not fit. The arithmetic is in `replicas.py`, `service.py` and `chain.py`.
+It gathers load and service from flags and from a watched sidecar, compares the model with the measured wait, and
+refuses if they do not agree. The arithmetic is in `replicas.py`, `service.py` and `chain.py`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,16 +17,16 @@ from sidecar.capacity.units import say_rate, say_seconds
 
 QUESTION = "How many replicas keep the mean queue wait below the target?"
 MOST_LEVEL = 3.0
-"""Model and measured wait may differ by this factor, which is then applied: waits of some hundred requests are known to a factor of
-about 1.5, and the model to another. Beyond it, something else makes the queue."""
+"""Largest accepted factor between model and measured wait; the factor found is then applied. Waits of some hundred
+requests are known to a factor of about 1.5, and the model to another. Beyond it, the queue has another cause."""
 MOST_BUSY = 0.95
 MOST_STEP = 2.0
-"""Replicas are not asked to carry more than this times the load at which they were watched."""
+"""An answer loads a replica with at most this multiple of the load at which it was watched."""
 
 
 @dataclass(slots=True)
 class _Case:
-    """What the answer stands on, as it is gathered."""
+    """The inputs and text of the answer while they are gathered."""
 
     fleet: Fleet
     variation: float | None = None
@@ -40,7 +40,7 @@ class _Case:
 
 
 def replicas_answer(asked: Asked, seen: Watched | None, room: int | None = None) -> Answer:
-    """`seen`: what a sidecar's pages said, if one was watched. `room`: sequences that fit into a replica's cache, where known."""
+    """`seen`: load and waits, if a sidecar was watched. `room`: sequences that fit into a replica's cache, if known."""
     target = asked.number("wait")
     assert target is not None
     case = _Case(Fleet(0.0, None, None), asked.number("service.variation"))
@@ -181,12 +181,12 @@ def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) ->
 
 
 def _scale(variation: float | None) -> float:
-    """Of a wait behind exponential service: Lee and Longton's (1 + cv^2) / 2."""
+    """The wait relative to the wait with exponential service: Lee and Longton's (1 + cv^2) / 2."""
     return 1.0 if variation is None else (1 + variation**2) / 2
 
 
 def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, Slots]:
-    """Both queues, so that together they make the wait that was measured at the load that was measured."""
+    """Both queues, scaled so that at the measured load their waits add up to the measured wait."""
     predicted = slots.waiting(seen.rate).wait_seconds
     measured = seen.queue_seconds
     if not isfinite(predicted):
@@ -216,7 +216,8 @@ def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, 
         )
         said = f"{say_seconds(line.seconds)} a prompt, {busy:.0%} of the time"
         case.fact("prefill_seconds", line.seconds, said, Origin.MEASURED, origin)
-    # Service that varies less than an exponential waits less for a slot; how much less shows only where slots are waited for.
+    # If service varies less than an exponential, requests wait less for a slot. How much less can be measured only if
+    # requests do wait for slots.
     scale = slots.scale
     if case.variation is None and predicted:
         scale = min(1.0, max(0.5, (measured - expected) / predicted)) if predicted > measured / 4 else 1.0
@@ -277,7 +278,7 @@ def _line(row: Row, *, shared: bool) -> str:
 
 
 def _numbers(row: Row) -> dict[str, object]:
-    """An infinite wait is null: JSON has no infinity."""
+    """One row of the table as JSON values. An infinite wait is null: JSON has no infinity."""
     return {
         "replicas": row.replicas,
         "wait_seconds": row.random_seconds if isfinite(row.random_seconds) else None,

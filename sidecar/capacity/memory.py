@@ -1,7 +1,8 @@
-"""What is left for the KV cache, and what fits into it: so many sequences of a length, or so long a context for so many users.
+"""The memory left for the KV cache, and what fits into it: how many sequences of a length, or how long a context.
 
-Two ways to know what is left: what the engine itself says that it has (blocks, from its metrics), or GPU memory x utilisation
-less weights and reserve. Pure arithmetic, always rounded to whole blocks and down. It refuses to guess a reserve that nobody stated.
+The memory left is known in two ways: the engine states it (blocks, from its metrics), or it is GPU memory x utilisation
+less weights and reserve. Pure arithmetic, always rounded to whole blocks and down. A reserve that the caller did not
+state is not guessed.
 """
 
 from dataclasses import dataclass
@@ -12,18 +13,18 @@ from sidecar.capacity.geometry import Geometry
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes, over all GPUs of a replica."""
+    """The memory of one replica: bytes, summed over its GPUs."""
 
     memory_bytes: float
     utilisation: float
-    """The share of it that the engine may take, 0 to 1 (vLLM: --gpu-memory-utilization)."""
+    """Share of the memory that the engine may take, 0 to 1 (vLLM: --gpu-memory-utilization)."""
     weights_bytes: float
     reserve_bytes: float
-    """Activations, graphs, communication buffers: whatever is neither weights nor cache."""
+    """Activations, graphs, communication buffers: all memory that is neither weights nor cache."""
 
     @property
     def cache_bytes(self) -> float:
-        """Left for the cache. Raises RefusedError where nothing is left."""
+        """Bytes left for the cache. Raises RefusedError if nothing is left."""
         left = self.memory_bytes * self.utilisation - self.weights_bytes - self.reserve_bytes
         if left <= 0:
             raise RefusedError(
@@ -42,7 +43,7 @@ class Room:
     cache_bytes: float
 
     def sequences(self, tokens: int) -> int:
-        """How many sequences of so many tokens fit at once."""
+        """How many sequences of `tokens` tokens fit at once."""
         return int(self.cache_bytes // self.geometry.sequence_bytes(tokens))
 
     def fits(self, users: int, tokens: int) -> bool:
@@ -50,7 +51,7 @@ class Room:
         return users * self.geometry.sequence_bytes(tokens) <= self.cache_bytes
 
     def longest(self, users: int, most: int) -> int:
-        """Tokens (prompt and output) that each of `users` may have at once, in whole blocks, `most` at the most; 0: none."""
+        """Tokens (prompt and output) that each of `users` may have at once, in whole blocks, up to `most`; 0: none."""
         low, high = 0, -(-most // self.geometry.block)
         while low < high:
             middle = (low + high + 1) // 2
@@ -62,7 +63,7 @@ class Room:
 
 
 def room_of_blocks(blocks: int, geometry: Geometry) -> Room:
-    """The cache of an engine that counts its own blocks. Raises RefusedError where a block is not the same for all layers."""
+    """The cache of an engine that states its blocks. Raises RefusedError if layers keep different numbers of tokens."""
     if not geometry.uniform:
         raise RefusedError(
             "this model's layers keep different numbers of tokens, and engines count the blocks of such caches in ways of their"

@@ -1,8 +1,9 @@
-"""A model's config.json, as Hugging Face repositories have it: what its cache keeps, how long it may be, what it weighs.
+"""Reads a model's config.json from a Hugging Face repository: cache layout, longest context, size of the weights.
 
-It knows the fields of attention, of sliding windows and of MLA. What it does not know how to count (state-space and linear
-layers, compressed or shared caches) it refuses by name: a wrong number of bytes is worse than none. It reads mappings; files are
-opened by `load`. Weights are computed only for plain dense models, or read beside the config from model.safetensors.index.json.
+It understands the fields of attention, of sliding windows and of MLA. A cache that it cannot count (state-space and
+linear layers, compressed or shared caches) is refused by name: a wrong number of bytes is worse than none. `read` takes
+a mapping; `load` opens files. Weights are computed only for plain dense models, or read from
+model.safetensors.index.json beside the config.
 """
 
 import json
@@ -17,7 +18,7 @@ from sidecar.capacity.geometry import Layers, attention, latent
 
 _BITS = {"bfloat16": 16, "float16": 16, "float32": 32}
 _DENSE = frozenset({"llama", "mistral", "qwen2", "qwen3"})
-"""Whose weights are embeddings, attention and a gated MLP in every layer, and nothing else."""
+"""Model types with embeddings, attention and a gated MLP in every layer, and no other weights."""
 _UNCOUNTED = {
     "layers_block_type": "state-space layers",
     "hybrid_override_pattern": "state-space layers",
@@ -31,18 +32,18 @@ _UNCOUNTED = {
     "cross_attention_layers": "cross attention",
 }
 MAX_FILE_BYTES = 64 << 20
-"""An index of a very large model is some 10 MB."""
+"""64 MiB: the index of a very large model is about 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a config says."""
+    """The values read from one config."""
 
     layers: tuple[Layers, ...]
     bits: int | None
-    """Of the model's own type, which the cache takes unless it is told otherwise; None: not said."""
+    """Bits per number in the model's own type, which the cache uses by default; None: not stated, or unknown type."""
     longest: int | None
-    """Tokens of context (max_position_embeddings)."""
+    """Longest context in tokens (max_position_embeddings); None: not stated."""
     query_heads: int | None
     head_dim: int | None
     weights_bytes: float | None = None
@@ -50,7 +51,7 @@ class Model:
 
 
 def load(path: Path) -> Model:
-    """Read a config.json, and the index of weights that may lie beside it. Raises ValueError, RefusedError."""
+    """Read a config.json, and the index of weights beside it if there is one. Raises ValueError, RefusedError."""
     model = read(_mapping(path))
     index = path.with_name("model.safetensors.index.json")
     if index.is_file():
@@ -62,7 +63,7 @@ def load(path: Path) -> Model:
 
 
 def read(config: Mapping[str, object]) -> Model:
-    """What a config says. Raises ValueError where it is no such config, RefusedError where its cache is not modelled here."""
+    """Read a parsed config. Raises ValueError if it is no model config, RefusedError if its cache is not modelled."""
     inner = config.get("text_config")
     if isinstance(inner, dict):
         config = {**{key: config[key] for key in ("torch_dtype", "dtype") if key in config}, **inner}
@@ -77,7 +78,7 @@ def read(config: Mapping[str, object]) -> Model:
     if config.get("kv_lora_rank"):
         layers = (latent(count, _whole(config, "kv_lora_rank"), _whole(config, "qk_rope_head_dim")),)
         return Model(layers, bits, longest, None, None)
-    # Some configs say null where others leave the key out.
+    # Some configs have null where others leave the key out.
     head_dim = _whole(config, "head_dim", 0) or _whole(config, "hidden_size") // query_heads
     model = Model(_windows(config, count, kv_heads, head_dim), bits, longest, query_heads, head_dim)
     if config.get("model_type") in _DENSE and bits and not config.get("quantization_config"):
@@ -116,7 +117,7 @@ def _windows(config: Mapping[str, object], count: int, kv_heads: int, head_dim: 
 
 
 def _dense_parameters(config: Mapping[str, object], count: int, query_heads: int, kv_heads: int, head_dim: int) -> int:
-    """Llama-3.1-8B: 8,030,261,248, as its index says."""
+    """Number of parameters of a dense model. Llama-3.1-8B gives 8,030,261,248, the same as its index."""
     hidden, mlp, vocabulary = (_whole(config, key) for key in ("hidden_size", "intermediate_size", "vocab_size"))
     q, kv = query_heads * head_dim, kv_heads * head_dim
     layer = hidden * (2 * q + 2 * kv) + 3 * hidden * mlp + 2 * hidden

@@ -1,7 +1,7 @@
-"""Well-known models by name: the fields of their config.json that capacity depends on, read by `model_config.py` like any other.
+"""Well-known models by name: the fields of their config.json that capacity depends on, read by `model_config.py`.
 
-Each row names the repository on huggingface.co whose config.json it repeats. A model that is not here has a config.json too:
-`--model.config`. What a file does not say (parameters of a mixture of experts) stands here with its source.
+Each row is copied from the config.json of the repository on huggingface.co that it names. For other models, pass the
+config.json as `--model.config`. Values that no config states (parameters of a mixture of experts) name their source.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ class Known:
     repository: str
     config: Mapping[str, object]
     weights_bytes: float | None = None
-    """Where they cannot be computed from the config."""
+    """Set only if the size cannot be computed from the config."""
     active_weights_bytes: float | None = None
-    """Of a mixture of experts: what one token reads."""
+    """For a mixture of experts: bytes of weights that one token reads."""
     weights_source: str = ""
 
 
@@ -90,7 +90,7 @@ MODELS = {
         active_weights_bytes=36.6e9,
         weights_source="README_WEIGHTS.md of that repository: 671B parameters, 36.6B active, taken as 8 bit each",
     ),
-    # Their weights are of mixed precision (experts in MXFP4, the rest in 16 bit), so their size is the caller's to say.
+    # Their weights have mixed precision (experts in MXFP4, the rest in 16 bit), so the caller has to state their size.
     "gpt-oss-20b": Known("openai/gpt-oss-20b", _gpt_oss(24)),
     "gpt-oss-120b": Known("openai/gpt-oss-120b", _gpt_oss(36)),
     "gemma-3-27b": Known(

@@ -1,7 +1,8 @@
-"""What pages of metrics say about load and service: pure, from text to numbers.
+"""Reads load and service from pages of metrics: pure functions from text to numbers.
 
-It reads the sidecar's page by the names of docs/metrics.md and an engine's by the one name that states the cache. What is not on a page is
-None. Counters are compared between readings of the same process; one that fell means a restart, and the window is refused.
+From the sidecar's page it reads the names of docs/metrics.md; from an engine's page, the one metric that states the
+cache. A gauge that is not on the page is None. Counters are compared between readings of one process; a counter that
+fell means a restart, and the window is refused.
 """
 
 import re
@@ -19,9 +20,10 @@ from sidecar.engines.kinds import KINDS
 
 
 FEWEST_REQUESTS = 50
-"""Below, a mean wait is noise: its standard error is about its own size over the root of the number, for waits of this kind."""
+"""With fewer requests a mean wait is noise: its standard error is about the mean over the root of their number."""
 LEAST_OWN_SHARE = 0.4
-"""Own prefill seconds below this share of the reported ones: not all prompts were counted (the cost was still being learned)."""
+"""If the own prefill seconds are below this share of the reported ones, not all prompts were counted (the sidecar was
+still learning the cost of prefill), and the reported ones are used."""
 _NAMES = (
     "llm_requests_received_total",
     "llm_requests_total",
@@ -36,16 +38,16 @@ _NAMES = (
     "process_start_time_seconds",
 )
 CACHE_INFOS = {kind.cache_info: kind.title for kind in KINDS.values() if kind.cache_info}
-"""Name on an engine's page that states its cache, and the engine that has it."""
+"""Name of the metric that states the cache, mapped to the engine that exposes it."""
 CACHE_INFO = " or ".join(CACHE_INFOS)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One page of a sidecar. Counters as they stand; None: not on the page."""
+    """One page of a sidecar. Counters are absolute values; None: not on the page."""
 
     at: float
-    """Any clock that does not jump."""
+    """Seconds on any clock that does not jump."""
     received: float
     ended: float
     ok: float
@@ -53,21 +55,21 @@ class Reading:
     queue_seconds: float
     queue_count: float
     queue_estimated: float
-    """Those of `queue_count` that are the sidecar's own estimates."""
+    """The part of `queue_count` that the sidecar estimated itself."""
     prefill_seconds: float
     prefill_count: float
     own_prefill_seconds: float
     prefill_buckets: Mapping[float, float] = field(default_factory=dict)
-    """Upper edge to cumulative count."""
+    """Maps a bucket's upper edge in seconds to its cumulative count."""
     running: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
     started: float | None = None
-    """Unix time at which the process began."""
+    """Unix time at which the process started."""
 
 
 def read_sidecar(page: str, at: float) -> Reading:
-    """One page. Raises ValueError where it is no page of a sidecar."""
+    """Read one page. Raises ValueError if it is not a sidecar's page."""
     samples = list(_samples(page, _NAMES))
 
     def total(name: str, **labels: str) -> float:
@@ -104,7 +106,7 @@ def read_sidecar(page: str, at: float) -> Reading:
 
 
 def since_start(reading: Reading, age_seconds: float) -> list[Reading]:
-    """The process's whole life as a window, from its first instant, when all counters were 0."""
+    """A window over the whole life of the process: it begins at the start, when all counters were 0."""
     counters = ("received", "ended", "ok", "in_flight", "queue_seconds", "queue_count", "queue_estimated")
     prefill = ("prefill_seconds", "prefill_count", "own_prefill_seconds")
     zero = dict.fromkeys((*counters, *prefill), 0.0)
@@ -113,21 +115,21 @@ def since_start(reading: Reading, age_seconds: float) -> list[Reading]:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What happened between the first reading and the last, at one replica."""
+    """Load and waits of one replica between the first reading and the last."""
 
     seconds: float
     received: int
     rate: float
-    """Arrivals a second."""
+    """Arrivals per second."""
     queue_seconds: float
-    """Mean."""
+    """Mean queue time per request."""
     queue_count: int
     estimated_share: float
-    """Of the queue times."""
+    """Share of the queue times that the sidecar estimated itself, 0 to 1."""
     prefill_seconds: float | None
-    """Own prefill of a request, mean: the seconds that it keeps the others from theirs. None: no prefill was reported."""
+    """Mean own prefill of a request: the time during which it delays the others. None: no prefill was reported."""
     residual_seconds: float | None
-    """Of the prefill that a request finds, what is left on average: E[S^2] / (2 E[S]), from the histogram's buckets."""
+    """Mean rest of the prefill that an arriving request finds running: E[S^2] / (2 E[S]), from histogram buckets."""
     own_known: bool
     """False: `prefill_seconds` is the reported mean, in which prompts that were computed together count twice."""
     exposures: tuple[Exposure, ...]
@@ -136,7 +138,7 @@ class Watched:
 
 
 def watched(readings: Sequence[Reading]) -> Watched:
-    """Raises RefusedError where they do not carry rates and waits."""
+    """Load and waits from readings. Raises RefusedError if the readings do not determine rates and waits."""
     first, last = readings[0], readings[-1]
     counters = ("received", "ended", "queue_count", "own_prefill_seconds")
     if any(getattr(b, name) < getattr(a, name) for a, b in pairwise(readings) for name in counters):
@@ -180,7 +182,7 @@ def watched(readings: Sequence[Reading]) -> Watched:
 
 
 def _residual(earlier: Mapping[float, float], later: Mapping[float, float]) -> float:
-    """Each sample is taken for the middle of its bucket; beyond the last finite edge for that edge. 0 without samples."""
+    """Each sample counts as the middle of its bucket, beyond the last finite edge as that edge. 0 without samples."""
     below = grown_below = mean = square = 0.0
     for edge in sorted(later):
         grown = later[edge] - earlier.get(edge, 0.0)
@@ -193,17 +195,17 @@ def _residual(earlier: Mapping[float, float], later: Mapping[float, float]) -> f
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The KV cache of an engine, by its own word."""
+    """The KV cache of an engine, as the engine states it."""
 
     blocks: int
-    """Over all its ranks."""
+    """Blocks, summed over the engine's ranks."""
     block_size: int
     bits: int | None
-    """Of one number in it, where its type says so; `auto` is the model's own."""
+    """Bits of one number in the cache if its type is fp8; None for other types: `auto` means the model's own type."""
 
 
 def read_cache(page: str) -> Cache | None:
-    """From an engine's page of metrics; None where it does not say."""
+    """Read the cache from an engine's page of metrics; None if the page does not state it."""
     found = [
         said
         for _, said, _ in _samples(page, CACHE_INFOS)
@@ -216,7 +218,7 @@ def read_cache(page: str) -> Cache | None:
 
 
 def _samples(page: str, names: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
-    """Only the lines of these names are parsed: a page may have megabytes of others. Raises ValueError."""
+    """Parse only the lines of these names: a page may have megabytes of other lines. Raises ValueError."""
     wanted = re.compile(rf"(?:{'|'.join(map(re.escape, names))})[ {{]")
     lines = [line for line in page.splitlines() if wanted.match(line)]
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):

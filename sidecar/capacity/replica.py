@@ -1,6 +1,7 @@
-"""One replica as it was described: model, cache, GPUs, each number with its origin. Flags first, then the engine, then the tables.
+"""One replica as described by the inputs: model, cache, GPUs, each number with its origin.
 
-It knows which source outranks which. It computes only what a replica is (its cache, its bandwidth), and no answer (`answers.py`).
+It decides which source is used: flags first, then the engine, then the tables. It computes only properties of a replica
+(its cache, its bandwidth); the answers are in `answers.py`.
 """
 
 from pathlib import Path
@@ -19,14 +20,14 @@ from sidecar.capacity.units import say_bytes
 
 
 UTILISATION = 0.9
-"""vLLM's --gpu-memory-utilization up to 0.2x; 0.92 in newer ones. Taken only where no reserve is stated."""
+"""Default of vLLM's --gpu-memory-utilization up to vLLM 0.2x; 0.92 in newer ones. Used only if no reserve is stated."""
 
 
 class Replica:
-    """Raises UsageError for a file that is none, RefusedError for a model that is not modelled."""
+    """Raises UsageError for a file that is no model config, RefusedError for a model that is not modelled here."""
 
     def __init__(self, asked: Asked, cache: Cache | None = None, longest: int | None = None) -> None:
-        """`cache`, `longest`: as the engine itself says, if it was asked."""
+        """`cache` and `longest` are the engine's own statements; None if no engine was asked or it states none."""
         self._asked = asked
         self.facts: dict[str, Fact] = {}
         self.blocks = cache.blocks if cache is not None else None
@@ -34,7 +35,7 @@ class Replica:
         self.gpus = self._count("gpu.count", 1)
         self.geometry = self._geometry(cache)
         self.longest = longest or self.model.longest
-        """Tokens of context that are possible at all; None: nobody says."""
+        """Largest possible context in tokens; None: stated neither by the engine nor by the model's config."""
         if longest:
             self._fact("max_model_len", longest, f"{longest:,} tokens", Origin.MEASURED, "the engine's /v1/models")
         elif self.model.longest:
@@ -44,7 +45,7 @@ class Replica:
             self._fact("num_gpu_blocks", cache.blocks, f"{cache.blocks:,}", Origin.MEASURED, CACHE_INFO)
 
     def room(self) -> Room:
-        """Its cache. Raises RefusedError."""
+        """The replica's KV cache. Raises RefusedError if its size is not known, or nothing is left for it."""
         if self.blocks is not None and not self._asked.has("gpu.memory", "gpu.reserve"):
             return room_of_blocks(self.blocks, self.geometry)
         memory = self._gpu("memory", "--gpu.memory")
@@ -64,7 +65,7 @@ class Replica:
         return Room(self.geometry, budget.cache_bytes)
 
     def decode(self) -> Decode:
-        """Its memory's speed. Raises RefusedError."""
+        """The replica's memory bandwidth and the weights read per step. Raises RefusedError if either is not known."""
         speed = self._gpu("bandwidth", "--gpu.bandwidth")
         efficiency = self._asked.number("gpu.efficiency")
         if efficiency is not None:
@@ -140,7 +141,7 @@ class Replica:
         return weights
 
     def _gpu(self, what: str, flag: str) -> float:
-        """Of one GPU: its memory or its bandwidth."""
+        """The memory or the bandwidth of one GPU. Raises RefusedError if it is not known."""
         given, name = self._asked.number(f"gpu.{what}"), self._asked.word("gpu")
         unit = "/s" if what == "bandwidth" else ""
         if given is not None:

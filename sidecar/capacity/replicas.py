@@ -1,13 +1,15 @@
-"""How many replicas keep the mean queue wait below a target: two queues in a row, and what a router makes of several replicas.
+"""How many replicas keep the mean queue wait below a target: two queues in a row, for one replica and for several.
 
-1. The line for prefill. Prompts are computed one after another, so they queue behind each other long before the slots are taken:
-   M/G/1, mean wait = residual * busy / (1 - busy) (Pollaczek and Khinchine), where `busy` is the share of time in which a prompt is
-   in prefill, and `residual` what is left of the one found there, E[S^2] / (2 E[S]).
+1. The line for prefill. Prompts are computed one after another, so they queue behind each other long before the slots
+   are taken. This is an M/G/1 queue: mean wait = residual * busy / (1 - busy) (Pollaczek and Khinchine). `busy` is the
+   share of time in which a prompt is in prefill, and `residual` is the mean rest of the prefill that an arriving
+   request finds running, E[S^2] / (2 E[S]).
 2. The slots: the birth-death chain of `chain.py` over the service of `service.py`.
 
-The waits are added: an approximation, and its error stands in docs/capacity.md beside the simulation it was taken from. A random
-router splits a Poisson stream into independent ones, so each replica is that model at its share: exact. One that joins the shortest
-queue lies between that and one common queue, so it gets a range. Pure; it refuses loads that no number of replicas carries.
+The two waits are added. This is an approximation; docs/capacity.md has its error and the simulation that gave it. A
+random router splits a Poisson stream into independent ones, so each replica follows this model at its share exactly. A
+router that joins the shortest queue lies between that and one common queue, so the answer for it is a range. Pure
+functions. Loads that no number of replicas can carry are refused.
 """
 
 from collections.abc import Callable
@@ -21,25 +23,25 @@ from sidecar.capacity.service import Service
 
 MOST_REPLICAS = 10_000
 MOST_BEYOND = 0.05
-"""Share of time that an answer may rest on states in which nobody has seen the replica."""
+"""Largest accepted share of time in states in which the replica was never observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Prompts before the prefill, one replica."""
+    """The queue of prompts for prefill at one replica."""
 
     seconds: float
-    """Of a request's own prefill, mean."""
+    """Mean own prefill of a request."""
     residual_seconds: float
-    """E[S^2] / (2 E[S])."""
+    """Mean rest of a running prefill, E[S^2] / (2 E[S])."""
 
     def wait_seconds(self, rate: float) -> float:
-        """Mean; inf where prompts come faster than they are computed."""
+        """Mean wait in seconds at `rate` requests per second; inf if prompts arrive faster than they are computed."""
         busy = rate * self.seconds
         return self.residual_seconds * busy / (1 - busy) if busy < 1 else inf
 
     def shared_wait_seconds(self, rate: float, replicas: int) -> float:
-        """Mean, were there one line for all: M/G/c after Lee and Longton, the wait of M/M/c times residual over mean."""
+        """Mean wait with one line for all: M/G/c after Lee and Longton, the wait of M/M/c times residual over mean."""
         if not self.seconds:
             return 0.0
         common = chain.solve(rate, lambda n: n / self.seconds, replicas)
@@ -47,7 +49,7 @@ class Line:
 
 
 def line_of(prefills: list[tuple[float, float]]) -> Line:
-    """From (weight, seconds) of each kind of prompt."""
+    """The line of a mix of prompts, given as (weight, prefill seconds) of each kind."""
     total = sum(weight for weight, _ in prefills)
     mean = sum(weight * seconds for weight, seconds in prefills) / total
     square = sum(weight * seconds**2 for weight, seconds in prefills) / total
@@ -56,15 +58,15 @@ def line_of(prefills: list[tuple[float, float]]) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A replica's slots, one common service for all requests."""
+    """The slots of one replica; all requests have the same service."""
 
     service: Service
     count: int
     scale: float = 1.0
-    """Exponential service waits 1.0 of what the chain says; service that varies less, less: (1 + cv^2) / 2 (Lee and Longton)."""
+    """Factor on the chain's wait: 1.0 for exponential service, else (1 + cv^2) / 2 (Lee and Longton)."""
 
     def waiting(self, rate: float, replicas: int = 1) -> chain.Waiting:
-        """`replicas` as one: all slots behind one queue, requests spread evenly."""
+        """The chain for `replicas` replicas as one: all slots behind one queue, requests spread evenly."""
         return chain.solve(rate, self._leaving(replicas), self.count * replicas, self.service.known * replicas)
 
     def _leaving(self, replicas: int) -> Callable[[int], float]:
@@ -73,32 +75,32 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """So many replicas: the mean queue wait of a request, and how busy each is."""
+    """A number of replicas: the mean queue wait of a request, and how busy each replica is."""
 
     replicas: int
     random_seconds: float
-    """With a router that picks at random."""
+    """Mean queue wait with a router that picks at random."""
     shared_seconds: float
-    """Were there one common queue: no router does better."""
+    """Mean queue wait with one common queue: no router can be better."""
     prefill_busy: float | None
     slots_busy: float | None
-    """Arrival rate over the rate of leaving with all slots taken."""
+    """Arrival rate divided by the rate of leaving with all slots taken."""
     beyond: float
-    """Share of time in states that nobody observed."""
+    """Share of time in states that were never observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Identical replicas under `rate` requests a second in all. One of the two queues may be unknown (None), not both."""
+    """Identical replicas that share `rate` requests per second. One of the two queues may be None (unknown)."""
 
     rate: float
     line: Line | None
     slots: Slots | None
     most_each: float | None = None
-    """Requests a second at one replica beyond which what was measured says nothing; None: no bound."""
+    """Requests per second at one replica above which the measurement is not used; None: no bound."""
 
     def row(self, replicas: int) -> Row:
-        """The fleet with so many."""
+        """Waits and busy shares of the fleet with `replicas` replicas."""
         each = self.rate / replicas
         random = shared = beyond = 0.0
         prefill_busy = slots_busy = None
@@ -114,14 +116,14 @@ class Fleet:
         return Row(replicas, random, min(shared, random), prefill_busy, slots_busy, beyond)
 
     def fewest(self, wait_seconds: float, *, shared: bool = False) -> Row:
-        """The fewest replicas whose mean wait is not above it. Raises RefusedError where the data carry no such number."""
+        """The fewest replicas with a mean wait up to `wait_seconds`. Raises RefusedError if the data do not tell."""
         if self.line is None and self.slots is None:
             raise RefusedError("nothing is known of how long a request is served")
 
         def good(row: Row) -> bool:
             return (row.shared_seconds if shared else row.random_seconds) <= wait_seconds
 
-        # The wait falls with every replica, so the first good one is found by doubling and halving.
+        # Each added replica lowers the wait, so the fewest good replicas are found by doubling, then by bisection.
         low = 0 if self.most_each is None else ceil(self.rate / self.most_each) - 1
         high = low + 1
         while not good(self.row(high)):

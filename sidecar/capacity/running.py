@@ -1,7 +1,7 @@
-"""Asks a running sidecar and a running engine over HTTP: the only file of this room with a socket and a clock.
+"""Asks a running sidecar and a running engine over HTTP: the only file of this folder with a socket and a clock.
 
-GET, no redirects, no credentials, bounded in time and bytes. What is heard is judged in `observation.py`. Raises RefusedError with the
-URL and the reason where nobody answers.
+It sends GET without redirects or credentials, with limits on time and bytes. `observation.py` interprets the answers.
+If a server does not answer, RefusedError says the URL and the reason.
 """
 
 import json
@@ -18,14 +18,14 @@ from sidecar.config.values import parse_engine_url
 TIMEOUT_SECONDS = 5.0
 MAX_PAGE_BYTES = 32 << 20
 EVERY_SECONDS = 0.5
-"""Short against a request's life, so that the number inside hardly changes between two readings."""
+"""Time between two readings: short compared to a request, so that the number inside hardly changes between them."""
 
 Get = Callable[[str, str], tuple[bytes, str]]
-"""Base URL and path to body and Date."""
+"""A function from base URL and path to the body and the Date header."""
 
 
 def get(url: str, path: str) -> tuple[bytes, str]:
-    """The body and the Date of a 200. Raises RefusedError."""
+    """Body and Date header of a 200 response. Raises RefusedError for any other outcome."""
     address = parse_engine_url(url)
     connection = HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)
     try:
@@ -48,12 +48,12 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Reading]:
-    """Readings of a sidecar over a window; a window of 0 is its whole life. Raises RefusedError."""
+    """Readings of a sidecar over a window; a window of 0 is the whole life of its process. Raises RefusedError."""
     first, date = _reading(url, ask, clock)
     if not window_seconds:
         if first.started is None or not date:
             raise RefusedError(f"{url} does not say when it began: give a --window above 0")
-        # Both are of the sidecar's own clock, so ours may be wrong.
+        # Date and start time both come from the sidecar's clock, so a wrong clock on this machine does not matter.
         return since_start(first, max(1.0, parsedate_to_datetime(date).timestamp() - first.started))
     readings = [first]
     while (passed := clock() - first.at) < window_seconds:
@@ -63,7 +63,7 @@ def watch(
 
 
 def cache_of(url: str, ask: Get = get) -> Cache | None:
-    """What an engine's own metrics say of its cache; None where they do not."""
+    """The cache as stated by the engine's own metrics; None if they do not state it."""
     try:
         return read_cache(ask(url, "/metrics")[0].decode(errors="replace"))
     except ValueError:
@@ -71,7 +71,7 @@ def cache_of(url: str, ask: Get = get) -> Cache | None:
 
 
 def longest_of(url: str, ask: Get = get) -> int | None:
-    """The longest context that an engine accepts, by its list of models (vLLM: max_model_len); None where it does not say."""
+    """Longest context that the engine accepts, from its list of models (vLLM: max_model_len); None if not stated."""
     try:
         said = json.loads(ask(url, "/v1/models")[0])
     except (ValueError, RecursionError, RefusedError):

@@ -1,11 +1,13 @@
 """How fast a replica serves n requests at once: the mean time that a request runs, S(n) = alone + each * n.
 
-Why a line: every step of the engine costs a fixed part, which all share (reading the weights), and a part for each sequence; and a
-request's prefill is work that delays all others. A request that runs among n needs the shared part of its own steps, and n times the
-rest. So n requests leave at R(n) = n / S(n), which grows with n and saturates at 1 / each.
+Why a straight line: every step of the engine has a fixed cost that all sequences share (reading the weights), and a
+cost for each sequence; and a request's prefill is work that delays all others. A request that runs among n takes the
+fixed cost of its own steps, plus n times the rest. So n requests leave at R(n) = n / S(n) requests a second, which
+grows with n and saturates at 1 / each.
 
-Two ways to learn it: points of a load test (n at once, so many seconds each), by least squares; or a watched replica, by maximum
-likelihood: in so many seconds with n inside, so many left. Both refuse where the data do not carry two numbers.
+Two ways to learn both parameters: points of a load test (n requests at once took t seconds each), by least squares;
+or a watched replica, by maximum likelihood from the number of requests inside, the seconds, and the number that left.
+Both raise RefusedError if the data do not determine the two parameters.
 """
 
 from collections.abc import Sequence
@@ -16,41 +18,41 @@ from sidecar.capacity.answer import RefusedError
 
 
 MOST_RESIDUAL = 0.15
-"""A point further than this from the line says that the line is the wrong shape."""
+"""Largest accepted relative distance of a point from the line: beyond it, a straight line is the wrong shape."""
 FEWEST_DEPARTURES = 100
-"""Poisson: 10 % of error in a rate that does not vary; with two parameters it is more, which `MOST_ERROR` judges."""
+"""Poisson: 10 % error in a rate that does not vary. With two parameters the error is larger; `MOST_ERROR` limits it."""
 MOST_ERROR = 0.15
-"""Standard error of the rate with all slots taken."""
+"""Largest accepted relative standard error of the service rate R at the largest n observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """S(n), where it was learned, and how well."""
+    """S(n), the range in which it was observed, and its error."""
 
     alone_seconds: float
     each_seconds: float
     known: int
     """The largest n that was observed."""
     error: float
-    """Points: the largest distance from the line, relative. Watched: the relative standard error of R at `known`."""
+    """From points: the largest relative distance from the line. Watched: relative standard error of R at `known`."""
 
     def running_seconds(self, n: float) -> float:
-        """Mean time from first schedule to last token of a request that runs among n."""
+        """Mean time in seconds from first schedule to last token, for a request that runs among n (itself included)."""
         return self.alone_seconds + self.each_seconds * n
 
     def leaving(self, n: float) -> float:
-        """Requests a second that leave while n run."""
+        """Requests that finish per second while n run."""
         return n / self.running_seconds(n)
 
 
 def fit_points(points: Sequence[tuple[int, float]]) -> Service:
-    """From (requests at once, mean seconds that each ran). Raises RefusedError."""
+    """Fit S(n) to points of (requests at once, mean seconds that each ran). Raises RefusedError."""
     if len({n for n, _ in points}) < 2:
         raise RefusedError(
             "how service slows as requests are added is unknown: one point cannot tell. Give --service twice or more, for"
             " example at 1 request at once and at as many as there are slots (a closed-loop load test says both)"
         )
-    # Relative errors count, so that the seconds at 64 do not drown those at 1.
+    # Errors are weighed relative to the value: otherwise the long times at 64 requests would outweigh those at 1.
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
     mean_n = sum(w * n for w, (n, _) in zip(weights, points, strict=True)) / total
@@ -75,20 +77,20 @@ def fit_points(points: Sequence[tuple[int, float]]) -> Service:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A short time of a watched replica."""
+    """One short interval of a watched replica."""
 
     inside: float
-    """Requests in it when this time began. Not at its end: in steady state those who left say nothing of who is left behind (Burke), and
-    a mean of both ends would halve the slope."""
+    """Requests in the replica at the start of the interval. Not at its end: in steady state past departures are
+    independent of the number left inside (Burke), and a mean of both ends would halve the slope."""
     seconds: float
     left: int
-    """Requests that ended in it."""
+    """Requests that ended during the interval."""
 
 
 def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
-    """By maximum likelihood: `left` is Poisson with mean R(min(inside, slots)) * seconds. Raises RefusedError.
+    """Fit by maximum likelihood: `left` is Poisson with mean R(min(inside, slots)) * seconds. Raises RefusedError.
 
-    Twice: while a time lasts the number inside drifts back to its mean, and how fast is known after the first fit.
+    The fit runs twice: the number inside drifts back to its mean during an interval, with a speed known from the first.
     """
     departures = sum(one.left for one in exposures)
     if departures < FEWEST_DEPARTURES:
@@ -113,7 +115,7 @@ def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
 
 
 def _fit(seen: Sequence[tuple[float, float, int]]) -> Service:
-    """From (inside, seconds, left)."""
+    """Newton's method over tuples of (inside, seconds, left)."""
     departures = sum(left for _, _, left in seen)
     busy = sum(n * seconds for n, seconds, _ in seen)
     logs = (log(busy / departures / 2), log(busy / departures / 2 / (busy / sum(seconds for _, seconds, _ in seen))))
@@ -121,7 +123,7 @@ def _fit(seen: Sequence[tuple[float, float, int]]) -> Service:
         score, information = _likelihood(seen, *logs)
         step = _solve(information, score)
         logs = (logs[0] + max(-1.0, min(1.0, step[0])), logs[1] + max(-1.0, min(1.0, step[1])))
-        # A parameter that the data put at 0 wanders off; far enough is 0.
+        # If the best value of a parameter is 0, its logarithm falls without end; e^-14 counts as 0.
         logs = (max(logs[0], -14.0), max(logs[1], -14.0))
         if max(abs(step[0]), abs(step[1])) < 1e-8:
             break
@@ -140,7 +142,7 @@ _Matrix = tuple[float, float, float]
 def _likelihood(
     seen: Sequence[tuple[float, float, int]], log_alone: float, log_each: float
 ) -> tuple[tuple[float, float], _Matrix]:
-    """Score and Fisher's information (two on the diagonal, one beside it) in the logarithms of both parameters."""
+    """Score and Fisher information (diagonal entries, then the other one) in the logarithms of both parameters."""
     alone, each = exp(log_alone), exp(log_each)
     score_alone = score_each = aa = ee = ae = 0.0
     for n, seconds, left in seen:

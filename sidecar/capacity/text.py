@@ -1,4 +1,4 @@
-"""Answers as text for a terminal, and as JSON for a program. Knows layout only."""
+"""Formats answers as text for a terminal and as JSON for a program. Contains layout only."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from sidecar.config.folding import WIDTH, folded
 
 
 def as_text(answers: Sequence[Answer], columns: int = WIDTH) -> str:
-    """Each answer with what it stands on; the same numbers are shown where they were first used. Folded at `columns`."""
+    """Each answer with its facts, folded at `columns`. A fact that several answers share is shown only in the first."""
     parts, shown = [], set[Fact]()
     for answer in answers:
         lines = [answer.question]
@@ -32,7 +32,7 @@ def as_text(answers: Sequence[Answer], columns: int = WIDTH) -> str:
 
 
 def as_json(answers: Sequence[Answer]) -> str:
-    """A list under `answers`; a refused one has `refusal` and neither `numbers` nor `lines`."""
+    """A JSON object with a list under `answers`; a refused answer has `refusal` and neither `numbers` nor `lines`."""
     said = [
         {
             "topic": answer.topic,

@@ -1,7 +1,7 @@
 """Sizes, times and rates as people write them, and back: `140GB`, `90ms`, `3.35TB/s`, `60/s`.
 
-Decimal throughout: a GB is 10^9 bytes, as on data sheets and in the names of GPUs; GiB is understood where somebody writes it.
-A reader here raises ValueError with what is accepted, phrased to follow the flag ("is not ...").
+Units are decimal: a GB is 10^9 bytes, as on data sheets and in the names of GPUs; GiB is accepted as input.
+Each `read_` function raises ValueError. Its message says what is accepted, worded to follow the flag ("is not ...").
 """
 
 import re
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
 
 
 def read_bytes(text: str) -> float:
-    """`80GB`, `1.5 TB`, `512MiB`. Above 0."""
+    """Bytes from `80GB`, `1.5 TB`, `512MiB`. Above 0."""
     value, unit = _split(text, "a size above 0 with a unit, such as 80GB or 74.5GiB")
     if unit.upper() not in _SIZES or not value:
         raise ValueError("is not a size above 0 with a unit, such as 80GB or 74.5GiB")
@@ -31,7 +31,7 @@ def read_bytes(text: str) -> float:
 
 
 def read_bytes_per_second(text: str) -> float:
-    """`3.35TB/s`."""
+    """Bytes per second from `3.35TB/s`; the `/s` may be left out. Above 0."""
     try:
         return read_bytes(text.removesuffix("/s"))
     except ValueError:
@@ -39,7 +39,7 @@ def read_bytes_per_second(text: str) -> float:
 
 
 def read_seconds(text: str) -> float:
-    """`90ms`, `1.5s`, `2m`; 0 is a time too."""
+    """Seconds from `90ms`, `1.5s`, `2m`; 0 is accepted, without a unit too."""
     words = "a time with a unit, such as 90ms, 1.5s or 2m"
     value, unit = _split(text, words)
     if unit not in _TIMES and value:
@@ -48,7 +48,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_rate(text: str) -> float:
-    """Requests a second: `60`, `60/s`, `3600/h`."""
+    """Requests per second from `60`, `60/s`, `3600/h`. Above 0."""
     words = "a rate above 0, such as 60, 60/s or 90/m"
     number, _, per = text.partition("/")
     value, unit = _split(number, words)
@@ -58,7 +58,7 @@ def read_rate(text: str) -> float:
 
 
 def read_count(text: str) -> int:
-    """A whole number from 1; thousands may be set off by commas or underscores."""
+    """A whole number from 1; commas or underscores may separate digits."""
     digits = re.sub(r"(?<=[0-9])[,_](?=[0-9])", "", text)
     if not re.fullmatch(r"[0-9]{1,12}", digits) or not int(digits):
         raise ValueError("is not a whole number from 1")
@@ -66,7 +66,7 @@ def read_count(text: str) -> int:
 
 
 def say_bytes(value: float) -> str:
-    """Three digits or so: `1.34 GB`."""
+    """Bytes as text with three or four digits: `1.34 GB`."""
     for unit in ("TB", "GB", "MB", "kB"):
         size = _SIZES[unit.upper()]
         if abs(value) >= size:
@@ -75,7 +75,7 @@ def say_bytes(value: float) -> str:
 
 
 def say_seconds(value: float) -> str:
-    """`90 ms`, `1.5 s`, `4.2 min`."""
+    """Seconds as text: `90 ms`, `1.5 s`, `4.2 min`."""
     if value < 1e-3:
         return f"{value * 1e6:.3g} us" if value else "0 s"
     if value < 1:
@@ -84,7 +84,7 @@ def say_seconds(value: float) -> str:
 
 
 def say_rate(value: float) -> str:
-    """Requests a second."""
+    """Requests per second as text: `60/s`."""
     return f"{value:.3g}/s"
 
 
