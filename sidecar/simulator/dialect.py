@@ -1,7 +1,7 @@
-"""What the simulated engine reads and writes: OpenAI chat completions and completions, as vLLM 0.33 speaks them.
+"""The bodies that the simulated engine reads and writes: OpenAI chat completions and completions in vLLM 0.33's format.
 
-It knows bodies, chunks and error shapes, as bytes. It refuses to know connections and time (`engine.py`): durations and the
-`created` second are handed in. Text has no tokeniser here: four bytes are a token, and what is generated is filler.
+It contains bodies, chunks and error shapes, as bytes. Connections and time are in `http_face.py`: durations and the
+`created` second are passed in. There is no tokeniser: four bytes count as one token, and generated text is filler.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from sidecar.simulator.simulated_request import SimulatedRequest
 
 
 BYTES_A_TOKEN = 4
-"""English text in today's vocabularies; only the order of magnitude matters."""
+"""About right for English text in today's vocabularies; only the order of magnitude matters."""
 WORDS = (
     " the",
     " queue",
@@ -61,7 +61,7 @@ class _Body(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a request asks, as far as a simulation cares."""
+    """The fields of a request that matter for a simulation."""
 
     model: str | None
     prompt: bytes
@@ -72,11 +72,11 @@ class Question:
 
     @property
     def prompt_tokens(self) -> int:
-        """At least one."""
+        """Prompt length in tokens, at least 1."""
         return max(1, -(-len(self.prompt) // BYTES_A_TOKEN))
 
     def block_hashes(self, block_size: int) -> list[bytes]:
-        """One hash for each full block of the prompt, chained to those before it: equal prefixes, equal hashes."""
+        """One hash per full block of the prompt, chained to those before it: equal prefixes have equal hashes."""
         width = block_size * BYTES_A_TOKEN
         chain = b""
         hashes = []
@@ -126,7 +126,7 @@ def _flattened(prompt: str | list[str | int] | None) -> bytes:
         return prompt.encode(errors="surrogatepass")
     tokens = [token for token in prompt if isinstance(token, int)]
     if len(tokens) == len(prompt):
-        # Ids of any size: what is beyond four bytes only has to give the same hash again.
+        # Token ids may have any size. Only the lower four bytes are kept: equal ids must give equal hashes, no more.
         return b"".join((token % 2**32).to_bytes(BYTES_A_TOKEN, "little") for token in tokens)
     if len(prompt) > 1 or isinstance(prompt[0], int):
         raise RefusedError(400, "BadRequestError", "the simulated engine answers one prompt at a time")
@@ -145,13 +145,13 @@ class Answer:
             "created": created,
             "model": model,
         }
-        # A token's chunk is this frame around a word: encoded once, because a laptop plays a thousand of them a second.
+        # A token's chunk is a word within this frame. The frame is encoded once: a laptop sends a thousand per second.
         hole = "\x00"
         self._before, self._after = _event({**self._envelope, "choices": [self._delta(hole, None)]}).split(rb"\u0000")
 
     @property
     def opening(self) -> bytes:
-        """The role chunk of a chat; completions have none."""
+        """The role chunk of a chat; empty for completions, which have none."""
         if not self._chat:
             return b""
         delta = {"role": "assistant", "content": ""}
@@ -167,12 +167,12 @@ class Answer:
         return self._before + word.encode() + self._after
 
     def usage(self, request: SimulatedRequest, metrics: dict[str, float | None] | None) -> bytes:
-        """The chunk that include_usage adds: no choice, usage, and the engine's times if it reports them."""
+        """The chunk that include_usage adds: no choice, the usage, and the engine's times if it reports them."""
         chunk: dict[str, Any] = {**self._envelope, "choices": [], "usage": _usage(request)}
         return _event(chunk if metrics is None else {**chunk, "metrics": metrics})
 
     def whole(self, request: SimulatedRequest, metrics: dict[str, float | None] | None) -> bytes:
-        """The non-streamed answer."""
+        """The body of a non-streamed response."""
         text = "".join(WORDS[number % len(WORDS)] for number in range(request.output_tokens))
         choice: dict[str, Any] = {
             "index": 0,
@@ -200,7 +200,8 @@ DONE = b"data: [DONE]\n\n"
 def per_request_metrics(request: SimulatedRequest, factor: float = 1.0) -> dict[str, float | None]:
     """The `metrics` object of vLLM (`--enable-per-request-metrics`, since 0.25), in milliseconds.
 
-    `time_to_first_token_ms` counts from first scheduled: it is the prefill. A `factor` other than 1 makes the engine lie.
+    `time_to_first_token_ms` counts from first scheduled, so it is the prefill. `factor` multiplies all durations: other
+    than 1 it simulates an engine with wrong reports.
     """
     phases = request.phases
     tokens = request.output_tokens
@@ -216,7 +217,7 @@ def per_request_metrics(request: SimulatedRequest, factor: float = 1.0) -> dict[
 
 
 def models(names: Sequence[str], created: int, max_model_len: int) -> bytes:
-    """The answer of /v1/models."""
+    """The response body of /v1/models."""
     cards: list[dict[str, Any]] = [
         {
             "id": name,

@@ -1,8 +1,9 @@
-"""The simulated engine's HTTP face: vLLM's endpoints in front of a simulated replica, in real time, in this event loop.
+"""The simulated engine's HTTP server: vLLM's endpoints over a simulated replica, in real time, in this event loop.
 
-It knows what vLLM answers when: headers at once, the role chunk when the first token exists, a chunk a token, the usage chunk
-with the per-request metrics last; and that a client who leaves frees its slot at once. It refuses to know physics and formats.
-Nothing on the road imports it: it is the demo's engine and the tests' double.
+It sends the parts of a response when vLLM does: headers at once, the role chunk when the first token exists, one chunk
+per token, the usage chunk with the per-request metrics last. If a client disconnects, its slot is free at once.
+Durations are in `physics.py`, formats in `dialect.py`. Only the demo, the benches and the tests use it; the forwarding
+code never imports it.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from sidecar.simulator.vllm_metrics import VllmMetrics
 
 
 VERSION = "0.33.0"
-"""Of the vLLM whose dialect this is."""
+"""The simulated version of vLLM."""
 
 
 class SimulatedEngine:
@@ -41,7 +42,7 @@ class SimulatedEngine:
         self.simulation = Simulation(preset.limits, preset.costs)
         self.model = model or preset.model
         self.report_factor = 1.0
-        """Multiplies the durations reported in `metrics`: an engine that lies."""
+        """Multiplies the durations reported in `metrics`: other than 1.0, the engine's reports are wrong."""
         self._metrics = VllmMetrics(self.simulation, self.model)
         self._preset = preset
         self._host = host
@@ -54,25 +55,25 @@ class SimulatedEngine:
 
     @property
     def url(self) -> str:
-        """Without a path; only while it runs."""
+        """Base URL without a path; valid only while the engine runs."""
         return f"http://{self._host}:{self._port}"
 
     @property
     def player(self) -> Player:
-        """Only while it runs."""
+        """The player of the simulation; available only while the engine runs."""
         assert self._player is not None
         return self._player
 
     def adjust(self, **knobs: object) -> None:
-        """Turn knobs now: those of `physics.Knobs`."""
+        """Change knobs (fields of `physics.Knobs`) now."""
         self.player.adjust(**knobs)
 
     async def crash(self) -> None:
-        """The process is gone: streams are cut off, the port refuses. Until `restart` nothing but that may be called."""
+        """Simulate a crashed process: streams are cut off, the port refuses. Only `restart` may be called after it."""
         await self._stop()
 
     async def restart(self) -> None:
-        """Another process on the same port: nobody inside, nothing cached, every counter at 0, every knob healthy."""
+        """Simulate a new process on the same port: no requests, empty cache, counters at 0, knobs at their defaults."""
         self.simulation = Simulation(self._preset.limits, self._preset.costs)
         self._metrics = VllmMetrics(self.simulation, self.model)
         await self._start()
@@ -100,7 +101,7 @@ class SimulatedEngine:
                 web.get("/metrics", self._page),
             ]
         )
-        # Without cancellation a handler would learn of a gone client only at its next write.
+        # Without cancellation a handler would notice a disconnected client only at its next write.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
@@ -137,14 +138,14 @@ class SimulatedEngine:
                 response = web.Response(body=answer.whole(reception.request, report), content_type="application/json")
             self._metrics.on_finish_reason(finish_reason)
         except ConnectionResetError:
-            # The client has left between two writes, before this handler could be cancelled: nobody is there to be answered.
+            # The client disconnected between two writes, before this handler was cancelled: the response is not read.
             return web.Response()
         finally:
             self.player.abort(reception)
         return response
 
     def _submit(self, question: Question) -> tuple[Reception, str]:
-        """The request on its way, and the reason for which it will end. Raises RefusedError."""
+        """Submit the request; returns its reception and its future finish reason. Raises RefusedError."""
         if question.model not in (None, self.model):
             raise RefusedError(404, "NotFoundError", f"The model `{question.model}` does not exist.")
         limits = self._preset.limits
@@ -154,7 +155,7 @@ class SimulatedEngine:
         elif question.ignore_eos:
             tokens, reason = room, "length"
         else:
-            # A chat's answers vary by about half, with a long tail; the median is the reference load's length.
+            # Lengths of chat answers vary by about half, with a long tail; the median is the reference load's length.
             median = self._preset.reference_load.shapes[0].output_tokens
             tokens, reason = min(max(1, round(self._rng.lognormvariate(0, 0.5) * median)), room), "stop"
         try:

@@ -1,9 +1,9 @@
-"""The KV cache as a scheduler sees it: a pool of equal blocks, some of them shared by prefix.
+"""The KV cache from the scheduler's point of view: a pool of equal blocks, some of them shared by prefix.
 
-It knows how many blocks are held and which hashed blocks are still there to be found again, oldest use evicted first.
-It refuses to know who holds them, what is in them, and when: it has no requests and no time.
-A block is in one of three states: held (by one request privately, or by several through its hash), idle (hashed, held by
-nobody, evictable) or empty. Only held blocks count as used, as in vLLM's `kv_cache_usage_perc`.
+It counts the held blocks and keeps the hashed blocks that can be found again; the least recently used is evicted first.
+It has no requests, no contents and no time.
+A block is in one of three states: held (by one request privately, or by several through its hash), idle (hashed, not
+held, evictable) or empty. Only held blocks count as used, as in vLLM's `kv_cache_usage_perc`.
 """
 
 from collections import OrderedDict
@@ -26,12 +26,12 @@ class KvPool:
 
     @property
     def available(self) -> int:
-        """Blocks that could be handed out now, idle ones included. Negative for a moment after the pool shrank."""
+        """Blocks that could be given out now, idle ones included. Negative for a moment after the pool shrank."""
         return self.blocks - self.used
 
     @property
     def idle(self) -> int:
-        """Hashed blocks that nobody holds: still found by `match`, first to be evicted."""
+        """Hashed blocks that no request holds: `match` still finds them, and they are evicted first."""
         return len(self._idle)
 
     def match(self, hashes: Sequence[bytes]) -> int:
@@ -48,7 +48,7 @@ class KvPool:
             self._held[block] = self._held.get(block, 0) + 1
 
     def reserve(self, count: int) -> bool:
-        """Hold `count` fresh blocks, evicting idle ones as needed; False, and nothing changed, if there are not enough."""
+        """Hold `count` fresh blocks and evict idle ones as needed. If there are not enough: False, nothing changed."""
         if count > self.available:
             return False
         self._private += count
@@ -56,7 +56,7 @@ class KvPool:
         return True
 
     def publish(self, block: bytes) -> bool:
-        """Give a privately held, fully computed block its hash; False if that hash is there already (the copy stays private)."""
+        """Give a privately held, fully computed block its hash. False if the hash exists: the copy stays private."""
         if block in self._held or block in self._idle:
             return False
         self._private -= 1
@@ -64,7 +64,7 @@ class KvPool:
         return True
 
     def release(self, shared: Sequence[bytes], private: int) -> None:
-        """Let go. The tail of a prefix becomes the oldest idle block: heads are worth more to others."""
+        """Release blocks. The tail of a prefix is evicted before its head: other prompts share the head more often."""
         self._private -= private
         for block in reversed(shared):
             if self._held[block] == 1:
@@ -75,12 +75,12 @@ class KvPool:
         self._evict()
 
     def resize(self, blocks: int) -> None:
-        """Change the size. `available` may be negative afterwards: the caller preempts until it is not."""
+        """Change the size. If `available` is negative afterwards, the caller must preempt requests until it is not."""
         self.blocks = blocks
         self._evict()
 
     def forget(self) -> None:
-        """Drop every idle block: the cache is cold."""
+        """Drop every idle block, so that the cache is cold."""
         self._idle.clear()
 
     def _evict(self) -> None:

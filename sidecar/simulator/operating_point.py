@@ -1,9 +1,9 @@
-"""At what arrival rate does a replica's mean queue reach 90 ms? Found by living through it, in virtual time.
+"""Finds the arrival rate at which a replica's mean queue reaches 90 ms, by simulation in virtual time.
 
-It knows bisection and sampling: every rate is tried on the same seeds, so the same requests with the same lengths arrive, only
-closer together, and the mean queue grows with the rate instead of jumping with the draw. It refuses to know formulas for the
-answer. The answer carries a sampling error of its own: over six sets of other seeds the 70B's rate varied by 3 to 7 % (standard
-deviation), and the mean queue at it by some 10 %.
+It uses bisection and sampling, and no formula. Every rate is tried on the same seeds, so the same requests with the
+same lengths arrive, only closer together. The mean queue therefore grows with the rate and does not jump with the draw.
+The result has a sampling error: over six sets of other seeds the 70B's rate varied by 3 to 7 % (standard deviation),
+and the mean queue at that rate by about 10 %.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,12 +22,12 @@ from sidecar.simulator.workload import Workload
 QUEUE_TARGET_SECONDS = 0.09
 SEEDS = (1, 2, 3)
 WARM_UP = 100
-"""Requests of each run that are left out: they meet an empty replica."""
+"""First requests of each run that are left out, because the replica is still empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """A rate (requests a second) and the mean phases at it."""
+    """A rate (requests per second) and the mean phases at that rate."""
 
     rate: float
     mean: Phases
@@ -36,7 +36,7 @@ class OperatingPoint:
 
 
 def play(preset: Preset, workload: Workload, rate: float, requests: int, seed: int) -> Iterator[SimulatedRequest]:
-    """Run `requests` arrivals at `rate` through a fresh replica; yields them all but the warm-up."""
+    """Run `requests` arrivals at `rate` through a fresh replica; yields all requests after the warm-up."""
     arrivals = islice(workload.arrivals(rate, Random(seed)), requests)
     simulation = Simulation(preset.limits, preset.costs)
     lives = simulation.run((arrival.at, arrival.prompt_tokens, arrival.output_tokens) for arrival in arrivals)
@@ -44,15 +44,15 @@ def play(preset: Preset, workload: Workload, rate: float, requests: int, seed: i
 
 
 def mean_queue_seconds(preset: Preset, workload: Workload, rate: float, requests: int) -> float:
-    """Over all seeds."""
+    """Mean queue in seconds over the runs of all seeds, without their warm-up."""
     lives = (life for seed in SEEDS for life in play(preset, workload, rate, requests, seed))
     return fmean(life.phases.queue_seconds for life in lives)
 
 
 def rate_for_mean_queue(preset: Preset, workload: Workload | None = None, requests: int = 2000) -> float:
-    """Requests a second at which the mean queue is 90 ms, to 1 %; a few seconds of computing, remembered for the process.
+    """Requests per second at which the mean queue is 90 ms, to 1 %. Takes a few seconds; the process caches the result.
 
-    `requests` is the sample for each seed; a rough search on an eighth of it comes first.
+    `requests` is the sample size for each seed. A rough search on an eighth of it comes first.
     """
     return _found_rate(preset, workload or preset.reference_load, requests)
 
@@ -74,7 +74,7 @@ def _found_rate(preset: Preset, workload: Workload, requests: int) -> float:
 
 
 def operating_point(preset: Preset, workload: Workload | None = None, requests: int = 2000) -> OperatingPoint:
-    """The replica at the rate at which its mean queue is 90 ms."""
+    """The rate at which the replica's mean queue is 90 ms, and its phases at that rate."""
     workload = workload or preset.reference_load
     rate = rate_for_mean_queue(preset, workload, requests)
     lives = [life for seed in SEEDS for life in play(preset, workload, rate, requests, seed)]
@@ -82,7 +82,7 @@ def operating_point(preset: Preset, workload: Workload | None = None, requests: 
 
 
 def mean_phases(lives: list[SimulatedRequest]) -> Phases:
-    """Phase by phase; means add up where quantiles do not."""
+    """The mean of each phase. Means add up to the mean of the whole; quantiles would not."""
     phases = [life.phases for life in lives]
     return Phases(
         fmean(phase.front_end_seconds for phase in phases),
@@ -119,7 +119,7 @@ def describe(preset: Preset) -> str:
 
 
 def _bisect(grows_with: Callable[[float], float], low: float, high: float, tolerance: float) -> tuple[float, float]:
-    """The bracket around the target, to `tolerance` of itself."""
+    """Narrow the bracket around the target until its relative width is at most `tolerance`."""
     while high - low > tolerance * low:
         middle = (low + high) / 2
         if grows_with(middle) < QUEUE_TARGET_SECONDS:

@@ -1,7 +1,7 @@
-"""What a step costs and what a scheduler may do: the constants of one simulated replica, and the knobs that faults turn.
+"""The constants of one simulated replica: costs of a step, limits of the scheduler, and the knobs that faults change.
 
-It knows durations and limits, and the one formula that turns a batch into seconds. It refuses to know requests, queues and
-instants (`simulation.py`), and which numbers are like which hardware (`presets.py`).
+It contains durations and limits, and the one formula that turns a batch into seconds. Requests, queues and instants are
+in `simulation.py`; the numbers for particular hardware are in `replica_presets.py`.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A scheduler's limits, named after vLLM's flags. Raises ValueError where vLLM would refuse to start."""
+    """A scheduler's limits, named after vLLM's flags. Raises ValueError if vLLM would refuse to start with them."""
 
     max_num_seqs: int
     max_num_batched_tokens: int
@@ -20,7 +20,7 @@ class Limits:
     block_size: int = 16
     """Tokens in a KV block."""
     chunked_prefill: bool = True
-    """Off: a prompt is computed whole in one step or waits."""
+    """If False, a prompt is computed in one step or waits until it fits into one."""
     prefix_caching: bool = True
 
     def __post_init__(self) -> None:
@@ -38,15 +38,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds. A step takes `step + per_sequence * decodes + per_kv_token * (their context)`, plus, for every prompt chunk of
-    n tokens, `per_prompt_token * n + per_prompt_token_context * n * (mean context of the chunk)`.
+    """Durations in seconds. A step takes `step + per_sequence * decodes + per_kv_token * (their context)`, plus, for
+    every prompt chunk of n tokens, `per_prompt_token * n + per_prompt_token_context * n * (mean context of the chunk)`.
 
-    The last term makes prefill superlinear: over a whole prompt it adds up to half its coefficient times the square of the
-    length, in however many chunks.
+    The last term makes prefill superlinear: over a whole prompt it adds up to half its coefficient times the square of
+    the length, for any number of chunks.
     """
 
     step_seconds: float
-    """Reading the weights once, kernel launches, all-reduces: paid by every step."""
+    """Reading the weights once, kernel launches, all-reduces: every step takes this time."""
     per_sequence_seconds: float = 0.0
     per_kv_token_seconds: float = 0.0
     per_prompt_token_seconds: float = 0.0
@@ -55,10 +55,10 @@ class Costs:
     """The API server's serial work on each request before the scheduler: parse, template, tokenise, IPC."""
     front_end_token_seconds: float = 0.0
     delivery_seconds: float = 0.0
-    """From a token's existence to its bytes on the socket: IPC, detokenise, serialise. A pipeline: it delays, it does not queue."""
+    """From a token's existence to its bytes on the socket: IPC, detokenise, serialise. It delays, without queueing."""
 
     def decode(self, sequences: int, context_tokens: int) -> float:
-        """Seconds of a step's decoding half; the whole of a step without prompt chunks."""
+        """Seconds of a step's fixed part and its decodes; the whole step if it has no prompt chunks."""
         return self.step_seconds + self.per_sequence_seconds * sequences + self.per_kv_token_seconds * context_tokens
 
     def chunk(self, tokens: int, context_before: int) -> float:
@@ -71,27 +71,27 @@ class Costs:
         return -(-tokens // budget) * self.step_seconds + self.chunk(tokens, 0)
 
     def front_end(self, prompt_tokens: int) -> float:
-        """Seconds of the serial front end's work on a request."""
+        """Seconds of the serial front end's work on one request."""
         return self.front_end_request_seconds + self.front_end_token_seconds * prompt_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What a fault changes while the simulation runs. The default is a healthy replica."""
+    """The settings that a fault changes while the simulation runs. The defaults are a healthy replica."""
 
     front_end_extra_seconds: float = 0.0
-    """Added to every request's way through the front end; it delays, it does not occupy the server."""
+    """Added to every request's time in the front end. It delays the request, but does not occupy the server."""
     front_end_factor: float = 1.0
-    """Multiplies the serial front end's work: a slow tokeniser, which queues."""
+    """Multiplies the serial front end's work, as a slow tokeniser does: requests queue for it."""
     slots: int | None = None
     """At most this many sequences are admitted (None: max_num_seqs). Those already running stay."""
     prefill_factor: float = 1.0
     decode_factor: float = 1.0
-    """Multiplies everything in a step that is no prompt chunk."""
+    """Multiplies every part of a step that is not a prompt chunk."""
     kv_blocks: int | None = None
-    """The pool's size (None: as built); at least one request of max_model_len."""
+    """Size of the pool in blocks (None: as built); at least enough for one request of max_model_len."""
     hung: bool = False
-    """No step ends and none begins; the front end and the network live on."""
+    """If True, no step ends and none begins; the front end and the network continue to work."""
 
     def __post_init__(self) -> None:
         numbers = (

@@ -1,7 +1,7 @@
 """Plays a simulation in real time: virtual instants become wake-ups, tokens become deliveries.
 
-It knows one offset between the two clocks, taken once, so that lateness never adds up: a late wake-up plays all that is due and the
-next is computed from the simulation again. It refuses to know HTTP (`engine.py`) and batching (`simulation.py`).
+The offset between the two clocks is taken once, so that delays never add up: a late wake-up plays all due events, and
+the next wake-up is computed from the simulation again. HTTP is in `http_face.py`, batching in `simulation.py`.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from sidecar.simulator.simulation import Progress, Simulation
 
 
 class Cancellable(Protocol):
-    """What `call_later` returns."""
+    """The handle that `call_later` returns."""
 
     def cancel(self) -> None: ...
 
 
 class Reception:
-    """One client's side of a request: tokens that have come out, waiting to be taken."""
+    """The client's side of one request: tokens that were delivered and wait to be taken."""
 
     def __init__(self, request: SimulatedRequest) -> None:
         self.request = request
@@ -32,17 +32,17 @@ class Reception:
 
     @property
     def complete(self) -> bool:
-        """Every token was taken."""
+        """True when every token was taken."""
         return self._taken == self.request.output_tokens
 
     def deliver(self, tokens: int) -> None:
-        """That many more tokens have come out."""
+        """Add `tokens` delivered tokens and wake the waiting `take`."""
         self._delivered += tokens
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def take(self) -> int:
-        """Wait for tokens; how many new ones there are, at least 1. Not to be called when `complete`."""
+        """Wait for tokens; returns the number of new ones, at least 1. Must not be called when `complete`."""
         while self._delivered == self._taken:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -64,7 +64,8 @@ class Player:
     ) -> None:
         self.simulation = simulation
         self.withhold_seconds = 0.0
-        """A fault outside the engine: what a request puts out in the first so many seconds after its first token comes out at their end."""
+        """A fault outside the engine: tokens made in the first `withhold_seconds` after a request's first token are
+        delivered together at the end of that time."""
         self._clock = clock
         self._call_later = call_later
         self._on_tokens = on_tokens
@@ -82,22 +83,22 @@ class Player:
         return reception
 
     def abort(self, reception: Reception) -> None:
-        """Its client has left; nothing happens if it has had everything already."""
+        """The request's client has left; no effect if the request has finished already."""
         self._receptions.pop(reception.request, None)
         self.simulation.abort(self._now(), reception.request)
         self._play()
 
     def adjust(self, **knobs: Any) -> None:
-        """Turn the simulation's knobs now (`physics.Knobs`)."""
+        """Change the simulation's knobs (`physics.Knobs`) now."""
         self.simulation.adjust(self._now(), **knobs)
         self._play()
 
     def catch_up(self) -> None:
-        """Play what is due: before somebody looks at the simulation's state."""
+        """Play all due events. Called before the simulation's state is read."""
         self._play()
 
     def stop(self) -> None:
-        """No more wake-ups."""
+        """Cancel the next wake-up."""
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
@@ -107,7 +108,7 @@ class Player:
 
     def _play(self, woken_for: float = 0.0) -> None:
         self.stop()
-        # A timer may fire a rounding error before its instant: then the instant has come all the same.
+        # A timer may fire a rounding error before its instant; the instant then counts as reached.
         now = max(self._now(), woken_for)
         for progress in self.simulation.advance(now):
             self._on_tokens(progress)
@@ -120,7 +121,8 @@ class Player:
             due_at = self._deliveries[0][0]
             event_at = due_at if event_at is None else min(event_at, due_at)
         if event_at is not None:
-            # From the clock and not from `now`: timers that fire early (uvloop's are rounded to milliseconds) must not add up.
+            # Computed from the clock, not from `now`: errors of timers that fire early (uvloop rounds them to
+            # milliseconds) must not add up.
             self._wake = self._call_later(
                 max(event_at - (self._clock() - self._offset), 0.0), partial(self._play, event_at)
             )

@@ -1,10 +1,11 @@
-"""Three replicas with names: hardware, limits, costs and the load they are described at.
+"""Three named replicas: hardware, limits, costs and the load at which each is described.
 
-It knows where each number comes from and says so beside it. It refuses to know the arrival rate at which the queue is 90 ms:
-that is found by simulation (`operating_point.py`), never written down.
+The origin of each number stands beside it. The arrival rate at which the mean queue is 90 ms is not here: simulation
+finds it (`operating_point.py`), and it is never written down.
 
-The costs are not measurements of ours. Each is anchored to arithmetic that a reader can redo (weights over memory bandwidth, FLOPs
-over peak) and then set so that the replica shows the phases that the issue asks of it; where the two disagree it says so.
+The costs are not measured by this project. Each starts from arithmetic that a reader can redo (weights over bandwidth,
+FLOPs over peak), and is then set so that the replica shows the phases that the issue asks for; the text says if these
+disagree.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from sidecar.simulator.workload import Shape, Workload
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A replica, and the load that its operating point is stated for."""
+    """A replica, and the load for which its operating point is stated."""
 
     name: str
     model: str
@@ -27,8 +28,8 @@ class Preset:
 
 
 CHAT_WITH_DOCUMENTS = Workload((Shape(0.88, 1500, 150), Shape(0.115, 4096, 150), Shape(0.005, 8192, 150)))
-"""1,500-token chats; one request in nine brings a document, one in two hundred a long one. Much of a queue's mean comes from
-waiting behind these: with equal prompts the same mean queue needs a higher utilisation, and decode suffers for it."""
+"""1,500-token chats; one request in nine has a document, one in two hundred a long one. Much of the mean queue is time
+behind these documents: with equal prompts the same mean queue needs a higher utilisation, and decode becomes slower."""
 
 
 LLAMA_70B = Preset(
@@ -56,8 +57,9 @@ LLAMA_70B = Preset(
 - per KV token: 80 layers x 2 x 8 heads x 128 x 2 bytes = 328 kB over 13.4 TB/s = 24 ns.
 - per prompt token: 140 GFLOP over 4 x 989 TFLOP/s (bf16 peak; 4-bit weights are dequantised) are 35 us at peak; 82 us is 43 % of it.
 - per prompt token and token of context: the issue's own durations (about 220, 700 and 2,500 ms for 1.5k, 4k and 8k tokens)
-  ask for 46 ns; attention's own FLOPs (4 x 8,192 x 80 at the same efficiency) take 1.5. It is set to the durations, not derived.
-- token budget 2048: a longer prompt takes a step per 2,048 tokens, and those behind it wait for the last of them.
+  need 46 ns; attention's own FLOPs (4 x 8,192 x 80 at the same efficiency) need 1.5 ns. The value is set to reach the
+  durations; it is not derived.
+- token budget 2048: a longer prompt takes one step per 2,048 tokens, and the prompts behind it wait for the last step.
 - KV: 320 GB x 0.9 less 35 GB of weights and 17 GB of activations are 236 GB: 45,000 blocks of 5.2 MB, 720k tokens.
 - front end and delivery: the issue's 40 ms for a 1,500-token prompt, split 30 in (15 ms + 10 us a token, serial), 10 out.
 """
@@ -87,8 +89,9 @@ LLAMA_13B = Preset(
 - per KV token: no grouped-query attention: 40 x 2 x 5,120 x 2 bytes = 819 kB over 4.1 TB/s = 200 ns.
 - per prompt token: 26 GFLOP over 2 x 312 TFLOP/s are 42 us at peak; 80 us is 52 % of it.
 - per prompt token and token of context: 4 x 5,120 x 40 FLOP over the same peak at half efficiency are 2.6 ns; 8 with unfused parts.
-- KV: 160 GB x 0.9 less 13 GB of weights and 20 GB of activations are 8,500 blocks of 13 MB: 136k tokens, which long prompts do exhaust.
-- front end and delivery: a quieter API server than the 70B's; an assumption.
+- KV: 160 GB x 0.9 less 13 GB of weights and 20 GB of activations are 8,500 blocks of 13 MB: 136k tokens, which long
+  prompts do exhaust.
+- front end and delivery: an API server with less load than the 70B's; an assumption.
 """
 
 
@@ -110,7 +113,7 @@ SMALL_CHAT = Preset(
     ),
     reference_load=CHAT_WITH_DOCUMENTS,
 )
-"""A model of 1.2B parameters in 8 bits on one L4: what a laptop plays without noticing.
+"""A model of 1.2B parameters in 8 bits on one L4: small enough to be simulated on a laptop with little load.
 
 - step: 1.25 GB over 300 GB/s are 4.2 ms; launches make it 4.5.
 - per KV token: 16 layers x 2 x 8 heads x 64 x 2 bytes = 33 kB over 300 GB/s = 110 ns.

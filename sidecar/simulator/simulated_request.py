@@ -1,6 +1,6 @@
-"""One simulated request: what it asked for, what it holds, and the instants that its phases are read from.
+"""One simulated request: its lengths, the blocks that it holds, and the instants from which its phases are computed.
 
-It knows its own life and the definitions of the phases. It refuses to know the scheduler that moves it (`simulation.py`).
+It contains its own state and the definitions of the phases. The scheduler that changes the state is `simulation.py`.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Where a finished request's time truly went, in seconds; they add up to its whole time in the engine.
+    """The exact phases of a finished request in seconds; they add up to its whole time in the engine.
 
-    Definitions as vLLM's: queue until first scheduled, prefill until the first token, decode until the last. The wait
-    of a preempted request hides in prefill or decode, as it does there.
+    Definitions as in vLLM: queue until first scheduled, prefill until the first token, decode until the last. The wait
+    of a preempted request counts as prefill or decode, as in vLLM.
     """
 
     front_end_seconds: float
@@ -24,15 +24,15 @@ class Phases:
 
 @dataclass(slots=True, eq=False)
 class SimulatedRequest:
-    """One request's life. Instants in seconds of virtual time, None while it has not come that far."""
+    """The state of one request. Instants are in seconds of virtual time; None: not reached yet."""
 
     prompt_tokens: int
     output_tokens: int
     hashes: Sequence[bytes]
-    """Of the prompt's full KV blocks, each chained to those before it."""
+    """Hashes of the prompt's full KV blocks, each chained to those before it."""
     arrived_at: float
     submitted_at: float
-    """Handed to the scheduler: the front end is a queue of known work, so this is known at arrival."""
+    """When the scheduler gets the request; known at arrival, because the front end is a queue of known work."""
     delivery_seconds: float
     scheduled_at: float | None = None
     token_instants: list[float] = field(default_factory=list)
@@ -40,13 +40,13 @@ class SimulatedRequest:
     preemptions: int = 0
     aborted_at: float | None = None
     computed: int = 0
-    """Tokens whose KV is in the pool."""
+    """Tokens with their KV in the pool."""
     shared: list[bytes] = field(default_factory=list)
-    """Held blocks that others may find by their hash."""
+    """Held blocks that other requests may find by their hash."""
     private: int = 0
-    """Held blocks that are this request's alone."""
+    """Held blocks that only this request uses."""
     published: int = 0
-    """Prompt blocks whose hash the pool knows, or refused as a copy."""
+    """Prompt blocks with their hash in the pool, published by this request or by another one."""
 
     @property
     def lacking(self) -> int:
@@ -55,12 +55,12 @@ class SimulatedRequest:
 
     @property
     def decoding(self) -> bool:
-        """Between its first token and its last, with all its KV in place."""
+        """True between the first token and the last, while all KV is in place."""
         return bool(self.token_instants) and self.lacking == 1
 
     @property
     def admitted(self) -> bool:
-        """Running: it holds blocks, as every scheduled request does from its first step to its end or preemption."""
+        """True while it runs: every scheduled request holds blocks from its first step until its end or preemption."""
         return self.private > 0 or bool(self.shared)
 
     @property
@@ -69,7 +69,7 @@ class SimulatedRequest:
 
     @property
     def phases(self) -> Phases:
-        """Only for a finished request."""
+        """The phases; available only for a finished request."""
         assert self.finished
         assert self.scheduled_at is not None
         first, last = self.token_instants[0], self.token_instants[-1]

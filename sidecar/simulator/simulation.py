@@ -1,12 +1,13 @@
-"""Continuous batching in virtual time: one replica's front end, FCFS queue, steps of mixed prompt chunks and decodes, KV pool.
+"""Continuous batching in virtual time: one replica's front end, FCFS queue, mixed steps of prefill and decode, KV pool.
 
-Pure: time is an argument, nothing is random, nothing waits. It knows the true phases of every request, because it makes them.
-It refuses to know HTTP, text and clocks (`engine.py` plays it in real time) and where arrivals come from (`workload.py`).
+Pure: time is an argument, nothing is random, nothing waits. It creates the phases of every request, so it knows them
+exactly. HTTP, text and clocks are elsewhere (`player.py` plays it in real time), and so are arrivals (`workload.py`).
 
-A step is planned when the one before ends, as vLLM V1 plans it: running requests first and in order, each the tokens it
-lacks as far as the budget goes (one for a decode); if blocks run out the youngest running request is preempted, its KV dropped,
-to be recomputed from the head of the queue; then waiting requests in order, while there are budget, slots and blocks. When a
-request has no tokens left to compute, the step's end is the instant of its next token.
+A step is planned when the previous one ends, as vLLM V1 does. First come the running requests in order. Each gets the
+tokens that it lacks (one for a decode), within the token budget. If blocks run out, the youngest running request is
+preempted: its KV is dropped, and it is recomputed from the head of the queue. Then waiting requests are admitted in
+order, while budget, slots and blocks last. When a request has no tokens left to compute, its next token exists at the
+end of the step.
 """
 
 from collections import deque
@@ -29,18 +30,18 @@ class Progress(NamedTuple):
 
     @property
     def instants(self) -> list[float]:
-        """When each came to exist."""
+        """The instant at which each token came into existence."""
         return self.request.token_instants[self.first : self.first + self.tokens]
 
     @property
     def complete(self) -> bool:
-        """The request's last token is among them."""
+        """True if the request's last token is among them."""
         return self.first + self.tokens == self.request.output_tokens
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a replica has done since it began; vLLM's counters are these."""
+    """Totals of a replica since it started; vLLM's counters show these."""
 
     prompt_tokens: int = 0
     generation_tokens: int = 0
@@ -52,7 +53,7 @@ class Totals:
 
 
 class Simulation:
-    """One replica. Every call names its instant, never before an earlier one; what happens up to then happens first."""
+    """One replica. Each call passes its instant, never before an earlier one; all events up to it happen first."""
 
     def __init__(self, limits: Limits, costs: Costs) -> None:
         self.limits = limits
@@ -90,7 +91,7 @@ class Simulation:
         return request
 
     def abort(self, at: float, request: SimulatedRequest) -> None:
-        """Its client has left: slot and blocks are free at once; a step in flight takes as long as it was planned to."""
+        """The client of a request has left: slot and blocks are free at once; a step in flight keeps its length."""
         self._happen(at)
         if request.finished or request.aborted_at is not None:
             return
@@ -104,7 +105,7 @@ class Simulation:
         self._happen(at)
 
     def adjust(self, at: float, **changes: Any) -> None:
-        """Turn knobs (fields of `Knobs`). A step in flight keeps its length, but for a hang, which stops it."""
+        """Change knobs (fields of `Knobs`). A step in flight keeps its length, except for a hang, which stops it."""
         self._happen(at)
         knobs = replace(self.knobs, **changes)
         blocks = self.limits.kv_blocks if knobs.kv_blocks is None else knobs.kv_blocks
@@ -122,20 +123,20 @@ class Simulation:
         self._happen(at)
 
     def advance(self, until: float) -> list[Progress]:
-        """Live up to and including `until`; all tokens not yet returned, in order."""
+        """Simulate up to and including `until`; returns all tokens not yet returned, in order."""
         self._happen(until)
         progress, self._progress = self._progress, []
         return progress
 
     def next_event_at(self) -> float | None:
-        """When something happens next if nobody interferes; None: never."""
+        """Instant of the next event if no other call comes before; None: no event will happen."""
         at = min(
             self._front_end[0].submitted_at if self._front_end else inf, inf if self.knobs.hung else self._step_ends_at
         )
         return None if at == inf else at
 
     def run(self, arrivals: Iterable[tuple[float, int, int]]) -> list[SimulatedRequest]:
-        """Live through all arrivals (at, prompt tokens, output tokens), in order of time, to the last token."""
+        """Simulate all arrivals (at, prompt tokens, output tokens), given in order of time, until the last token."""
         requests = []
         for at, prompt_tokens, output_tokens in arrivals:
             requests.append(self.arrive(at, prompt_tokens, output_tokens))
@@ -188,7 +189,7 @@ class Simulation:
         while at < len(self.running) and budget:
             request = self.running[at]
             tokens = min(request.lacking, budget)
-            # The youngest is this very request or one behind it: nothing already in the step is ever preempted.
+            # The youngest request is this one or a later one, so no request already in the step is ever preempted.
             while not self._hold(request, request.computed + tokens):
                 self._preempt_youngest()
                 if at == len(self.running):
@@ -204,7 +205,7 @@ class Simulation:
         while self.waiting and budget and len(self.running) < self._slots():
             request = self.waiting[0]
             size = self.limits.block_size
-            # At least one token is always computed: a wholly cached prompt still needs its last position's output.
+            # At least one token is always computed: even a fully cached prompt needs the output of its last position.
             usable = request.hashes[: (request.lacking - 1) // size] if self.limits.prefix_caching else ()
             cached = self.pool.match(usable)
             tokens = min(request.lacking - cached * size, budget)
@@ -212,7 +213,8 @@ class Simulation:
                 break
             request.shared = list(usable[:cached])
             self.pool.claim(request.shared)
-            # Not only the first chunk must fit (vLLM: scheduler_reserve_full_isl): else long prompts preempt each other for ever.
+            # The whole request must fit, not only its first chunk (vLLM: scheduler_reserve_full_isl). Otherwise long
+            # prompts would preempt each other for ever.
             fits = self.limits.blocks_for(request.lacking) - cached <= self.pool.available
             if not fits or not self._hold(request, cached * size + tokens):
                 self._drop_blocks(request)
@@ -235,7 +237,7 @@ class Simulation:
     def _end_step(self) -> None:
         step, self._step, self._step_ends_at = self._step, [], inf
         for request, tokens in step:
-            # Aborted or (the pool shrank) preempted while the step ran.
+            # The request was aborted while the step ran, or preempted because the pool shrank.
             if not request.admitted:
                 continue
             request.computed += tokens
@@ -244,9 +246,9 @@ class Simulation:
                 self._emit(request, (self.now,))
 
     def _stretch(self, limit: float) -> bool:
-        """Several decode-only steps at once, where nothing can happen between them: the same instants, at a fraction of the work.
+        """Play several decode-only steps at once if no event can come between them: same instants, with less work.
 
-        False when there is nothing to gain, or when a finish or the limit has been reached without a step taken.
+        False if this is not possible or saves nothing, or if the first such step would not end before `limit`.
         """
         running = self.running
         if not running or (self.waiting and len(running) < self._slots()):
@@ -265,7 +267,7 @@ class Simulation:
         for _ in range(steps):
             at += seconds
             seconds += growth
-            if at >= limit:  # what is submitted at the very end of a step belongs to the next: let that one be planned
+            if at >= limit:  # a request submitted exactly at a step's end joins the next step, which must be planned
                 break
             instants.append(at)
         if not instants:

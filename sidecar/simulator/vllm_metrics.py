@@ -1,7 +1,7 @@
 """The simulated engine's /metrics page: vLLM's names, labels and buckets (0.33.0), filled from a simulation.
 
-It knows names and where each number is read. It refuses to measure: gauges and counters are the simulation's own state at the
-scrape, histograms are the true phases of requests.
+It contains the names, and the place from which each number is read. It measures nothing: gauges and counters are the
+simulation's own state at the scrape, histograms are the exact phases of requests.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from sidecar.simulator.simulation import Progress, Simulation
 
 
 LATENCY = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
-"""Nothing below 0.3 s can be told apart: vLLM's own layout, and a reason for a sidecar."""
+"""vLLM's own layout. All times below 0.3 s fall into one bucket, which is one reason for a sidecar."""
 FIRST_TOKEN = (
     0.001,
     0.005,
@@ -46,7 +46,7 @@ LABELS = ("model_name", "engine")
 
 
 class VllmMetrics:
-    """One engine's page."""
+    """The /metrics page of one engine."""
 
     def __init__(self, simulation: Simulation, model: str) -> None:
         self._registry = CollectorRegistry()
@@ -69,7 +69,7 @@ class VllmMetrics:
         )
 
     def on_tokens(self, progress: Progress) -> None:
-        """New tokens of a request, its last ones perhaps. Aborted requests are in no histogram but the first two, as in vLLM."""
+        """Record new tokens of a request. As in vLLM, aborted requests are only in the first two histograms."""
         request, first = progress.request, progress.first
         instants = request.token_instants
         if first == 0:
@@ -88,11 +88,11 @@ class VllmMetrics:
         self._e2e.observe(request.token_instants[-1] - request.arrived_at + request.delivery_seconds)
 
     def on_finish_reason(self, reason: str) -> None:
-        """A request was answered in full."""
+        """Count a request that was answered in full."""
         self._success.labels(*self._labels, reason).inc()
 
     def page(self) -> bytes:
-        """The exposition in Prometheus' text format."""
+        """The page in Prometheus' text format."""
         return generate_latest(self._registry)
 
 

@@ -1,7 +1,7 @@
-"""What is asked of a replica: a mix of request shapes, arriving at random at a given rate.
+"""The load on a replica: a mix of request shapes that arrive at random at a given rate.
 
-It knows shares, lengths and lanes, and draws from the generator that it is handed. It refuses to know engines and clocks:
-the same mix loads the simulation in virtual time and (`load.py`) a real socket.
+It contains shares, lengths and lanes, and draws from the random generator that is passed in. It has no engine and no
+clock: the same mix loads the simulation in virtual time and (`load.py`) a real socket.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ class Shape:
     """One kind of request."""
 
     share: float
-    """Its weight among the shapes of the mix."""
+    """Weight among the shapes of the mix."""
     prompt_tokens: int
     output_tokens: int
     lane: str = "interactive"
     spread: float = 0.0
-    """Lengths are drawn uniformly within this fraction of their value, on both sides."""
+    """Lengths are drawn uniformly from (1 - spread) to (1 + spread) times their value."""
 
     def lengths(self, rng: Random) -> tuple[int, int]:
         """Prompt and output tokens of one request of this shape."""
@@ -32,7 +32,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request to come, `at` seconds after the load began."""
+    """One future request, `at` seconds after the load began."""
 
     at: float
     prompt_tokens: int
@@ -42,12 +42,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A mix of shapes with Poisson arrivals: open loop, nobody waits for an answer before the next comes."""
+    """A mix of shapes with Poisson arrivals. Open loop: the next request does not wait for earlier answers."""
 
     shapes: tuple[Shape, ...]
 
     def arrivals(self, rate: float, rng: Random) -> Iterator[Arrival]:
-        """Arrivals without end, `rate` a second on average. The same seed at another rate is the same sequence, stretched."""
+        """Endless arrivals, `rate` per second on average. The same seed at another rate stretches the same sequence."""
         shares = [shape.share for shape in self.shapes]
         at = 0.0
         while True:
