@@ -1,8 +1,8 @@
-"""The demo: a simulated engine, the sidecar as its users run it, a mixed load, and a table of where the time goes.
+"""The demo: a simulated engine, the sidecar as its users run it, a mixed load, and a table of the time of each phase.
 
-Where Prometheus and Alertmanager are installed they run beside it with the shipped rules, in a hurry, and what they page is shown;
-incidents can be played. It knows how to start all of it and end it, and the flags of `sidecar demo`. It refuses to know the sidecar's
-insides: that runs in a process of its own, is told what anybody could tell it by flags, and is read by its /metrics page alone.
+If Prometheus and Alertmanager are installed, they run beside it with the shipped rules at a faster pace, and the table
+shows their alerts. Incidents can be played. This file starts and stops all parts, and has the flags of `sidecar demo`.
+The sidecar runs in a process of its own, is configured as by any user, and is read through its /metrics page only.
 """
 
 import argparse
@@ -38,14 +38,14 @@ POD = "demo-0"
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where it all listens, on loopback; 0 is any free port."""
+    """The ports of the demo's listeners, on loopback; 0 means any free port."""
 
     proxy: int = 8900
     web: int = 9901
     engine: int = 0
 
     def chosen(self) -> "Ports":
-        """The same, with a free port for each 0 of the sidecar's. Raises DemoError where a port is taken."""
+        """The same ports; each 0 of the sidecar's becomes a free port. Raises DemoError if a port is taken."""
         engine = bindable("--engine-port", self.engine) if self.engine else 0
         return Ports(bindable("--port", self.proxy), bindable("--admin-port", self.web), engine)
 
@@ -61,7 +61,7 @@ async def run(
     every_seconds: float = 1.0,
     terminal: bool = False,
 ) -> None:
-    """Play until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all`, or None for a healthy day. Raises DemoError."""
+    """Run until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all` or None (none). Raises DemoError."""
     ports = ports.chosen()
     proxy_url, web_url = f"http://{HOST}:{ports.proxy}", f"http://{HOST}:{ports.web}"
     stop = asyncio.Event()
@@ -126,7 +126,7 @@ def _command(engine_url: str, ports: Ports) -> list[str]:
 
 
 async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
-    """Start Prometheus and Alertmanager where they and the shipped rules are; say what is missing where not."""
+    """Start Prometheus and Alertmanager with the shipped rules. If a part is missing, print which, and return None."""
     found, shipped = programs(), find(DEMO)
     if shipped is None:
         print("alerts       none: alert_rules/ is in the project's checkout, and not in the installed package")
@@ -202,7 +202,7 @@ def _flags() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """`sidecar demo`. 0 when it ended as asked, by Ctrl-C too; 1 when it could not go on; 2 for wrong usage."""
+    """Run `sidecar demo` and return the exit code: 0 ended as asked (also by Ctrl-C), 1 failed, 2 wrong usage."""
     try:
         flags = _flags().parse_args(argv)
     except SystemExit as stop:  # argparse's way to return

@@ -1,7 +1,8 @@
-"""What goes wrong in the demo, as data: one incident for each phase that a page can name, and when each is played.
+"""The demo's incidents as data: one for each phase that a page can name, and the times at which they are played.
 
-It knows the knobs of the simulated engine and of the load, and how long a fault lasts. It refuses to know objectives, rules and
-verdicts: that the right phase is paged is for those to show. Made for the preset `small` at `SHARE_OF_RATE` of its rate.
+It contains the settings of the simulated engine and of the load, and the length of a fault. It contains no objectives,
+rules or verdicts: these have to page the right phase by themselves. Made for the preset `small` at `SHARE_OF_RATE` of
+its rate.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,29 +14,29 @@ from sidecar.simulator.physics import Knobs
 
 
 HEALTHY_SECONDS = 60.0
-"""Before each incident: long enough for the rules to know what is usual, and for the incident before to be over."""
+"""Time before each incident: long enough for the rules to learn the baseline, and for the previous incident to end."""
 FAULT_SECONDS = 60.0
 SHARE_OF_RATE = 0.6
-"""Of the rate at which the mean queue is 90 ms. So near to its limit every fault is a queue within seconds; further away, each
-shows as itself."""
+"""Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
+queue within seconds; at this share each fault shows in its own phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that goes wrong. `name` is the phase that is to be paged."""
+    """One fault. `name` is the phase that should be paged."""
 
     name: str
     story: str
-    """For a person: what has happened."""
+    """The cause, as a sentence for a person."""
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the engine's `Knobs`."""
+    """Values for fields of the engine's `Knobs`."""
     bytes_per_second: float | None = None
-    """All clients read so slowly. None: as fast as they can."""
+    """Speed at which all clients read. None: as fast as they can."""
     down: bool = False
-    """The engine's process is gone."""
+    """True if the engine's process is gone."""
 
     def healed(self) -> dict[str, Any]:
-        """The same knobs, as they are on a healthy replica."""
+        """The same knobs with the values of a healthy replica."""
         return {name: getattr(Knobs(), name) for name in self.knobs}
 
 
@@ -53,7 +54,7 @@ INCIDENTS: Mapping[str, Incident] = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A part of the demo: `seconds` long, with this incident, or healthy until the one that is `next` begins."""
+    """A part of the demo, `seconds` long: with `incident`, or healthy (None) until the incident `coming` begins."""
 
     seconds: float
     incident: Incident | None
@@ -61,7 +62,7 @@ class Act:
 
 
 def acts(name: str) -> Iterator[Act]:
-    """Without end: a healthy minute, an incident, a healthy minute, the next. `all` walks through them, a name repeats one."""
+    """Endless acts: a healthy minute, an incident, a healthy minute, the next. `all` plays each in turn, a name one."""
     chosen = list(INCIDENTS.values()) if name == "all" else [INCIDENTS[name]]
     for incident in cycle(chosen):
         yield Act(HEALTHY_SECONDS, None, incident)

@@ -1,8 +1,8 @@
-"""An open-loop mixed load: interactive chat, batch summaries and long RAG prompts, each saying which lane it is in.
+"""An open-loop mixed load: interactive chat, batch summaries and long RAG prompts; each request names its lane.
 
-It knows when the next request is due and sends it then, whatever became of those before: a load that waits for answers would hide
-every queue. Its clients can be slow: small buffers, and reads with pauses. It refuses to measure: what it counts is only whether
-answers came; times are the sidecar's business.
+Each request is sent when it is due, regardless of earlier ones: a load that waits for answers would hide every queue.
+Its clients can be slow: small buffers, and reads with pauses. It measures no times, which is the sidecar's task; it
+only counts requests sent, answered and failed.
 """
 
 import asyncio
@@ -24,28 +24,28 @@ MIXED = Workload(
         Shape(0.08, 6000, 200, lane="rag", spread=0.3),
     )
 )
-"""Three quarters of the requests are people; most of the prompt tokens are not theirs."""
+"""About three quarters of the requests are interactive (people); most of the prompt tokens are in the other lanes."""
 SLOW_BUFFER_BYTES = 2048
-"""What a slow client's socket takes in advance (Linux doubles it): else the kernel would read a whole answer for it at once."""
+"""Receive buffer of a slow client's socket (Linux doubles it). Larger, the kernel would take a whole answer at once."""
 
 
 class Load:
-    """Requests to one OpenAI-style server at `url`, `rate` a second on average, the same ones for the same seed."""
+    """Requests to one OpenAI-style server at `url`, `rate` per second on average; the same ones for the same seed."""
 
     def __init__(self, url: str, model: str, rate: float, *, workload: Workload = MIXED, seed: int = 0) -> None:
         self.sent = 0
         self.answered = 0
         self.failed = 0
-        """Answers other than 200, and those that broke off."""
+        """Requests answered with a status other than 200, not answered, or cut off."""
         self.bytes_per_second: float | None = None
-        """How fast clients read whose request is sent from now on; None: as fast as they can."""
+        """Read speed of the clients of requests sent from now on; None: as fast as they can."""
         self._url = url
         self._model = model
         self._rng = Random(seed)
         self._arrivals = workload.arrivals(rate, Random(seed))
 
     async def run(self) -> None:
-        """Send until cancelled; then every request in flight is abandoned, as a client that goes away does."""
+        """Send until cancelled; then every request in flight is cut off, as when a client disconnects."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         timeout = aiohttp.ClientTimeout(total=None)
@@ -82,7 +82,7 @@ class Load:
         self.failed += not whole
 
     def _prompt(self, tokens: int) -> str:
-        # A random beginning, so that no two prompts share a prefix: the load was calibrated without cache hits.
+        # A random start, so that no two prompts share a prefix: the load was calibrated without cache hits.
         head = f"{self._rng.getrandbits(64):016x} "
         return head + "lorem ipsum dolor sit amet " * (tokens * BYTES_A_TOKEN // 27)
 

@@ -1,7 +1,7 @@
-"""The demo's pager: what Alertmanager has told, receiver by receiver. `Pager` is pure; `listening` gives it ears.
+"""The demo's pager: the alerts that Alertmanager sent to each receiver. `Pager` is pure; `listening` is its server.
 
-It knows the body of Alertmanager's webhooks. It refuses to know rules: which receiver was told what is taken as it comes, so that a
-wrong route would be seen here.
+It reads the body of Alertmanager's webhooks. It contains no rules: alerts are recorded for the receiver to which they
+were sent, so that a wrong route is visible here.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from sidecar.demo.processes import HOST
 
 
 REMEMBERED_SECONDS = 30.0
-"""So long after its end an alert is still shown, as resolved."""
+"""Time for which an ended alert is still shown, as resolved."""
 
 
 @dataclass(slots=True)
 class Told:
-    """One alert, as one receiver was told of it."""
+    """One alert, as sent to one receiver."""
 
     receiver: str
     name: str
@@ -30,7 +30,7 @@ class Told:
     summary: str
     runbook_url: str
     resolved_at: float | None = None
-    """In the seconds of the clock that `hear` is told; None while it fires."""
+    """Instant in seconds on the clock of `hear`; None while the alert fires."""
 
     @property
     def firing(self) -> bool:
@@ -38,15 +38,15 @@ class Told:
 
 
 class Pager:
-    """All receivers of one Alertmanager."""
+    """The alerts of all receivers of one Alertmanager."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Told] = {}
         self.watchdogs = 0
-        """How often it was told that alerting works."""
+        """Number of Watchdog alerts received; each shows that alerting works."""
 
     def hear(self, body: Mapping[str, Any], at: float) -> None:
-        """A webhook was called, at `at` seconds of any monotonic clock."""
+        """Record the body of one webhook call, made at `at` seconds on any monotonic clock."""
         for alert in body["alerts"]:
             labels, annotations = alert["labels"], alert["annotations"]
             if labels["alertname"] == "Watchdog":
@@ -67,7 +67,7 @@ class Pager:
             )
 
     def shown(self, at: float) -> Sequence[Told]:
-        """What fires, pages first, and what has ended lately."""
+        """Firing alerts, pages first, then alerts that ended within the last 30 s."""
         self._told = {
             place: told
             for place, told in self._told.items()
@@ -80,12 +80,12 @@ class Pager:
 
 @asynccontextmanager
 async def listening(pager: Pager) -> AsyncIterator[str]:
-    """The URL, on loopback and any free port, below which every webhook reaches `pager`."""
+    """Serve on loopback, on any free port; yields the base URL. A webhook at any path below it reaches `pager`."""
     loop = asyncio.get_running_loop()
 
     async def heard(request: web.Request) -> web.Response:
         body = await request.json()
-        # Slack's and PagerDuty's messages say the same in their own words.
+        # Slack's and PagerDuty's messages have the same content in other formats, so they are not read.
         if "alerts" in body:
             pager.hear(body, loop.time())
         return web.Response(status=202 if request.path == "/pagerduty" else 200)

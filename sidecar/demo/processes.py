@@ -1,7 +1,7 @@
-"""A program beside this one for the length of a `with` block: started, waited for until it answers, and ended.
+"""Runs another program for the length of a `with` block: starts it, waits until it answers, and ends it.
 
-It knows processes, and one URL that says when a program is ready. It refuses to know which programs: `demo.py` starts the sidecar
-with it, `servers.py` Prometheus and Alertmanager.
+It handles processes, and one URL that says when a program is ready. The callers choose the programs: `demo.py` starts
+the sidecar, `servers.py` Prometheus and Alertmanager.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ STOP_SECONDS = 10.0
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+    """The demo cannot continue; the message says why and what to do."""
 
 
 @asynccontextmanager
@@ -34,12 +34,12 @@ async def running(
     env: Mapping[str, str] | None = None,
     given_up: asyncio.Event | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that answers 200 at `ready_url`, or any, once `given_up` is set. `env` comes on top of this one's.
+    """Run a process; yields it when `ready_url` answers 200 or `given_up` is set. `env` is added to this process's own.
 
-    Raises DemoError with the end of its log where it ends before that, or is not ready within 30 s.
+    Raises DemoError with the end of the process's log if it ends before that, or is not ready within 30 s.
     """
     with tempfile.TemporaryFile() as log:
-        # A session of its own: Ctrl-C in the terminal is for the demo, which then ends what it started in its own order.
+        # In its own session, so that Ctrl-C in the terminal reaches only the demo, which ends its programs in order.
         process = await asyncio.create_subprocess_exec(
             *command,
             env={**os.environ, **(env or {})},
@@ -82,9 +82,9 @@ async def _until_ready(name: str, process: asyncio.subprocess.Process, url: str,
 
 
 def bindable(flag: str, port: int) -> int:
-    """The port itself, or a free one for 0. Raises DemoError where somebody else listens; `flag` chooses another."""
+    """The port, or a free one for 0. Raises DemoError if it is taken; the message names `flag` to choose another."""
     with socket.socket() as probe:
-        # As the program will: a port in TIME_WAIT is not taken.
+        # The same option as the program will set: a port in TIME_WAIT does not count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -98,8 +98,8 @@ def bindable(flag: str, port: int) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports that are free now; nothing reserves them."""
-    # All are held open until the last is known, or the kernel may hand out one of them twice.
+    """`count` different ports that are free now; nothing reserves them."""
+    # All are held open until the last is known: otherwise the kernel may give out one of them twice.
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

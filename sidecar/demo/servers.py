@@ -1,7 +1,7 @@
-"""A real Prometheus and a real Alertmanager on the shipped rules and routes, in a hurry, for the length of a `with` block.
+"""A real Prometheus and a real Alertmanager with the shipped rules and routes, for the length of a `with` block.
 
-It knows the two programs, their flags and their names on Debian and elsewhere. What they are told is `shipped.py`'s, and who
-listens at the receivers' addresses is for the caller to say. Both listen on loopback, on any free port.
+It contains the two programs' flags and their names on Debian and elsewhere. `shipped.py` makes their configuration,
+with shortened durations; the caller passes the receivers' address. Both listen on loopback, on any free port.
 """
 
 import shutil
@@ -22,7 +22,7 @@ INSTALL = "apt-get install prometheus prometheus-alertmanager"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Paths."""
+    """Paths of the two programs."""
 
     prometheus: str
     alertmanager: str
@@ -30,14 +30,14 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Both are ready."""
+    """Base URLs of the two servers, which are both ready."""
 
     prometheus_url: str
     alertmanager_url: str
 
 
 def programs() -> Programs | None:
-    """What is on PATH; None unless both are. Alertmanager has the name that upstream gives it, or Debian's."""
+    """The two programs on PATH; None unless both are found. Alertmanager may have upstream's name or Debian's."""
     prometheus = shutil.which("prometheus")
     alertmanager = shutil.which("alertmanager") or shutil.which("prometheus-alertmanager")
     return Programs(prometheus, alertmanager) if prometheus and alertmanager else None
@@ -47,7 +47,7 @@ def programs() -> Programs | None:
 async def alerting(
     found: Programs, shipped: Shipped, pods: Mapping[str, str], sink_url: str, *, runbooks_url: str | None = None
 ) -> AsyncIterator[Servers]:
-    """Scrape `pods` (name to host:port) and tell `sink_url` what fires. Raises DemoError where one of the two does not start."""
+    """Scrape `pods` (name to host:port), send alerts to `sink_url`. Raises DemoError if one of both does not start."""
     with TemporaryDirectory(prefix="llm-phase-sidecar-") as name:
         folder = Path(name)
         prometheus, alertmanager = (f"{HOST}:{port}" for port in free_ports(2))
@@ -66,8 +66,8 @@ async def alerting(
         command_of_prometheus = [
             *(found.prometheus, f"--config.file={folder / 'prometheus.yml'}"),
             *(f"--storage.tsdb.path={folder / 'prometheus'}", f"--web.listen-address={prometheus}"),
-            # Both by the same factor from their defaults, 5 minutes and 1. Until an alert that fires is told again, one that
-            # began before Prometheus had found Alertmanager is known to nobody.
+            # Both defaults, 5 minutes and 1 minute, shortened by the same factor. An alert that began before Prometheus
+            # found Alertmanager reaches it only when Prometheus sends the alert again, after the resend delay.
             f"--query.lookback-delta={shipped.pace.seconds(300)}",
             f"--rules.alert.resend-delay={shipped.pace.seconds(60)}",
         ]

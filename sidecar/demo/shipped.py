@@ -1,8 +1,8 @@
-"""The alert rules and routes that this project ships, in a hurry: every duration a fraction of itself, every address our own.
+"""The alert rules and routes that this project ships, with shorter durations and with the demo's addresses.
 
-It knows where the files are and what is changed in them, which is three things: all durations by one factor (`Pace`), the
-receivers' addresses, and the base of the links to runbooks. Expressions, thresholds, routes, groups, inhibition and texts stay
-as they are. It refuses to know who runs them (`servers.py`).
+It finds the files and changes three things in them: all durations by one factor (`Pace`), the receivers' addresses, and
+the base of the links to runbooks. Expressions, thresholds, routes, groups, inhibition and texts stay as they are. The
+programs that run them are started in `servers.py`.
 """
 
 import re
@@ -21,10 +21,10 @@ NAMESPACE = "demo"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many times as fast as in production. Scrapes and evaluations every 15 s become whole seconds, so 15 is the fastest.
+    """The factor by which rules run faster than in production. At most 15: intervals of 15 s must become whole seconds.
 
-    What does not become faster are the requests: the longer an answer takes, the later, in such time, anybody knows how its wait
-    splits, and the longer a page is provisional.
+    Requests do not become faster. So, relative to the shortened durations, the split of a request's wait is known
+    later, and a page stays provisional for longer.
     """
 
     times: float
@@ -35,11 +35,11 @@ class Pace:
 
     @property
     def factor(self) -> float:
-        """What durations are multiplied by."""
+        """The factor by which durations are multiplied, at most 1."""
         return 1 / self.times
 
     def seconds(self, in_production: float) -> str:
-        """A duration in Prometheus' notation."""
+        """A production duration in seconds, shortened, in Prometheus' notation."""
         return f"{round(in_production * self.factor)}s"
 
 
@@ -53,13 +53,13 @@ _RULES = ("llm-recording.yml", "llm-alerts.yml")
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The folder `alert_rules/` of a checkout, read at a pace."""
+    """The folder `alert_rules/` of a checkout; durations are shortened by `pace` when it is read."""
 
     folder: Path
     pace: Pace
 
     def rules(self, runbooks_url: str | None = None) -> Mapping[str, str]:
-        """File name to text, in a hurry. `runbooks_url`: what links to runbooks begin with (None: as shipped)."""
+        """File name to text with shortened durations. `runbooks_url`: base of the runbook links (None: as shipped)."""
         from alert_rules.rule import scaled  # noqa: PLC0415  only a checkout has it
         from alert_rules.wording import RUNBOOKS  # noqa: PLC0415  as above
 
@@ -67,13 +67,13 @@ class Shipped:
         return {name: text.replace(RUNBOOKS, runbooks_url or RUNBOOKS) for name, text in texts.items()}
 
     def routes(self, sink_url: str, folder: Path) -> dict[str, Any]:
-        """Alertmanager's configuration, in a hurry, telling everything to `sink_url`; `folder` is for its files."""
+        """Alertmanager's configuration with shortened waits, all receivers at `sink_url`; its files go to `folder`."""
         config = yaml.safe_load((self.folder / "alertmanager.yml").read_text())
         return at_sink(config, sink_url, folder, waits_divided_by=self.pace.times, templates=self.folder)
 
 
 def find(pace: Pace) -> Shipped | None:
-    """The shipped files; None where only the package is installed, which does not bring them."""
+    """The shipped files; None if only the package is installed, which does not contain them."""
     spec = find_spec("alert_rules")
     folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
     return Shipped(folder, pace) if folder is not None and (folder / _RULES[0]).exists() else None
@@ -82,7 +82,7 @@ def find(pace: Pace) -> Shipped | None:
 def prometheus_config(
     rule_files: Sequence[str], alertmanager: str, pods: Mapping[str, str], pace: Pace
 ) -> dict[str, Any]:
-    """Prometheus' configuration. `alertmanager` and each of `pods` (name to address) are host:port."""
+    """Prometheus' configuration. `alertmanager` and each address in `pods` (name to address) are host:port."""
     return {
         "global": {
             "scrape_interval": pace.seconds(15),
@@ -94,7 +94,7 @@ def prometheus_config(
         "scrape_configs": [
             {
                 "job_name": "llm-phase-sidecar",
-                # What a pod's discovery would say (docs/attach.md).
+                # The labels that Kubernetes pod discovery would set (docs/attach.md).
                 "static_configs": [
                     {"targets": [address], "labels": {"namespace": NAMESPACE, "pod": pod}}
                     for pod, address in pods.items()
@@ -107,10 +107,11 @@ def prometheus_config(
 def at_sink(
     config: Mapping[str, Any], sink_url: str, folder: Path, *, waits_divided_by: float, templates: Path
 ) -> dict[str, Any]:
-    """An Alertmanager configuration with every address at the sink: webhooks keep their path, Slack is /slack, PagerDuty /pagerduty.
+    """An Alertmanager configuration that sends everything to the sink: webhooks keep their path, Slack goes to /slack,
+    PagerDuty to /pagerduty.
 
-    Keys of PagerDuty, which are files, come to stand in `folder`; each holds its own file name. `templates`: the folder that
-    paths of templates begin in.
+    PagerDuty's keys are files; they are written to `folder`, each with its own file name as content. `templates` is the
+    folder to which the paths of templates are relative.
     """
     local = deepcopy(dict(config))
     local["templates"] = [str(templates / pattern) for pattern in local["templates"]]
@@ -128,7 +129,7 @@ def at_sink(
 
 
 def seconds_of(duration: str) -> float:
-    """`2m` in seconds. One unit, as the shipped file has it."""
+    """A duration such as `2m` in seconds. Only one unit is accepted, as in the shipped file."""
     return float(duration[:-1]) * _UNIT_SECONDS[duration[-1]]
 
 

@@ -1,6 +1,6 @@
-"""Where incidents are played: the simulated engine and the load, and what an incident does to them.
+"""Plays incidents: applies each to the simulated engine and to the load, and undoes it at its end.
 
-It knows whose knob is whose. It refuses to know which incidents there are and when they come (`incidents.py`).
+It maps an incident's settings to the engine or the load. The incidents and their times are defined in `incidents.py`.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from sidecar.simulator.http_face import SimulatedEngine
 
 
 class Stage:
-    """An engine that runs and a load on it."""
+    """A running engine and the load on it."""
 
     def __init__(self, engine: SimulatedEngine, load: Load) -> None:
         self._engine = engine
@@ -21,7 +21,7 @@ class Stage:
         self._until = 0.0
 
     async def begin(self, incident: Incident) -> None:
-        """It goes wrong now."""
+        """Start the incident now."""
         self._load.bytes_per_second = incident.bytes_per_second
         if incident.knobs:
             self._engine.adjust(**incident.knobs)
@@ -29,7 +29,7 @@ class Stage:
             await self._engine.crash()
 
     async def end(self, incident: Incident) -> None:
-        """All is well again from now on; what has piled up is still to be worked off."""
+        """End the incident now; requests that have queued up still have to be served."""
         self._load.bytes_per_second = None
         if incident.down:
             await self._engine.restart()
@@ -37,7 +37,7 @@ class Stage:
             self._engine.adjust(**incident.healed())
 
     async def play(self, acts: Iterable[Act]) -> None:
-        """One after another, in real time."""
+        """Play the acts one after another, in real time."""
         loop = asyncio.get_running_loop()
         for act in acts:
             self._act, self._until = act, loop.time() + act.seconds
@@ -48,7 +48,7 @@ class Stage:
                 await self.end(act.incident)
 
     def now_playing(self) -> str:
-        """For a person; nothing where nothing is played."""
+        """The current act as text for a person; empty if none is played."""
         if self._act is None:
             return ""
         left = max(0.0, self._until - asyncio.get_running_loop().time())

@@ -1,7 +1,7 @@
-"""The live table: rows as text for a log, or drawn with colours in a terminal when `rich` is there; and below it what is paged.
+"""The live table: rows as lines of text, or with colours in a terminal if `rich` is installed; alerts are below it.
 
-It knows columns, units and how long a bar is. It refuses to know where rows and alerts come from (`view.py`, `pager.py`) and when
-to draw.
+It contains columns, units and the length of bars. Rows come from `view.py`, alerts from `pager.py`; the caller decides
+when to draw.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from sidecar.demo.view import PHASES, Row
 
 
 BAR, LONG_BAR = 30, 64
-"""Characters of a whole bar, in a line of text and below the table."""
+"""Length of a full bar in characters: in a line of text, and below the live table."""
 COLOURS = {
     "queue": "red",
     "prefill": "yellow",
@@ -27,10 +27,10 @@ SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 
 
 class Screen(Protocol):
-    """Where rows are shown."""
+    """An output that shows rows."""
 
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
-        """Replace what was shown, or add to it."""
+        """Show rows, status and alerts, in place of the previous ones or below them."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -39,7 +39,7 @@ class Screen(Protocol):
 
 
 class PlainScreen:
-    """A line for each lane, again and again: for logs, pipes and terminals without `rich`."""
+    """Prints one line per lane at each update: for logs, pipes and terminals without `rich`."""
 
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
         """Print all rows, all alerts and the status."""
@@ -61,11 +61,11 @@ class LiveScreen:
     def __init__(self) -> None:
         from rich.live import Live  # noqa: PLC0415  an extra: without it the plain screen serves
 
-        # Redrawn only when told: a thread of rich's own would share this process with the engine's event loop.
+        # Redrawn only on `show`: a thread of rich would take time from the engine's event loop in this process.
         self._live = Live(auto_refresh=False)
 
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
-        """Redraw. It fits 80 columns, summaries aside."""
+        """Redraw the table. It fits 80 columns, except for the alerts' summaries."""
         from rich.console import Group  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
@@ -103,7 +103,7 @@ class LiveScreen:
 
 
 def screen(*, terminal: bool) -> Screen:
-    """The best screen there is."""
+    """A live screen if `terminal` is set and `rich` is installed, else a plain one."""
     if terminal:
         try:
             return LiveScreen()
@@ -113,7 +113,7 @@ def screen(*, terminal: bool) -> Screen:
 
 
 def paged(alert: Told) -> str:
-    """Which phase, how urgent, and who was told."""
+    """An alert's state, severity, phase, name and receiver."""
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
     return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}"
 
@@ -127,12 +127,12 @@ def plain(row: Row) -> str:
 
 
 def requests(row: Row) -> str:
-    """How many, and how many of them were not ok."""
+    """The number of requests, and how many of them were not ok."""
     return f"{row.requests} ({row.not_ok} not ok)" if row.not_ok else str(row.requests)
 
 
 def latencies(row: Row) -> tuple[str, str]:
-    """TTFT and inter-token, each median and 95th percentile."""
+    """TTFT and inter-token time, each as median/95th percentile in ms."""
     return (
         f"{milliseconds(row.ttft_p50)}/{milliseconds(row.ttft_p95)}",
         f"{milliseconds(row.inter_token_p50)}/{milliseconds(row.inter_token_p95)}",
@@ -140,14 +140,14 @@ def latencies(row: Row) -> tuple[str, str]:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Three significant digits are more than the table needs; an unknown is a dash, never 0."""
+    """Seconds as milliseconds: one decimal below 10 ms, none above. An unknown value is a dash, never 0."""
     if seconds is None:
         return "-"
     return f"{seconds * 1e3:.1f}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
 
 
 def bar_widths(phases: Mapping[str, float], length: int = BAR) -> dict[str, int]:
-    """Characters for each phase, `length` in all (none if there is no time): edges are rounded, so that they add up."""
+    """Characters for each phase, `length` in total (0 if all phases are 0). Edges are rounded, so the widths add up."""
     whole = sum(phases.values())
     widths: dict[str, int] = {}
     seconds = 0.0

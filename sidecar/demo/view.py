@@ -1,7 +1,7 @@
-"""What the demo's table shows, read from the sidecar's own /metrics page like any scraper would.
+"""The rows of the demo's table, read from the sidecar's /metrics page as any scraper would.
 
-Pure: two pages in, one row a lane out, over what happened between them. It knows the metric names of design section 6. It
-refuses to know the sidecar's insides: what is not on the page does not exist, and what did not happen is None, not 0.
+Pure functions: from two pages to one row per lane, for the time between them. It contains the metric names of design
+section 6, and nothing internal of the sidecar. It uses only values on the page; without samples a value is None, not 0.
 """
 
 import re
@@ -20,27 +20,27 @@ _WANTED = (TTFT, INTER_TOKEN, REQUESTS, WHOLE, PHASE)
 _EDGE = re.compile(r'le="([^"]+)"')
 
 Sums = Mapping[tuple[str, str, str], float]
-"""(sample name, lane, what: the bucket's edge, the phase or the outcome) to its value, summed over all other labels."""
+"""Maps (sample name, lane, then the bucket's edge, phase or outcome) to a value, summed over all other labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One lane over a window. Seconds; None where nothing happened."""
+    """One lane over a window. Times in seconds; None: no samples in the window."""
 
     lane: str
     requests: int
-    """Ended in any way."""
+    """Requests that ended, with any outcome."""
     not_ok: int
     ttft_p50: float | None
     ttft_p95: float | None
     inter_token_p50: float | None
     inter_token_p95: float | None
     phases: Mapping[str, float]
-    """Phase to its mean over streamed requests with outcome ok; they add up to the mean request."""
+    """Maps a phase to its mean over streamed requests with outcome ok; the means add up to the mean request."""
 
 
 def read_page(page: str) -> Sums:
-    """Sum up the samples of a page that the table needs: streamed requests, by lane."""
+    """Sum up the samples that the table needs, by lane; samples of non-streamed requests are left out."""
     sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     lines, edges = _of_interest(page)
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
@@ -63,9 +63,9 @@ def rows(earlier: Sums, later: Sums) -> list[Row]:
 
 
 def quantile(buckets: Mapping[float, float], q: float) -> float | None:
-    """As Prometheus' histogram_quantile, over cumulative counts by upper edge: a straight line within a bucket.
+    """The quantile as in Prometheus' histogram_quantile, from cumulative counts by upper edge: linear within a bucket.
 
-    None without samples; the last finite edge for what lies beyond it.
+    None without samples. Beyond the last finite edge, that edge is returned.
     """
     edges = sorted(buckets)
     if not edges or not buckets[edges[-1]]:
@@ -102,9 +102,9 @@ def _row(lane: str, grown: Sums) -> Row:
 
 
 def _of_interest(page: str) -> tuple[list[str], dict[str, set[str]]]:
-    """Lines to parse, and for each bucket sample the edges of its empty buckets, whose lines are not worth parsing.
+    """The lines to parse, and for each bucket sample the edges of its empty buckets: their lines are not parsed.
 
-    A page has thousands of samples, most of them 0, and the reference parser takes 20 us for each, in the loop of the engine.
+    A page has thousands of samples, most of them 0. The reference parser takes 20 us for each, in the engine's loop.
     """
     lines: list[str] = []
     edges: defaultdict[str, set[str]] = defaultdict(set)
