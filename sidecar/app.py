@@ -1,8 +1,9 @@
-"""The hallway: the one place that knows every room. Builds them from a config, and owns the order of starting and stopping.
+"""The application: builds all components of `serve` from a config, and owns the order of starting and stopping.
 
-Starting: logs, metrics, what is known of the engine, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): not
-ready at once; still serving for the lame-duck time; then no new connections; then waiting for streams until the grace,
-which counts from the signal, is over; then the pending ledgers are closed, while /metrics still answers.
+Starting: logs, metrics, the engine's side, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): readiness
+drops at once, and traffic is still accepted for the lame-duck time; then no new connections are accepted; streams may
+run until the grace time is over, which counts from the signal; then the pending ledgers are closed, while /metrics
+still answers.
 """
 
 import asyncio
@@ -41,15 +42,15 @@ from sidecar.wiring import metrics_of, observers_of, reload, road_of
 
 
 LAG_SECONDS = 0.25
-"""How often the loop's own lateness is measured."""
+"""Interval at which the event loop's lag is measured."""
 LAST_SCRAPE_SECONDS = 0.5
-"""/metrics answers for this long after the last ledger was closed."""
+"""Time for which /metrics still answers after the last ledger was closed."""
 
 log = structlog.get_logger()
 
 
 def run(config: Config, reload: Callable[[], Config]) -> int:
-    """Serve until told to stop. Returns the exit code: 0 after an orderly end, 1 where a listener could not be bound."""
+    """Serve until a signal stops it. Returns the exit code: 0 after an orderly end, 1 if a listener cannot be bound."""
     return uvloop.run(App(config, reload).serve())
 
 
@@ -131,7 +132,7 @@ class App:
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def serve(self) -> int:
-        """From the first listener to the last line of the log."""
+        """Start the listeners, serve until stopped, and shut down. Returns the exit code."""
         config = self.config
         try:
             admin = await self.admin.start(config.web.address.host, config.web.address.port)
@@ -164,8 +165,8 @@ class App:
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
         ]
-        # Modules, config and every series that begins at 0 live as long as the process: a full collection that walked through
-        # them would hold every stream for milliseconds.
+        # Modules, config and every series that begins at 0 live as long as the process. They are frozen, because a full
+        # garbage collection through them would stop every stream for milliseconds.
         gc.collect()
         gc.freeze()
         await self._stop.wait()
@@ -174,7 +175,7 @@ class App:
         return 0
 
     def _told_to_stop(self) -> None:
-        """Once: in order. Twice: somebody is waiting at a terminal, and what is in flight is cut and counted."""
+        """Once: shut down in order. Twice: a person waits at a terminal, so requests in flight are cut and counted."""
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
@@ -196,7 +197,7 @@ class App:
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
-        """Wait, but not for what nobody needs: once idle, draining is over; and not at all in a hurry."""
+        """Wait until the instant `until`, until a second signal or, with `idle`, until no request is in flight."""
         while (left := until - self._clock()) > 0 and not (idle and self.road.in_flight == 0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), min(0.05, left))
@@ -225,19 +226,19 @@ class App:
             await asyncio.sleep(pause_seconds)
             pause_seconds = 0.0 if self.settlement.expire(self._clock()) else 1.0
 
-    # --- what the admin listener asks (admin/listener.py: House) -----------------------------------------------------------
+    # --- called by the admin listener (admin/listener.py: House) -----------------------------------------------------
 
     def ready(self) -> tuple[bool, str]:
-        """Whether traffic may come, and why."""
+        """Whether traffic may come, and the reason."""
         self.readiness.heard(self.road.engine_heard_at)
         return self.readiness.ready(self._clock())
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether this process works: a loop that answers this question does."""
+        """Whether this process works: always True, because an event loop that runs this method works."""
         return True, "healthy"
 
     def facts(self) -> Facts:
-        """What the status page says about the process."""
+        """The facts about the process that the status page shows."""
         notes = [] if self._reload_refused is None else [f"The last reload was refused: {self._reload_refused}"]
         return Facts(
             version=__version__,
@@ -250,7 +251,7 @@ class App:
         )
 
     async def reload(self) -> list[str]:
-        """Load the config again; a bad one, or one that needs a restart, is refused and the old one stays in force."""
+        """Load the config again. A bad one, or one that needs a restart, is refused with errors; the old one stays."""
         try:
             config = await asyncio.to_thread(self._load)
         except ConfigErrors as errors:
@@ -279,7 +280,7 @@ class App:
     async def _reload_on_signal(self) -> None:
         await self.reload()
 
-    # --- metrics of the process itself ---------------------------------------------------------------------------------------
+    # --- metrics of the process itself -------------------------------------------------------------------------------
 
     def _reload_gauges(self, *, succeeded: bool) -> None:
         self.metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
@@ -294,7 +295,7 @@ class App:
             self.estimates.serves(engine.models)
 
     def _engine_restarted(self) -> None:
-        """Whoever has learned something about the engine's process forgets it."""
+        """The objectives and the estimator forget values learned from the engine's previous process."""
         self.slo.engine_restarted()
         if self.estimates is not None:
             self.estimates.forget()

@@ -1,7 +1,7 @@
 """The command line: what `sidecar serve`, `check`, `demo`, `diagnose` and `capacity` accept, what they print, and the exit codes.
 
-Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a config that is refused. Knows flags and words only; each command's
-work is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
+Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config. This file contains flags and texts only. The
+code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
 """
 
 import argparse
@@ -71,10 +71,10 @@ _FLAGS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; never raises for anything a user can type."""
+    """Run one command and return its exit code; no command line makes it raise."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["demo"]:
-        # The demo reads its own flags, so that they are explained where they are used.
+        # The demo parses its own flags, so that their help stands beside the code that uses them.
         from sidecar.demo.demo import main as demo  # noqa: PLC0415  no command but this needs it
 
         return demo(arguments[1:])
@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def describe(config: Config, told: Iterable[Note] = (), columns: int = WIDTH) -> str:
-    """What a config means, for a person: where it listens, how it sorts, and how many series that can make."""
+    """A config explained for a person: listeners, lanes and rules, objectives, number of series, and notes (`told`)."""
     lanes, facts = (
         config.lanes,
         [
@@ -205,7 +205,7 @@ def _conditions(rule: dict[str, object]) -> str:
 
 
 def _promises(config: Config, columns: int) -> list[str]:
-    """The objectives as a table; a bucket whose target is not its lane's says so in its own cell."""
+    """The objectives as a table. If a bucket's target differs from its lane's, the bucket's cell shows it."""
     rows = []
     for lane in config.lanes.declared:
         said = config.objectives.get(lane, LaneObjectivesConfig())

@@ -1,8 +1,9 @@
-"""Whether traffic may come: from the first answer of the engine to the last second of shutting down. Pure; instants are passed in.
+"""Readiness: whether traffic may come, from the engine's first answer until the end of shutdown.
 
-Readiness latches once the engine has answered. After that it drops only when several health checks in a row have failed
-*and* no byte has come from the engine for some time: an engine that streams to a hundred clients and is too busy for
-`/health` is not down, and taking its pod out would only move the overload to the next one.
+Pure; instants are passed in. Readiness latches once the engine has answered. After that it drops only if several health
+checks in a row (3) have failed *and* no byte has come from the engine for some time (15 s): an engine that streams to a
+hundred clients and is too busy for `/health` is not down, and removing its pod would only move the overload to the next
+one.
 """
 
 from enum import StrEnum
@@ -14,17 +15,17 @@ SILENCE_SECONDS = 15.0
 
 
 class Life(StrEnum):
-    """Where in its life the process is."""
+    """The state of the process between start and stop."""
 
     SERVING = "serving"
     LAME_DUCK = "lame_duck"
-    """Not ready, still accepting: load balancers have to notice first."""
+    """Not ready, but still accepting connections: load balancers have to notice first."""
     DRAINING = "draining"
-    """Accepting nothing new, finishing what is in flight."""
+    """Accepting no new connections; requests in flight may finish."""
 
 
 class Readiness:
-    """What `/-/ready` says, and why."""
+    """The state behind `/-/ready`: whether traffic may come, and the reason."""
 
     def __init__(self) -> None:
         self.life = Life.SERVING
@@ -33,7 +34,7 @@ class Readiness:
         self._heard_at = float("-inf")
 
     def answered(self, at: float) -> None:
-        """The engine's health check was answered well."""
+        """The engine's health check succeeded."""
         self._answered = True
         self._failed_in_a_row = 0
         self._heard_at = max(self._heard_at, at)

@@ -1,6 +1,6 @@
-"""The one place where what measures and what moves bytes are joined: the app, the benches and the tests call it.
+"""Joins the components that measure with those that forward bytes. The app, the benches and the tests call it.
 
-Knows which key of the config each of them reads. Refuses to start or to stop anything: that is the app's.
+It contains which key of the config each component reads. It starts and stops nothing: `app.py` does.
 """
 
 import secrets
@@ -43,7 +43,7 @@ def observers_of(
     unix: Callable[[], float] = time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
     random_hex: Callable[[int], str] = secrets.token_hex,
 ) -> Observers:
-    """What makes an observer for each request. `log` is told each account once it is closed."""
+    """The factory that makes an observer for each request. `log` is called with each account when it is closed."""
     settlement = Settlement(
         instruments, engine, log=log, clock=clock, unix=unix, random_hex=random_hex, mints=config.spans.receive
     )
@@ -51,7 +51,7 @@ def observers_of(
 
 
 def road_of(config: Config, observers: Observers, clock: Callable[[], float]) -> Road:
-    """The road to the config's engine, each of its requests observed."""
+    """The road to the config's engine; each of its requests is observed."""
     recorder = observers.settlement.instruments.recorder
     address = config.engine.address
     pool = EnginePool(
@@ -76,7 +76,7 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float]) ->
 
 
 def reload(config: Config, observers: Observers, road: Road) -> None:
-    """Another config is in force, for what may change while the process runs."""
+    """Apply another config to the settings that may change while the process runs."""
     observers.apply(config)
     road.limits = config.proxy
     road.engine_limits = config.engine
