@@ -14,6 +14,9 @@ PYTHON ?= python3
 # Handed to the command behind a target: `make test ARGS="-k sse -x"`, `make demo ARGS=--help`.
 ARGS ?=
 
+# Of tests: one more than cores, because some wait for a browser or another process.
+WORKERS = $(shell expr $$(nproc) + 1)
+
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
@@ -31,7 +34,7 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n auto --dist worksteal -m 'not bench and not engine and not live' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
