@@ -1,6 +1,7 @@
-"""A house whose status page is as full as it gets: many lanes, one with a name of 60 letters, all prompt lengths, all phases, troubles.
+"""A sidecar whose status page is as full as possible: many lanes, one with a name of 60 letters, all prompt lengths,
+all phases, recent failures.
 
-It knows how to make accounts of every kind. It refuses to know how they are drawn.
+It knows how to make requests of every kind. It refuses to know how they are drawn.
 """
 
 from itertools import cycle
@@ -30,7 +31,7 @@ AIMS = Aims(ttft=Aim(1.0, 0.95), tpot=Aim(0.05, 0.9), e2e=Aim(30.0, 0.99))
 
 
 class BusyHouse:
-    """Everything that the admin listener asks for. `clock` is the test's."""
+    """Supplies everything that the admin listener asks for. The test sets the clock, `now`."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -59,7 +60,8 @@ class BusyHouse:
     def request(
         self, lane: str = "interactive", bucket: str = "0-512", *, queue: float = 0.1, outcome: Outcome = Outcome.OK
     ) -> None:
-        """One request from beginning to end, `queue` seconds in the queue; the clock stands at its end."""
+        """Play one request from start to end, with `queue` seconds in the queue. Afterwards the clock stands at the
+        request's end."""
         key = object()
         at = self.now
         first = at + queue + 0.25
@@ -80,7 +82,7 @@ class BusyHouse:
         self.slo.settled(key, settled, self.now)
 
     def fill(self) -> None:
-        """As full as it gets."""
+        """Play requests until the page is as full as possible."""
         gap = self.recorder.gap_observer(RequestLabels(MODEL, "interactive", "0-512"))
         for _ in range(200):
             gap(0.0123)

@@ -1,7 +1,9 @@
-"""A real headless Chromium, driven over its own protocol (CDP) on loopback: what a person would see, asked for in numbers.
+"""Drives a real headless Chromium over its own protocol (CDP) on loopback, and returns what a person would see as
+numbers.
 
-It knows how the program is started with nothing of this machine's in it, and some ten of the protocol's commands. It refuses to
-know the status page. Everything is awaited with a bound; a command that fails raises with the browser's own words.
+It knows how to start the program without any state of this machine, and about ten of the protocol's commands. It
+refuses to know the status page. Every wait has a bound. A command that fails raises BrowserError with the browser's own
+message.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ import aiohttp
 
 FLAGS = (
     "--headless",
-    "--no-sandbox",  # as root, in a container, Chromium has none
+    "--no-sandbox",  # # as root, in a container, Chromium has no sandbox
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -49,11 +51,11 @@ class Tab:
         self._target = target
 
     async def send(self, method: str, **parameters: object) -> dict[str, Any]:
-        """One command of the protocol. Raises BrowserError."""
+        """Send one command of the protocol. Raises BrowserError."""
         return await self._browser.send(method, session=self._session, **parameters)
 
     async def looks(self, width: int, height: int = 900, *, scheme: str = "light", scripts: bool = True) -> None:
-        """From now on the window is so wide, the person likes light or dark, and JavaScript is on or off."""
+        """Set the window's width and height, light or dark colours, and whether JavaScript is on."""
         await self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
@@ -61,30 +63,31 @@ class Tab:
         await self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
 
     async def open(self, url: str) -> None:
-        """Go there; back when the page is loaded."""
+        """Open the URL, and return when the page has loaded."""
         loaded = self._browser.event("Page.loadEventFired", self._session)
         await self.send("Page.navigate", url=url)
         await asyncio.wait_for(loaded, ANSWER_SECONDS)
 
     async def loaded_again(self, patience_seconds: float) -> None:
-        """Back when the page has loaded itself once more. Raises TimeoutError."""
+        """Return when the page has reloaded itself once more. Raises TimeoutError."""
         await asyncio.wait_for(self._browser.event("Page.loadEventFired", self._session), patience_seconds)
 
     async def ask(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page, as JSON has it. Works with the page's own scripts off too."""
+        """Return the value of a JavaScript expression in the page, as JSON. Works also while the page's own scripts are
+        off."""
         answer = await self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise BrowserError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
     async def until(self, script: str, patience_seconds: float) -> None:
-        """Back when the expression is true. Raises TimeoutError."""
+        """Return when the expression is true. Raises TimeoutError."""
         async with asyncio.timeout(patience_seconds):
             while not await self.ask(script):  # noqa: ASYNC110  a page tells nobody
                 await asyncio.sleep(0.1)
 
     async def picture(self, path: Path, *, whole: bool = True) -> None:
-        """A PNG of the window, or of the whole page."""
+        """Save a PNG of the window, or of the whole page."""
         shot = await self.send(
             "Page.captureScreenshot", format="png", captureBeyondViewport=whole, **await self._clip(whole)
         )
@@ -97,7 +100,7 @@ class Tab:
         return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the tab."""
         await self._browser.send("Target.closeTarget", targetId=self._target)
 
 
@@ -106,7 +109,7 @@ class Browser:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.complaints: list[str] = []
-        """What tabs wrote to their consoles as errors, refusals of the content security policy among them."""
+        """Errors that tabs wrote to their consoles, including refusals of the content security policy."""
         self._socket = socket
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -114,7 +117,7 @@ class Browser:
         self._hearing = asyncio.create_task(self._hear())
 
     async def tab(self) -> Tab:
-        """A new one."""
+        """Open a new tab."""
         target = (await self.send("Target.createTarget", url="about:blank"))["targetId"]
         session = (await self.send("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
         tab = Tab(self, session, target)
@@ -123,7 +126,7 @@ class Browser:
         return tab
 
     async def send(self, method: str, session: str | None = None, **parameters: object) -> dict[str, Any]:
-        """One command. Raises BrowserError."""
+        """Send one command. Raises BrowserError."""
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": parameters}
@@ -135,13 +138,13 @@ class Browser:
         return result
 
     def event(self, method: str, session: str) -> "asyncio.Future[None]":
-        """Done when the next such event comes."""
+        """Return a future that is done when the next event of this method comes."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._events.setdefault((method, session), []).append(future)
         return future
 
     async def close(self) -> None:
-        """Ask it to end."""
+        """Ask Chromium to end."""
         with suppress(BrowserError, TimeoutError, ConnectionError):
             await self.send("Browser.close")
         self._hearing.cancel()
@@ -168,7 +171,8 @@ class Browser:
 
 @asynccontextmanager
 async def chromium(program: Path) -> AsyncIterator[Browser]:
-    """The program at this path, for the length of a `with` block, with a profile that is deleted after. Raises BrowserError."""
+    """Run the program at this path for the length of a `with` block. Its profile is deleted afterwards. Raises
+    BrowserError."""
     profile = Path(tempfile.mkdtemp(prefix="chromium-"))
     process = await asyncio.create_subprocess_exec(
         program,
@@ -201,7 +205,7 @@ async def chromium(program: Path) -> AsyncIterator[Browser]:
 
 
 async def _address(process: asyncio.subprocess.Process, told: Path) -> tuple[str, str]:
-    """Port and path of its socket, which it writes down once it listens."""
+    """Port and path of Chromium's socket, which Chromium writes into a file once it listens."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + START_SECONDS
     while loop.time() < deadline and process.returncode is None:

@@ -1,7 +1,8 @@
-"""`python -m tests.browser.hurried serve ...`: the sidecar as it is shipped, but that it looks at itself every second.
+"""`python -m tests.browser.hurried serve ...`: the shipped sidecar, with one change: it takes a history snapshot every
+second.
 
-The diagnosis takes three minutes of calm looks for a baseline; a test has a quarter of one. Only the looks are nearer to each
-other: windows, thresholds and whatever is decided from them stay as they are.
+The diagnosis needs three minutes of calm snapshots for a baseline, and a test has a quarter of that. Only the interval
+between snapshots is shorter; windows, thresholds and all decisions made from them stay as they are.
 """
 
 import sys

@@ -1,6 +1,8 @@
-"""What a person would complain of, measured in the page: what sticks out, overlaps, is cut off, or cannot be read on its ground.
+"""Layout faults that a person would complain of, measured in the page: text that sticks out, overlaps, is cut off, or
+cannot be read on its background.
 
-Each is a JavaScript expression that gives a list of complaints in words; an empty one is a page that is well laid out.
+Each check is a JavaScript expression that gives a list of complaints in words. The list is empty if the page is well
+laid out.
 """
 
 NAMED = ("headline", "two-numbers", "anatomy", "verdict", "table")
@@ -70,4 +72,4 @@ FAINT = """
   return told;
 })()
 """
-"""Text that stands out from its ground by less than 4.5 to 1 (WCAG 2.2, 1.4.3)."""
+"""Text whose contrast with its background is below 4.5 to 1 (WCAG 2.2, 1.4.3)."""

@@ -1,6 +1,7 @@
-"""`make screenshots`: the status page under an incident of each phase, on a phone and on a desk, as pictures for a person.
+"""`make screenshots`: pictures of the status page during an incident of each phase, on a phone and on a desk, for a
+person to look at.
 
-Takes a minute and a half, most of it for the incidents themselves. Prints where the pictures lie.
+Takes a minute and a half, most of it for the incidents themselves. Prints the folder of the pictures.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ FOLDER = Path(".cache/screenshots")
 
 
 def main(folder: Path) -> int:
-    """0; 1 where there is no Chromium."""
+    """Return 0, or 1 if there is no Chromium."""
     program = shutil.which("chromium")
     if program is None:
         sys.stderr.write("screenshots need Chromium. On Debian:  apt-get install chromium\n")

@@ -1,4 +1,5 @@
-"""Under an incident of each phase the status page's first phase is the truth, and the page is well laid out on a phone and a desk."""
+"""During an incident of each phase, the status page names the right phase first and is well laid out on a phone and a
+desk."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from tests.support.tools import need_tool
 pytestmark = [
     pytest.mark.live,
     pytest.mark.timeout(300),
-]  # the first one waits for all six incidents, which happen at once
+]  # # the first one waits for all six incidents, which run at the same time
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,8 @@ def seen() -> Mapping[str, Visit]:
 
 @pytest.mark.parametrize("truth", INCIDENTS)
 def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> None:
-    """In the headline, in the verdict, in the browser's tab; and by the diagnosis of the same lane."""
+    """The headline, the verdict, the browser tab's title and the diagnosis of the same lane all name the phase that is
+    at fault."""
     told = seen[truth].told
 
     assert (told["phase"], told["verdict"], told["chip"]) == (truth, truth, truth.replace("_", " "))
@@ -34,7 +36,8 @@ def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> 
 
 @pytest.mark.parametrize("truth", INCIDENTS)
 def test_the_page_is_well_laid_out_under_every_incident(seen: Mapping[str, Visit], truth: str) -> None:
-    """And says something in each of its parts, or the layout would be one of nothing."""
+    """The layout check finds no complaint. The page has text in each of its parts, so that the check has something to
+    judge."""
     visit = seen[truth]
 
     assert visit.complaints == {width: [] for width, _, _ in LOOKS}

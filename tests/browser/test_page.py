@@ -1,4 +1,5 @@
-"""The status page in a real browser: it fits a phone and a desk, in light and dark, updates in place, and needs no script."""
+"""The status page in a real browser: it fits a phone and a desk, in light and dark, updates in place, and needs no
+script."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -22,7 +23,7 @@ PATIENCE_SECONDS = 15.0
 
 @dataclass
 class Desk:
-    """A person at a browser, and the house that is looked at."""
+    """A person at a browser, and the sidecar whose status page is open."""
 
     thread: Background
     browser: Browser
@@ -45,7 +46,8 @@ async def listening(house: BusyHouse) -> AsyncIterator[str]:
 def desk() -> Iterator[Desk]:
     program = need_tool("chromium")
     with ExitStack() as stack:
-        # The house has a clock of its own, and looks at itself only when it is asked: all that happened is in the window.
+        # The test sets the sidecar's clock, and the sidecar takes snapshots only on request: all that happened lies in
+        # the window.
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(listener, "PERIOD_SECONDS", 3600.0)
         thread = stack.enter_context(background())
         house = BusyHouse(1000.0)
@@ -67,14 +69,15 @@ def open_(desk: Desk, tab: Tab, width: int, *, scheme: str = "light", scripts: b
 
 
 def changed(desk: Desk, text: str) -> None:
-    """Something on the page is another than a moment ago, and the page that was drawn is too old to be shown again."""
+    """Change a text on the page, and let the clock pass the time for which a drawn page is served again."""
     desk.house.text = text
     desk.house.now += 2.0
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_sticks_out_overlaps_or_is_cut_off(desk: Desk, tab: Tab, width: int) -> None:
-    """With everything unfolded, a lane's name of 60 letters, and durations from 2 ms to minutes."""
+    """No layout fault, also with everything unfolded, a lane's name of 60 letters, and durations from 2 ms to
+    minutes."""
     open_(desk, tab, width)
     assert desk.thread.run(tab.ask(COMPLAINTS)) == []
 
@@ -94,7 +97,7 @@ def test_every_text_can_be_read_on_its_ground(desk: Desk, tab: Tab, scheme: str)
 
 
 def test_the_checks_see_what_is_wrong(desk: Desk, tab: Tab) -> None:
-    """Or the stories above would stand on nothing."""
+    """Each layout fault that is put into the page is found; otherwise the tests above would prove nothing."""
     open_(desk, tab, 390)
     for fault, complaint in (
         ("document.getElementById('anatomy').style.marginTop = '-400px'", "overlaps"),
@@ -111,7 +114,7 @@ def test_the_checks_see_what_is_wrong(desk: Desk, tab: Tab) -> None:
 
 
 def test_the_page_updates_in_place(desk: Desk, tab: Tab) -> None:
-    """Without loading again: what is unfolded, focused and scrolled to stays as it is."""
+    """The page updates without reloading: unfolded parts, focus and scroll position stay."""
     changed(desk, "before")
     open_(desk, tab, 1440)
     desk.thread.run(
@@ -170,7 +173,7 @@ def test_without_javascript_the_page_is_whole_and_loads_itself_again(desk: Desk,
 
 
 def test_a_page_that_holds_still_does(desk: Desk, tab: Tab) -> None:
-    """No script, no reload; and the way back is a link."""
+    """With refresh off, the page neither runs a script nor reloads, and a link switches refresh on again."""
     open_(desk, tab, 1440, path="?refresh=off")
 
     assert desk.thread.run(tab.ask("document.scripts.length")) == 0
@@ -179,7 +182,8 @@ def test_a_page_that_holds_still_does(desk: Desk, tab: Tab) -> None:
 
 
 def test_an_old_page_says_that_it_is_old(desk: Desk, tab: Tab) -> None:
-    """A sidecar that does not answer must not look like one where nothing happens."""
+    """A page whose sidecar no longer answers says that it is old; otherwise it would look like a page without
+    traffic."""
     open_(desk, tab, 390)
     desk.thread.run(tab.send("Network.enable"))
     desk.thread.run(
@@ -200,7 +204,7 @@ def test_an_old_page_says_that_it_is_old(desk: Desk, tab: Tab) -> None:
 
 
 def test_nothing_else_may_run_on_the_page(desk: Desk, tab: Tab) -> None:
-    """The policy lets this style and this script through, and the browser refuses whatever else came in."""
+    """The content security policy admits the page's own style and script; the browser refuses any other."""
     before = len(desk.browser.complaints)
     open_(desk, tab, 1440)
     assert desk.browser.complaints[before:] == []

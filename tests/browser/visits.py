@@ -1,6 +1,7 @@
-"""A visit to the status page of each broken world with a real browser: what it says first, and whether it is well laid out.
+"""Visits the status page of each broken sidecar with a real browser, and records what the page says first and whether
+it is well laid out.
 
-It knows which widths and colours are looked at. It refuses to judge; pictures are taken where a folder for them is given.
+It knows the widths and colours to visit in. It refuses to judge. It takes pictures if it is given a folder for them.
 """
 
 import asyncio
@@ -31,20 +32,20 @@ TOLD = """
 
 @dataclass
 class Visit:
-    """What was seen of one world."""
+    """Findings of the visits to one sidecar's page."""
 
     told: dict[str, Any] = field(default_factory=dict)
-    """The page's own words, by the names in `TOLD`."""
+    """Texts of the page, by the names in `TOLD`."""
     diagnosis: list[dict[str, Any]] = field(default_factory=list)
-    """What `/diagnosis` says a moment later."""
+    """Answer of `/diagnosis` a moment later."""
     complaints: dict[int, list[str]] = field(default_factory=dict)
-    """Width to what is wrong with the layout."""
+    """Window width to complaints about the layout."""
     console: list[str] = field(default_factory=list)
-    """What the browser complained of."""
+    """Errors in the browser's console."""
 
 
 async def visits(program: Path, pictures: Path | None = None) -> Mapping[str, Visit]:
-    """Phase that is broken to what was seen there. Takes a minute and a half."""
+    """Broken phase to the findings there. Takes a minute and a half."""
     seen: dict[str, Visit] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with broken_worlds(Path(folder)) as pages, chromium(program) as browser:
@@ -71,6 +72,6 @@ async def _visit(tab: Tab, name: str, url: str, pictures: Path | None) -> Visit:
 
 
 async def take_pictures(program: Path, folder: Path) -> None:
-    """A picture for each incident and width: of the window, and of the whole page."""
+    """Take two pictures for each incident and width: the window, and the whole page."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     await visits(program, folder)

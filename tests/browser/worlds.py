@@ -1,6 +1,8 @@
-"""Six small worlds at once, each with a fault of one phase: a simulated engine, a load, and the real sidecar in a process of its own.
+"""Six small setups at once, each with a fault of one phase: a simulated engine, a load, and the real sidecar in a
+process of its own.
 
-It knows the faults and how to play them together, in the time of one. It refuses to know what the status page makes of them.
+It knows the faults and how to run them side by side, in the time of one. It refuses to know what the status page makes
+of them.
 """
 
 import asyncio
@@ -22,11 +24,12 @@ from sidecar.simulator.replica_presets import SMALL_CHAT
 
 
 RATE = 2.0
-"""Requests a second on each: six of these share two cores with the browser."""
+"""Requests per second on each engine. Low, because six engines share two cores with the browser."""
 HEALTHY_SECONDS = 24.0
 FAULT_SECONDS = 30.0
 LENGTHS = (300, 900, 2600, 6000)
-"""Prompt tokens of the requests that come first, one after another: what a prompt costs is learned from those that wait for nobody."""
+"""Prompt tokens of the first requests, which come one after another. A prompt's cost is learned from requests that do
+not queue."""
 CONFIG = {
     "lanes": {"header": LANE_HEADER, "names": ["interactive", "batch", "rag", "canary"], "default": "interactive"},
     "objectives": {
@@ -51,12 +54,13 @@ INCIDENTS: Mapping[str, Incident] = {
         Incident("engine", "the engine has crashed", down=True),
     )
 }
-"""By the phase that is the truth. Made for `RATE`."""
+"""Keyed by the phase that is truly at fault. The faults are sized for `RATE`."""
 
 
 @asynccontextmanager
 async def broken_worlds(folder: Path) -> AsyncIterator[Mapping[str, str]]:
-    """Phase to the address of the admin port of a sidecar whose world has that fault, and goes on having it."""
+    """Phase at fault to the URL of the admin port of its sidecar. Each fault lasts until the end of the `with`
+    block."""
     config = folder / "worlds.yml"
     config.write_text(yaml.safe_dump(CONFIG))
     async with AsyncExitStack() as house:

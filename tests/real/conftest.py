@@ -1,6 +1,6 @@
-"""Every test in this folder needs a real engine: marker, patience, and one engine of each kind for the whole session.
+"""Fixtures of the tests that need a real engine: marker, time limit, and one engine of each kind for the whole session.
 
-Building and starting are told on the terminal, past pytest's capture: two minutes of silence look like a hang.
+Building and starting are reported on the terminal, past pytest's capture: two minutes of silence look like a hang.
 """
 
 import json
@@ -19,7 +19,8 @@ from tests.support.tools import missing
 
 FOLDER = Path(__file__).parent
 PATIENCE_SECONDS = 1_800
-"""Of the first test of an engine, which also waits for its build: ten minutes of two idle cores for llama.cpp."""
+"""Time limit of an engine's first test, which includes the engine's build: ten minutes of two idle cores for
+llama.cpp."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,7 +75,7 @@ def llama_cpp(llama_cpp_built: LlamaCpp, say: Say, tmp_path_factory: pytest.Temp
 
 
 def _warm_up(engine: RunningEngine) -> None:
-    # The first request after installation took ten seconds; no test wants to measure that.
+    # The first request after installation took ten seconds; no test should measure that.
     body = {"model": engine.model, "prompt": "la to mi re nu ka", "max_tokens": 8, "ignore_eos": True}
     question = urllib.request.Request(
         f"{engine.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}

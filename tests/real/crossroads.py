@@ -1,8 +1,9 @@
-"""Where a real engine sends its spans, for as long as it runs: each batch goes on to the sidecar of the test that is on.
+"""OTLP endpoint of a real engine for its whole run: it forwards each batch of spans to the sidecar of the current test.
 
-An engine's endpoint is fixed when it starts, and every test has a sidecar of its own. It is a witness, too: it reads what
-passes with OpenTelemetry's own messages and not with the sidecar's, and keeps what vLLM said of each generation. Batches
-between two tests end here; and it can be told to refuse, as a receiver that is gone.
+An engine's endpoint is fixed when it starts, and every test has a sidecar of its own. The endpoint is also an
+independent witness: it reads the batches with OpenTelemetry's own messages and not with the sidecar's parser, and keeps
+vLLM's values of each generation. Batches between two tests are not forwarded. It can be told to refuse, as a receiver
+that is gone.
 """
 
 import gzip
@@ -19,23 +20,24 @@ SPLIT = {"queue": "time_in_queue", "prefill": "time_in_model_prefill", "decode":
 
 
 class Crossroads:
-    """`url` is the endpoint for the engine; `target` the sidecar's, or None: nobody's; `gone`: refuse with 503."""
+    """`url` is the endpoint for the engine; `target` the sidecar's, or None to forward nothing; `gone`: refuse with
+    503."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.target: str | None = None
         self.gone = False
         self.twice = False
-        """Each batch goes on twice, as from an exporter that did not hear the answer."""
+        """Forward each batch twice, as an exporter does that did not receive the answer."""
         self.batches = 0
         self.refused = 0
         self.said: dict[str, dict[str, float]] = {}
         """Generation (`gen_ai.request.id`) to seconds by phase."""
         self.by_tokens: dict[tuple[str, int], dict[str, float]] = {}
-        """The same by generation and tokens made: for those that have one id."""
+        """The same by generation and number of output tokens, for generations that share one id."""
 
     def take(self, body: bytes, headers: dict[str, str]) -> int:
-        """The status with which one batch is answered."""
+        """Handle one batch, and return the status for the answer."""
         if self.gone:
             self.refused += 1
             return 503

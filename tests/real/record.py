@@ -1,8 +1,8 @@
-"""Records what a real vLLM says into tests/streams: `python -m tests.real.record`.
+"""Records the answers of a real vLLM into tests/streams: `python -m tests.real.record`.
 
-For each question: `vllm-NAME.http` holds every byte of the answer as it stood on the socket, head and chunk framing included,
-and for streams `vllm-NAME.sse` holds the body with the framing taken off. Parsers are tested against these files, so that a
-new engine version is one recording and one diff away. Nothing here asserts; `tests/timeline` does.
+For each request: `vllm-NAME.http` holds every byte of the answer as it stood on the socket, head and chunk framing
+included, and for streams `vllm-NAME.sse` holds the body without chunk framing. Parsers are tested against these files,
+so that a new engine version takes one recording and one diff. This module asserts nothing; `tests/timeline` does.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tests.support.client import Connection, post
 
 STREAMS = Path(__file__).parents[1] / "streams"
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why is the sky blue?"}]
-# Not greedy: a random model's most likely token is the same one for ever, and vLLM refuses n=2 without sampling.
+# Not greedy: a random model's most likely token never changes, and vLLM refuses n=2 without sampling.
 SAMPLING = {"model": MODEL, "temperature": 1, "seed": 7}
 USAGE = {"stream_options": {"include_usage": True}}
 
@@ -24,7 +24,7 @@ TWELVE = {"max_tokens": 12, "ignore_eos": True}
 _CHAT = {**SAMPLING, **TWELVE, "messages": CHAT}
 _COMPLETION = {**SAMPLING, **TWELVE, "prompt": "Why is the sky blue?"}
 _RESPONSE = {**SAMPLING, "input": "Why is the sky blue?", "max_output_tokens": 12, "ignore_eos": True}
-# Long enough for whole KV blocks, so that the second time it is asked the usage tells of cached tokens.
+# Long enough for whole KV blocks, so that the usage of its second request reports cached tokens.
 _LONG = {**_CHAT, "messages": [{"role": "user", "content": "la to mi re nu ka so ti be da vo an " * 40}]}
 _MESSAGE = {**SAMPLING, "messages": CHAT[1:], "max_tokens": 12}
 
@@ -62,7 +62,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
 
 
 async def record(engine: RunningEngine, folder: Path) -> None:
-    """Ask every question on a connection of its own and write what came."""
+    """Send each request on a connection of its own, and write the answer."""
     warm = await Connection.open(engine.port)
     await warm.request(post(*QUESTIONS["completions"]))  # the first request after installation took ten seconds
     warm.close()

@@ -1,7 +1,7 @@
 """Starts a real vLLM on the tiny model, waits until it answers, and stops all of its processes.
 
-It knows the flags (`reference/running_real_engines.md` says why each is there) and nothing about the sidecar. vLLM's own
-`vllm` command looks for a distribution named `vllm` and fails in the CPU build, so the module is run instead.
+It knows the flags (`reference/running_real_engines.md` gives the reason for each) and nothing about the sidecar. vLLM's
+own `vllm` command looks for a distribution named `vllm` and fails in the CPU build, so the module is run instead.
 """
 
 import os
@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 
 MODEL = "tiny"
 SLOTS = 4
-"""`--max-num-seqs`: with a dozen clients this gives real queues."""
+"""`--max-num-seqs`: with a dozen clients, four slots cause real queues."""
 
 
 class EngineStartError(RuntimeError):
@@ -41,7 +41,8 @@ class RunningEngine:
         return f"http://127.0.0.1:{self.port}"
 
     def metrics(self) -> dict[str, float]:
-        """Its own /metrics, summed over labels: `{"vllm:num_requests_running": 0.0, ...}`, buckets left out."""
+        """The engine's own /metrics, summed over labels: `{"vllm:num_requests_running": 0.0, ...}`, buckets left
+        out."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as page:
             lines = page.read().decode().splitlines()
         sums: dict[str, float] = {}
@@ -73,14 +74,15 @@ def running_vllm(
         "DO_NOT_TRACK": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        # One core computes, the other serves: with all cores in OpenMP's spinning hands vLLM's own API server starves, and
-        # tokens wait there, where its report cannot see them.
+        # One core for the model, the other for serving: if OpenMP's threads spin on all cores, vLLM's own API server
+        # starves, and tokens wait there, where its report cannot see them.
         "OMP_NUM_THREADS": "1",
     }
     say(f"starting {engine.url}, log in {engine.log}")
     with engine.log.open("wb") as log:
-        # A process group of its own: the API server starts an engine core, that a worker, and all must go at the end.
-        # Not a session: Linux shares the processor by session, and vLLM's three processes would get one share between them.
+        # A process group of its own: the API server starts an engine core, which starts a worker, and all must be
+        # stopped at the end. Not a session: Linux shares the processor by session, and vLLM's three processes would get
+        # one share between them.
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
     try:
         wait_until_healthy(engine, process, patience_seconds, say)
@@ -114,7 +116,8 @@ def wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], 
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop the whole process group: politely, then not. The group outlives its leader, so it is killed in any case."""
+    """Stop the whole process group, first with SIGTERM, then with SIGKILL. The group outlives its leader, so SIGKILL is
+    always sent."""
     _signal_group(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=15)

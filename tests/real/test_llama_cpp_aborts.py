@@ -1,8 +1,10 @@
-"""A client that leaves frees the real llama.cpp's slot, in queue and in decode. Judged by llama.cpp's own gauges and tokens.
+"""A client that leaves frees the real llama.cpp's slot, in queue and in decode. Judged by llama.cpp's own gauges and
+tokens.
 
-In decode at once. In queue llama.cpp b11434 itself does not notice while others stream, with a sidecar or without one: it
-looks for its client only when a whole second brought no result of anybody (`recv_with_timeout`), and so counts it as deferred
-until a slot takes it up. What the sidecar can do is to close the connection, so that the slot is free again at once.
+In decode the slot is free at once. In queue llama.cpp b11434 itself does not notice while other requests stream, with a
+sidecar or without one: it checks its client only after a whole second without a result for any request
+(`recv_with_timeout`), and so counts the request as deferred until a slot takes it up. The sidecar's part is to close
+the connection, so that the slot is free again at once.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
 TOKENS = 3_500
-"""Far more than it generates before the test is over: a request that ends by itself would prove nothing."""
+"""Far more tokens than llama.cpp generates during the test: a request that ended by itself would prove nothing."""
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def waiting_and_running(engine: RunningEngine) -> tuple[float, float]:
 
 
 async def until(engine: RunningEngine, wanted: tuple[float, float]) -> tuple[float, float]:
-    """(waiting, running) once they are as wanted, or after 10 s, whatever they are then."""
+    """Return (waiting, running) once they are as wanted, or after 10 s whatever they are then."""
 
     def poll() -> tuple[float, float]:
         deadline = time.monotonic() + 10
@@ -60,7 +62,8 @@ async def until(engine: RunningEngine, wanted: tuple[float, float]) -> tuple[flo
 def test_leaving_in_queue_and_in_decode_frees_the_slots(
     leave: Callable[[Connection], None], llama_cpp: RunningEngine, sidecar: SidecarProcess
 ) -> None:
-    """Four stream, two wait. The two leave, then the four: soon nobody is there, and hardly a token was made for nobody."""
+    """Four requests stream and two wait. After the two and then the four clients leave, no request is left, and fewer
+    tokens are made than one request asked for."""
 
     def predicted() -> float:
         return llama_cpp.metrics()["llamacpp:tokens_predicted_total"]
@@ -88,7 +91,8 @@ def test_leaving_in_queue_and_in_decode_frees_the_slots(
     lines = sidecar.wait_for_log_lines("request", SLOTS + 2)
 
     assert states == [(0, SLOTS), (2, SLOTS), (0, 0)]
-    # Tokens are counted when their slot is released. Had one of the six been left to run, it alone would have made this many.
+    # llama.cpp counts tokens when their slot is released. One request that had not been stopped would alone have made
+    # this many.
     assert generated < TOKENS
     assert [line["outcome"] for line in lines] == ["client_cancelled"] * (SLOTS + 2)
     assert [line["cancelled_in"] for line in lines] == ["waiting"] * 2 + ["streaming"] * SLOTS

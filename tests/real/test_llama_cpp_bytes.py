@@ -1,7 +1,8 @@
-"""Through the sidecar a client gets what the real llama.cpp sent, to the byte: a tap on the engine's socket is the witness.
+"""Through the sidecar a client gets the same bytes that the real llama.cpp sent. A tap on the engine's socket is the
+witness.
 
-Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body with its framing taken off.
-Nothing is asked in the client's name here (`timings` come unasked), so nothing may be missing either.
+Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body without chunk framing. The
+sidecar adds nothing to a request here (`timings` come without being asked for), so it may not remove anything either.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side
 
 
 def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
-    """What the client got, what the engine was asked, and what it answered."""
+    """The client's answer, and the tap's record of the engine's request and answer."""
 
     async def story() -> Answer:
         client = await Connection.open(sidecar.port)
@@ -53,7 +54,7 @@ def end_to_end(answer: Answer) -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_and_its_answer_pass_as_they_are(name: str, sidecar: SidecarProcess, tap: Tap) -> None:
-    """For all its APIs, streamed and not, asked for usage and not: the body that went to the engine is the client's."""
+    """For all APIs, streamed and not, with usage asked for and not: the engine receives the client's body."""
     request = post(*QUESTIONS[name])
 
     got, asked, sent = ask(sidecar, tap, request)

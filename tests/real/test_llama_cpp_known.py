@@ -1,6 +1,6 @@
-"""A real llama.cpp is recognised by what it answers, without a word in the config, and its page of metrics is left alone.
+"""A real llama.cpp is recognised by its answers, without any setting in the config, and its /metrics is not read.
 
-A tap on its socket is the witness: each reading of that page resets gauges for everybody else who reads them.
+A tap on its socket is the witness: each read of /metrics resets gauges for all other readers.
 """
 
 import time

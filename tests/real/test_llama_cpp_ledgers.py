@@ -1,9 +1,9 @@
-"""A hundred and twenty streams from twelve clients through the sidecar to a real llama.cpp with four slots: every ledger holds
-what llama.cpp itself said, and the queue that it does not say.
+"""A hundred and twenty streams from twelve clients through the sidecar to a real llama.cpp with four slots: every
+ledger holds the values that llama.cpp itself reported, and the queue, which it does not report.
 
-Witnesses: the client's own clock, the `timings` that llama.cpp put into the streams, the growth of its counters. The queue
-has two accounts that share no instant but the body's end: the response head, which llama.cpp sends when a slot takes the
-request up, and the first token less `prompt_ms`.
+Witnesses: the client's own clock, the `timings` that llama.cpp put into the streams, the growth of its counters. The
+queue is computed in two ways that share no instant but the body's end: from the response head, which llama.cpp sends
+when a slot takes the request up, and from the first token less `prompt_ms`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ CLIENTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What one client saw of one request."""
+    """One client's record of one request."""
 
     answer: Answer
 
@@ -43,7 +43,7 @@ class Witness:
         return self.answer.ended_at - self.answer.sent_at
 
     def timing_seconds(self, name: str) -> float:
-        """Of the last `timings` in the stream."""
+        """Seconds of this name in the last `timings` of the stream."""
         timings = [said["timings"] for _, said in self.events() if "timings" in said][-1]
         assert isinstance(timings, dict)
         milliseconds: float = timings[name]
@@ -51,7 +51,8 @@ class Witness:
 
 
 def carries_output(said: dict[str, object]) -> bool:
-    """Chat: content. Completions: text, unless it finishes. llama.cpp's own: content, unless it stops. Empty text counts: a token."""
+    """True if the event has output. Chat: content. Completions: text, unless it finishes. llama.cpp's own: content,
+    unless it stops. Empty text counts: a token."""
     choices = said.get("choices")
     if choices is None:
         return not said["stop"]
@@ -65,7 +66,8 @@ def carries_output(said: dict[str, object]) -> bool:
 def question(engine: RunningEngine, number: int) -> bytes:
     """The bytes of request `number`: three APIs, with usage and without, prompts and answers of many lengths."""
     words = "la to mi re nu ka so ti be da vo an " * (1 + number * 7 % 20)
-    # A few at least: where the only token is half a character, the client gets nothing, and there is no first token.
+    # A few tokens at least: if the only token is half a character, the client gets nothing, and there is no first
+    # token.
     tokens = 4 if number % 20 == 0 else 20 + number * 13 % 100
     body: dict[str, object] = {
         "model": engine.model,
@@ -73,7 +75,8 @@ def question(engine: RunningEngine, number: int) -> bytes:
         "stream": True,
         "temperature": 1,
         "seed": number,
-        # Half of the prompts begin as others do: what a slot has of them in its cache is not computed again.
+        # Half of the prompts begin as others do: a slot that has their beginning in its cache does not compute it
+        # again.
         "cache_prompt": number % 2 == 0,
     }
     prompt = f"{words} {number}" if number % 2 == 0 else f"{number} {words}"
@@ -89,7 +92,7 @@ def question(engine: RunningEngine, number: int) -> bytes:
 
 
 async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, Witness]:
-    """Twelve clients, each on its own keep-alive connection, take numbers until none is left."""
+    """Twelve clients, each on its own keep-alive connection, take request numbers until none is left."""
     numbers = iter(range(REQUESTS))
     found: dict[str, Witness] = {}
 
@@ -105,7 +108,7 @@ async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, W
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request: what its client saw, and what the sidecar told of it."""
+    """One request: its client's record, and its canonical log line."""
 
     witness: Witness
     line: Line
@@ -124,12 +127,13 @@ class Seen:
 
     @property
     def held_seconds(self) -> float:
-        """How much later than it was made the first token was seen: half a character waits for the other half, for one."""
+        """Seconds between the first token's generation and its arrival. One cause: half a character waits for the other
+        half."""
         return max(0.0, self.decode_seconds - self.delivery_seconds)
 
     @property
     def missed_seconds(self) -> float:
-        """From where the head and the prefill say that the first token was made, to where it was seen, what was held taken off."""
+        """Seconds by which the observed first token, less the time held back, is later than head plus prefill."""
         marks = self.line.marks
         return marks["first_token_at"] - self.held_seconds - marks["headers_at"] - self.prefill_seconds
 
@@ -137,25 +141,26 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Run:
     seen: dict[str, Seen]
-    """By the client's request id."""
+    """Keyed by the client's request id."""
     page: Page
     growth: dict[str, float]
-    """Of llama.cpp's own counters."""
+    """Growth of llama.cpp's own counters."""
 
     def misses(self) -> list[float]:
         return sorted(abs(seen.missed_seconds) for seen in self.seen.values())
 
     @property
     def starved(self) -> bool:
-        """llama.cpp's HTTP threads wait for a processor: a head or a token is sent long after the slot has said so."""
+        """True if llama.cpp's HTTP threads wait for a processor: they send a head or a token long after the slot
+        reported it."""
         return self.misses()[int(0.95 * REQUESTS)] > SAME_INSTANT_SECONDS
 
 
 SAME_INSTANT_SECONDS = 0.02
-"""What the sidecar allows too. Measured with the machine's two cores shared: at a load of 5 half of 120 missed by under 0.5 ms and
-all by under 9 ms; at a load of 12 half by under 1 ms, 5 % by more than 17 ms."""
+"""The sidecar's own tolerance. Measured while others used the machine's two cores: at a load of 5, half of 120 requests
+missed by under 0.5 ms and all by under 9 ms; at a load of 12, half missed by under 1 ms and 5 % by more than 17 ms."""
 RUNS = 3
-"""At most: a run in which others took the processor says less than it could, and is done again."""
+"""Maximum number of runs. A run in which other processes took the processor proves less, and is repeated."""
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +179,7 @@ def run(llama_cpp: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFac
 
 def one_run(llama_cpp: RunningEngine, folder: Path) -> Run:
     config = folder / "sidecar.yml"
-    # The header is how a line finds its client.
+    # The header connects a log line with its client.
     config.write_text("engine:\n  kind: llama_cpp\nlog:\n  headers: [x-request-id]\n")
     with running_sidecar(llama_cpp.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = llama_cpp.metrics()
@@ -191,7 +196,7 @@ def total(run: Run, name: str, **labels: str) -> float:
 
 
 def test_every_request_has_five_phases_and_where_each_comes_from(run: Run) -> None:
-    """Prefill and decode are llama.cpp's word; the queue is what the wire and that word leave, and says so."""
+    """Every ledger has five phases: prefill and decode with source `engine`, the queue with source `derived`."""
     assert len(run.seen) == REQUESTS
     lines = [seen.line for seen in run.seen.values()]
     assert {line.fields["outcome"] for line in lines} == {"ok"}
@@ -201,26 +206,29 @@ def test_every_request_has_five_phases_and_where_each_comes_from(run: Run) -> No
 
 
 def test_there_were_real_queues(run: Run) -> None:
-    """Twelve clients on four slots: were nobody to wait, the other promises would hold trivially."""
+    """Twelve clients on four slots cause real queues; without queues the other tests would pass trivially."""
     waited = [seen for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
 
     assert len(waited) > REQUESTS / 2
 
 
 def test_prefill_and_decode_are_what_llama_cpp_put_into_the_stream(run: Run) -> None:
-    """Of every request, on all three APIs, asked for usage or not; the log line has microseconds."""
+    """Prefill and decode of every request equal its `timings`, on all three APIs, with usage asked for or not. The log
+    line has microseconds."""
     for name, seen in run.seen.items():
         phases, ttft = seen.line.phases, seen.line.number("ttft_seconds")
-        # What exceeds the wire by a rounding is taken off prefill, and decode is bounded by where it was seen (design section 3).
+        # A rounding excess over the wire is taken off prefill, and decode is bounded by the time in which it could be
+        # seen (design section 3).
         assert phases["prefill"] == pytest.approx(min(seen.prefill_seconds, ttft - phases["queue"]), abs=2e-6), name
         assert phases["prefill"] == pytest.approx(seen.prefill_seconds, abs=0.002), name
         assert phases["decode"] == pytest.approx(min(seen.decode_seconds, seen.delivery_seconds), abs=2e-6), name
 
 
 def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) -> None:
-    """Two accounts of the slot's start: when the head came, and `prompt_ms` before the first token was made.
+    """Two independent values of the queue agree: until the response head, and until `prompt_ms` before the first token
+    was made.
 
-    Half agree within 2 ms, nine of ten within what the sidecar takes for the same instant; and the sidecar's own word is
+    Half agree within 2 ms, nine of ten within the sidecar's own tolerance for the same instant. The sidecar's queue is
     never above either.
     """
     misses = run.misses()
@@ -236,7 +244,8 @@ def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) 
 
 
 def test_who_waits_gets_its_head_when_another_ends(run: Run) -> None:
-    """A third witness of the queue, on the client's clock alone: somebody's stream ended, and its slot was free."""
+    """A third witness of the queue, on the client's clock alone: a queued request gets its head when another request's
+    stream ends and frees its slot."""
     ends = sorted(seen.witness.answer.ended_at for seen in run.seen.values())
     waited = [seen.witness.answer.headers_at for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
     gaps = sorted(min(abs(head - end) for end in ends) for head in waited)
@@ -246,7 +255,7 @@ def test_who_waits_gets_its_head_when_another_ends(run: Run) -> None:
 
 
 def test_the_tokens_are_what_llama_cpp_counted(run: Run) -> None:
-    """Nobody had to be asked for usage: `timings` have the counts."""
+    """Token counts equal llama.cpp's own counters. The sidecar asks for no usage, because `timings` have the counts."""
     assert total(run, "llm_output_tokens_sum") == run.growth["llamacpp:tokens_predicted_total"]
     cached = run.growth["llamacpp:prompt_tokens_cached_total"]
     assert total(run, "llm_cached_prompt_tokens_total") == cached
@@ -255,7 +264,8 @@ def test_the_tokens_are_what_llama_cpp_counted(run: Run) -> None:
 
 
 def test_the_scraped_decode_is_llama_cpps_own(run: Run) -> None:
-    """Within 1 %, with what was held back before the sidecar: the engine had made it, and stream has it."""
+    """Scraped decode, plus the output held back before the sidecar, equals llama.cpp's own sum within 1 %. The held
+    time is in the stream phase."""
     ours = total(run, "llm_request_phase_seconds_sum", phase="decode", source="engine")
     held = fsum(min(seen.held_seconds, seen.line.phases["stream"]) for seen in run.seen.values())
 

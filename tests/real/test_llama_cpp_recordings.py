@@ -1,4 +1,5 @@
-"""The recordings in tests/streams are what the real llama.cpp says today: a new version that speaks otherwise is noticed here."""
+"""The recordings in tests/streams have the same shape as today's answers of the real llama.cpp: a new version that
+answers otherwise fails here."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +20,7 @@ def fresh(llama_cpp: RunningEngine, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def keys(value: object) -> object:
-    """The shape of JSON: names of fields, values left out; of a list, the shapes that occur in it."""
+    """The shape of JSON: names of fields without values; for a list, the set of its items' shapes."""
     if isinstance(value, dict):
         return frozenset((name, keys(inner)) for name, inner in value.items())
     if isinstance(value, list):
@@ -28,7 +29,8 @@ def keys(value: object) -> object:
 
 
 def shapes(answer: Answer) -> set[object]:
-    """The events that occur, by type and shape. Not how many: a token that is half a character waits for the other half."""
+    """The events that occur, by type and shape. Not their number: a token that is half a character waits for the other
+    half."""
     if not (answer.header("content-type") or b"").startswith(b"text/event-stream"):
         return {keys(answer.json())}
     return {

@@ -1,4 +1,5 @@
-"""A real llama.cpp server is known for what it is without a look at its metrics, and they are read only on request."""
+"""The prober recognises a real llama.cpp server without reading its /metrics, and reads /metrics only where the config
+asks for it."""
 
 import asyncio
 
@@ -14,7 +15,7 @@ from tests.real.server import RunningEngine
 
 
 class Readings:
-    """What a reader of its page found."""
+    """The results that the state prober reported."""
 
     def __init__(self) -> None:
         self.results: list[str] = []
@@ -30,7 +31,7 @@ class Readings:
 
 
 def test_a_real_llama_cpp_says_what_it_is_and_nobody_reads_its_metrics_for_it(llama_cpp: RunningEngine) -> None:
-    """Every path that is asked for is written down: /metrics is none of them."""
+    """The prober's requests are recorded: /metrics is none of them."""
     engine, asked = Engine("auto"), []
     trace = aiohttp.TraceConfig()
 
@@ -52,7 +53,8 @@ def test_a_real_llama_cpp_says_what_it_is_and_nobody_reads_its_metrics_for_it(ll
 
 
 def test_a_real_llama_cpp_is_read_where_the_config_says_so_and_only_there(llama_cpp: RunningEngine) -> None:
-    """Nobody waits and nobody runs, and both prompt counts stand on its page."""
+    """With the setting, the page is read: no request waits, none runs, and both prompt counts are present. Without it,
+    nothing is read."""
 
     async def look(found: Readings, *, wanted: bool) -> bool:
         engine = Engine("llama_cpp")

@@ -1,4 +1,4 @@
-"""A client that leaves frees the real vLLM at once, in queue and in decode: GPU time is not burned for nobody.
+"""A client that leaves frees the real vLLM at once, in queue and in decode: no GPU time goes to an abandoned request.
 
 Judged by vLLM itself: its running and waiting gauges, and the tokens that it did not generate.
 """
@@ -15,7 +15,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
 TOKENS = 3_500
-"""Far more than vLLM generates before the test is over: a request that ends by itself would prove nothing."""
+"""Far more tokens than vLLM generates during the test: a request that ended by itself would prove nothing."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def waiting_and_running(engine: RunningEngine) -> tuple[float, float]:
 
 
 async def until(engine: RunningEngine, wanted: tuple[float, float]) -> tuple[float, float]:
-    """(waiting, running) once they are as wanted, or after 20 s, whatever they are then."""
+    """Return (waiting, running) once they are as wanted, or after 20 s whatever they are then."""
 
     def poll() -> tuple[float, float]:
         deadline = time.monotonic() + 20
@@ -58,7 +58,8 @@ async def until(engine: RunningEngine, wanted: tuple[float, float]) -> tuple[flo
 def test_leaving_in_queue_and_in_decode_frees_the_engine(
     leave: Callable[[Connection], None], vllm: RunningEngine, sidecar: SidecarProcess
 ) -> None:
-    """Four stream, two wait. The two leave: nobody waits, four still stream. The four leave: nobody is there."""
+    """Four requests stream and two wait. The two clients leave: none waits, four still stream. The four leave: no
+    request is left."""
 
     async def story() -> list[tuple[float, float]]:
         clients = [await Connection.open(sidecar.port) for _ in range(SLOTS + 2)]
@@ -84,7 +85,7 @@ def test_leaving_in_queue_and_in_decode_frees_the_engine(
     lines = sidecar.wait_for_log_lines("request", SLOTS + 2)
 
     assert states == [(0, SLOTS), (2, SLOTS), (0, SLOTS), (0, 0)]
-    # Had one of the four been left to run, it alone would have made this many.
+    # One request that had not been stopped would alone have made this many.
     assert generated < TOKENS
     assert [line["outcome"] for line in lines] == ["client_cancelled"] * (SLOTS + 2)
     assert sorted(str(line["cancelled_in"]) for line in lines) == ["streaming"] * SLOTS + ["waiting"] * 2

@@ -1,6 +1,7 @@
-"""A real vLLM whose clients all come through the sidecar, and then one half of whom goes past it.
+"""A real vLLM whose clients first all use the sidecar; then half of its traffic goes past the sidecar.
 
-The sidecar finds out by itself what it stands before, and its page says who bypasses it and that its sums are vLLM's own.
+The sidecar recognises the engine by itself, and its page says how much traffic bypasses it and that its sums equal
+vLLM's own.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 CLIENTS = 8
 EACH = 20
 ENOUGH_SECONDS = 30.0
-"""The sidecar reads vLLM's page every 5 s; on a busy machine a reading may fail."""
+"""Time limit for one value. The sidecar reads vLLM's page every 5 s; on a busy machine a reading may fail."""
 
 
 def value_of(page: Page, name: str, **labels: str) -> float | None:
@@ -43,7 +44,7 @@ async def ask(engine: RunningEngine, port: int, client: int) -> None:
 
 
 def ratio_after(sidecar: SidecarProcess, name: str, wanted: float, **labels: str) -> float | None:
-    """The ratio once a reading has seen all that was asked; the last one, where it never came near."""
+    """Return the ratio once it is within 0.02 of `wanted`, or its last value after the time limit."""
     deadline = time.monotonic() + ENOUGH_SECONDS
     while True:
         found = value_of(page_of(sidecar), name, **labels)
@@ -53,13 +54,14 @@ def ratio_after(sidecar: SidecarProcess, name: str, wanted: float, **labels: str
 
 
 def test_who_goes_past_the_sidecar_is_seen_on_a_real_vllm(vllm: RunningEngine, say: Say, tmp_path: Path) -> None:
-    """All of it, then two thirds: as many again go past it. Agreement goes down with it, since their seconds are vLLM's too."""
+    """The ratio of traffic seen is 1 first, and 0.5 after as many requests again bypass the sidecar. The agreement
+    ratios were 1 before that."""
 
     async def load(*ports: int) -> None:
         await asyncio.gather(*(ask(vllm, port, client) for client, port in enumerate(ports)))
 
     with running_sidecar(vllm.url, tmp_path) as sidecar:
-        # The first reading is the beginning of the window: nothing may come before it.
+        # The first reading begins the window: no request may come before it.
         sidecar.wait_for_log_lines("engine", 2)
         deadline = time.monotonic() + ENOUGH_SECONDS
         while not value_of(page_of(sidecar), "llm_engine_scrapes_total", result="ok") and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""Through the sidecar a client gets what the real vLLM sent: a tap on the engine's socket is the witness.
+"""Through the sidecar a client gets the bytes that the real vLLM sent. A tap on the engine's socket is the witness.
 
-Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body with its framing taken off.
-The one thing that may be missing is the usage chunk that the client had not asked for.
+Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body without chunk framing. Only
+the usage chunk that the client had not asked for may be missing.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ UNASKED = {
     for name, (path, body) in QUESTIONS.items()
     if "completions" in path and body.get("stream") and "stream_options" not in body
 }
-"""Streams whose client did not ask for usage: the sidecar asks in its name and takes the chunk out again."""
+"""Streams whose client did not ask for usage: the sidecar asks for it on the client's behalf and removes the chunk
+again."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side
 
 
 def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
-    """What the client got, what the engine was asked, and what it answered."""
+    """The client's answer, and the tap's record of the engine's request and answer."""
 
     async def story() -> Answer:
         client = await Connection.open(sidecar.port)
@@ -69,7 +70,8 @@ def usage_chunks(answer: Answer) -> list[bytes]:
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS.keys() - UNASKED))
 def test_a_question_and_its_answer_pass_as_they_are(name: str, sidecar: SidecarProcess, tap: Tap) -> None:
-    """For all four APIs, streamed and not: the body that went to the engine is the client's, the answer is the engine's."""
+    """For all four APIs, streamed and not: the engine receives the client's body, and the client receives the engine's
+    answer."""
     path, body = QUESTIONS[name]
     request = post(path, body)
 
@@ -86,7 +88,7 @@ def test_a_question_and_its_answer_pass_as_they_are(name: str, sidecar: SidecarP
 def test_the_usage_chunk_that_nobody_asked_for_is_all_that_is_missing(
     name: str, sidecar: SidecarProcess, tap: Tap
 ) -> None:
-    """Where the engine answers with an error there is no such chunk, and nothing is missing."""
+    """Only the usage chunk is missing. An error answer has no usage chunk, and nothing is missing from it."""
     path, body = QUESTIONS[name]
 
     got, asked, sent = ask(sidecar, tap, post(path, body))

@@ -1,9 +1,10 @@
-"""The estimator beside a real vLLM that reports: what it says without the reports, against the reports.
+"""The estimator beside a real vLLM that reports: its estimates, made without the reports, are compared with the
+reports.
 
-One sidecar for all of it, as in life: six loads one after the other, from nearly idle to more than four slots can serve, with new
-prompts and with prompts of which the first three quarters are in vLLM's prefix cache. The estimator never sees a report; each log
-line holds both its estimate and what vLLM said. Arrivals are random (seeded) and wait for nobody. Rates are set by what this
-machine does: the capacity is measured first.
+One sidecar serves six loads one after the other, from nearly idle to more than four slots can serve, with new prompts
+and with prompts whose first three quarters are in vLLM's prefix cache. The estimator never sees a report; each log line
+holds both its estimate and vLLM's values. Arrivals are random (seeded) and do not wait for earlier answers. Rates
+follow this machine's speed: the capacity is measured first.
 """
 
 import asyncio
@@ -28,21 +29,22 @@ WORDS = ("la", "to", "mi", "re", "nu", "ka", "so", "ti", "be", "da", "vo", "an")
 LOADS = (("low", 0.2, 100), ("medium", 0.45, 150), ("saturated", 1.4, 100))
 """Name, share of the capacity, requests."""
 ENOUGH = 30
-"""Of the slowest, over all loads, that can be judged: with fewer a single one weighs too much."""
+"""Minimum number of slowest requests, over all loads, that can be judged: among fewer, a single one weighs too much."""
 RUNS = 3
-"""At most, of each load: one in which others took the processor says little, and is done again."""
+"""Maximum number of runs of each load. A run in which other processes took the processor proves little, and is
+repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request to come, `at` seconds after its load began."""
+    """One request, to be sent `at` seconds after its load began."""
 
     at: float
     body: dict[str, object]
 
 
 class Asker:
-    """Makes questions of many lengths, with prompts of their own or with beginnings that were asked before."""
+    """Makes requests of many lengths, with new prompts or with beginnings that earlier prompts had."""
 
     def __init__(self, model: str) -> None:
         self._rng = Random(SEED)
@@ -78,7 +80,7 @@ class Asker:
 
 
 async def ask(port: int, questions: Sequence[Question]) -> None:
-    """Each at its time, whoever else is still waiting."""
+    """Send each request at its time, even if others still wait for their answers."""
     idle: list[Connection] = []
     began = time.monotonic()
 
@@ -96,7 +98,7 @@ async def ask(port: int, questions: Sequence[Question]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request: what vLLM reported, and what was estimated without that."""
+    """One request: the values that vLLM reported, and the estimate made without them."""
 
     ttft: float
     queue: float
@@ -116,7 +118,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One load."""
+    """All requests of one load."""
 
     cases: list[Case]
 
@@ -126,28 +128,29 @@ class Outcome:
 
     @property
     def slowest(self) -> list[Case]:
-        """The slowest tenth of all, answered or not."""
+        """The slowest tenth of all, with or without an estimate."""
         return sorted(self.cases, key=lambda case: -case.ttft)[: len(self.cases) // 10]
 
     @property
     def judged(self) -> list[Case]:
-        """Of the slowest tenth, those that were answered."""
+        """The requests with an estimate among the slowest tenth."""
         return [case for case in self.slowest if case.estimate is not None]
 
     @property
     def right(self) -> float | None:
-        """Of the slowest tenth, as far as it was answered, the share with the right verdict."""
+        """Share of right verdicts among the slowest tenth's requests with an estimate; None if there are none."""
         return fmean(case.right for case in self.judged) if self.judged else None
 
     @property
     def constant(self) -> float:
-        """The best answer that is always the same, on the same requests."""
+        """Share of right verdicts of the better constant answer, for the slowest tenth."""
         waited = fmean(case.waited for case in self.slowest)
         return max(waited, 1 - waited)
 
     @property
     def starved(self) -> bool:
-        """Of the slowest tenth's time a fifth and more is neither queue nor prefill: vLLM's API server, short of processor time."""
+        """True if a fifth or more of the slowest tenth's TTFT is neither queue nor prefill: vLLM's API server lacks
+        processor time."""
         return sum(case.first_token for case in self.slowest) > 0.2 * sum(case.ttft for case in self.slowest)
 
     def __str__(self) -> str:
@@ -190,7 +193,7 @@ def study(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactor
         for cached in (False, True):
             for name, share, count in LOADS:
                 for _ in range(RUNS):
-                    # Anew for each: others use this machine too.
+                    # Measured anew for each run: other processes use this machine too.
                     capacity = _capacity(vllm, asker, cached=cached)
                     asyncio.run(ask(sidecar.port, asker.load(capacity * share, count, cached=cached)))
                     lines = sidecar.wait_for_log_lines("request", done + count)[done:]
@@ -207,7 +210,8 @@ def study(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactor
 
 
 def _capacity(engine: RunningEngine, asker: Asker, *, cached: bool) -> float:
-    """Requests a second with all at once, asked of vLLM itself: the sidecar's estimator must not learn from it. The lesser of two."""
+    """Requests per second if all are sent at once. They go to vLLM directly: the sidecar's estimator must not learn
+    from them. The lesser of two runs."""
     return min(_rate_at_once(engine, asker, cached=cached) for _ in range(2))
 
 
@@ -227,7 +231,7 @@ def page_of(sidecar: SidecarProcess) -> dict[str, list[tuple[dict[str, str], flo
 
 
 def test_it_is_not_ready_until_it_has_seen_enough_and_says_so(study: Study) -> None:
-    """Nothing is estimated at first; within 200 requests, idle or not, the first answer comes."""
+    """There is no estimate at first; within 200 requests, idle or not, the first one comes."""
     first = next(number for number, case in enumerate(study.in_order) if case.estimate is not None)
 
     assert study.ready_before == 0
@@ -244,10 +248,12 @@ def test_it_answers_for_most_requests_at_medium_load(study: Study, cached: bool)
 
 
 def test_it_knows_who_waited_among_the_slowest(study: Study) -> None:
-    """`queue > prefill?` of the slowest tenths, all loads together: right for 80 %. Each load alone is ten or fifteen requests.
+    """The verdict `queue > prefill` is right for 80 % of the slowest tenths of all loads together. Each load alone has
+    only ten or fifteen such requests.
 
-    Where vLLM's API server was starved the slowest waited neither in the queue nor in prefill, and there is nothing to judge:
-    two cores that also run clients and sidecar may leave too little. What each load came to is printed above in any case.
+    If vLLM's API server was starved, the slowest requests waited neither in the queue nor in prefill, and cannot be
+    judged: two cores that also run clients and sidecar may be too few. The result of each load is printed above in any
+    case.
     """
     judged = [case.right for outcome in study.outcomes.values() if not outcome.starved for case in outcome.judged]
     if len(judged) < ENOUGH:
@@ -257,14 +263,14 @@ def test_it_knows_who_waited_among_the_slowest(study: Study) -> None:
 
 
 def test_there_was_something_to_tell_apart(study: Study) -> None:
-    """Were one answer right for every load, the promises above would be cheap."""
+    """Neither verdict is right for every load; otherwise a constant answer would pass the tests above."""
     waited = {name: fmean(case.waited for case in outcome.slowest) for name, outcome in study.outcomes.items()}
 
     assert min(waited.values()) < 0.5 < max(waited.values()), waited
 
 
 def test_its_published_error_is_its_error(study: Study) -> None:
-    """What the page says is what estimates and reports in the log come to."""
+    """The error on the metrics page equals the error computed from estimates and reports in the log."""
     answered = [case for case in study.in_order if case.estimate is not None]
     errors = [case.estimate - case.prefill for case in answered if case.estimate is not None]
     over, under = [error for error in errors if error >= 0], [-error for error in errors if error < 0]

@@ -1,7 +1,8 @@
-"""Two hundred requests through the sidecar to a real vLLM with four slots: every ledger holds what vLLM itself said.
+"""Two hundred requests through the sidecar to a real vLLM with four slots: every ledger holds the values that vLLM
+itself reported.
 
-Three witnesses: the client's own clock, the numbers that vLLM put into the streams, and the growth of vLLM's histograms.
-The sidecar is judged by its log lines and its scraped page, as its users see them.
+Three witnesses: the client's own clock, the numbers that vLLM put into the streams, and the growth of vLLM's
+histograms. The sidecar is judged by its log lines and its scraped page, as its users see them.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ ENGINE_PHASES = ("queue", "prefill", "decode")
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What one client saw of one request."""
+    """One client's record of one request."""
 
     answer: Answer
     asked_for_usage: bool
@@ -47,7 +48,7 @@ class Witness:
         return self.answer.ended_at - self.answer.sent_at
 
     def engine_seconds(self) -> dict[str, float]:
-        """What vLLM put into the stream, as the client reads it. Only if it asked for usage."""
+        """vLLM's values in the stream, as the client reads them. Present only if the client asked for usage."""
         reports = [said["metrics"] for _, said in self.events() if "metrics" in said]
         (report,) = reports
         assert isinstance(report, dict)
@@ -59,7 +60,8 @@ class Witness:
 
 
 def carries_output(said: dict[str, object]) -> bool:
-    """Completions: any choice. Chat: content, or an empty content without a role (a token that detokenised to nothing)."""
+    """True if the event has output. Completions: any choice. Chat: content, or an empty content without a role (a token
+    that detokenised to nothing)."""
     choices = said["choices"]
     assert isinstance(choices, list)
     return any("text" in choice or "role" not in choice["delta"] for choice in choices)
@@ -87,7 +89,7 @@ def question(engine: RunningEngine, number: int) -> tuple[bytes, bool]:
 
 
 async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, Witness]:
-    """Twelve clients, each on its own keep-alive connection, take numbers until none is left."""
+    """Twelve clients, each on its own keep-alive connection, take request numbers until none is left."""
     numbers = iter(range(REQUESTS))
     found: dict[str, Witness] = {}
 
@@ -106,14 +108,15 @@ async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, W
 class Run:
     witnesses: dict[str, Witness]
     lines: dict[str, Line]
-    """By the client's request id."""
+    """Keyed by the client's request id."""
     page: Page
     engine_growth: dict[str, float]
-    """Growth of vLLM's own sums, by phase; and of its count."""
+    """Growth of vLLM's own sums, by phase, and of its count under `count`."""
 
     @property
     def held_seconds(self) -> float:
-        """Output that vLLM's engine had made and its API server, short of processor time, passed on late."""
+        """Total time for which vLLM's API server, short of processor time, held back output that its engine had
+        made."""
         return fsum(line.number("held_seconds") for line in self.lines.values() if "held_seconds" in line.fields)
 
     @property
@@ -122,7 +125,7 @@ class Run:
 
 
 RUNS = 3
-"""At most: a run in which others took the processor says less than it could, and is done again."""
+"""Maximum number of runs. A run in which other processes took the processor proves less, and is repeated."""
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +140,7 @@ def run(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactory)
 
 def one_run(vllm: RunningEngine, folder: Path) -> Run:
     config = folder / "sidecar.yml"
-    config.write_text("log:\n  headers: [x-request-id]\n")  # how a line finds its client
+    config.write_text("log:\n  headers: [x-request-id]\n")  # # connects a log line with its client
     with running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = vllm.metrics()
         witnesses = asyncio.run(clients(vllm, sidecar))
@@ -166,14 +169,15 @@ def test_every_request_has_five_phases_and_the_engines_word_for_three(run: Run) 
 
 
 def test_there_were_real_queues(run: Run) -> None:
-    """Twelve clients on four slots: were nobody to wait, the other promises would hold trivially."""
+    """Twelve clients on four slots cause real queues; without queues the other tests would pass trivially."""
     waited = [line.phases["queue"] for line in run.lines.values() if line.phases["queue"] > 0.005]
 
     assert len(waited) > REQUESTS / 2
 
 
 def test_the_phases_are_what_vllm_put_into_the_stream(run: Run) -> None:
-    """Of the half whose client asked for usage and so could read them; the log line has microseconds."""
+    """The logged phases equal the values in the stream, for the half of the clients that asked for usage. The log line
+    has microseconds."""
     asked = {name: witness for name, witness in run.witnesses.items() if witness.asked_for_usage}
     assert len(asked) == REQUESTS / 2
 
@@ -194,7 +198,8 @@ def test_nobody_gets_usage_who_did_not_ask(run: Run) -> None:
 
 
 def test_the_scraped_sums_are_vllms_own(run: Run) -> None:
-    """Within 1 %. Of decode, what was held back before the sidecar counts too: the engine had made it, and stream has it."""
+    """Scraped sums equal vLLM's own within 1 %. Output held back before the sidecar is added to decode; its time is in
+    the stream phase."""
     ours = {phase: total(run, "llm_request_phase_seconds_sum", phase=phase, source="engine") for phase in ENGINE_PHASES}
 
     assert run.engine_growth["count"] == REQUESTS
@@ -223,7 +228,7 @@ def test_the_phases_of_the_page_add_up_to_its_end_to_end_times(run: Run) -> None
 
 
 def test_the_page_and_the_log_tell_the_same(run: Run) -> None:
-    """Per phase, over all requests: the sum of the lines is the sum of the page, to the lines' rounding."""
+    """For each phase, the sum over all log lines equals the sum on the page, within the lines' rounding."""
     for phase in FIVE_PHASES:
         logged = fsum(line.phases[phase] for line in run.lines.values())
         scraped = total(run, "llm_request_phase_seconds_sum", phase=phase)

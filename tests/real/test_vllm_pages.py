@@ -1,7 +1,9 @@
-"""Three incidents on a real vLLM, each paged by its phase: slots taken by long answers, long prompts, clients that read slowly.
+"""Three incidents on a real vLLM, each paged by its phase: slots taken by long answers, long prompts, clients that read
+slowly.
 
-What is true of each is written down beside it, before anything runs: it is what was done to the engine or its clients. The way from
-the sidecar to the receiver is as in `tests/test_pages.py`: real servers, shipped rules and routes, fifteen times as fast.
+The true phase of each is written down before anything runs: it follows from what is done to the engine or its clients.
+The path from the sidecar to the receiver is as in `tests/test_pages.py`: real servers, shipped rules and routes,
+fifteen times as fast.
 """
 
 import asyncio
@@ -30,13 +32,13 @@ proxy: {client_buffer_bytes: 4096}
 """
 TWELVE_TOKENS = "la to mi re nu ka so ti be da vo an "
 ORDINARY = Workload((Shape(1.0, 20, 16, lane="interactive"),))
-"""Three short questions a second, before, while and after anything else happens."""
+"""Three short requests per second, before, during and after each incident."""
 READERS = Workload((Shape(1.0, 20, 150, lane="readers"),))
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """vLLM, the sidecar in front of it and the tower that watches."""
+    """vLLM, the sidecar in front of it, and the alert stack that scrapes it."""
 
     thread: Background
     sidecar: SidecarProcess
@@ -67,7 +69,7 @@ def pod(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 async def ask_again_and_again(pod: Pod, clients: int, lane: str, repeats: int, max_tokens: int) -> None:
-    """So many clients, each of which asks when it has been answered; no two prompts begin alike."""
+    """So many clients, each of which sends its next request after an answer. No two prompts begin alike."""
     numbers = iter(range(1_000_000))
 
     async def client(session: aiohttp.ClientSession) -> None:
@@ -87,17 +89,19 @@ async def ask_again_and_again(pod: Pod, clients: int, lane: str, repeats: int, m
 
 
 def slots_taken(pod: Pod) -> Coroutine[None, None, None]:
-    """Three times as many long answers as there are slots: whoever comes then waits for one to end, and nothing else is slow."""
+    """Three times as many long answers as there are slots: a new request waits for one to end, and nothing else is
+    slow."""
     return ask_again_and_again(pod, 3 * SLOTS, "jobs", repeats=1, max_tokens=1_500)
 
 
 def long_prompts(pod: Pod) -> Coroutine[None, None, None]:
-    """One client at a time with prompts of 3,600 tokens: it finds a slot at once, and its wait is its own prompt."""
+    """One client at a time with prompts of 3,600 tokens: it finds a slot at once, and waits only for its own prompt."""
     return ask_again_and_again(pod, 1, "documents", repeats=300, max_tokens=8)
 
 
 def slow_readers(pod: Pod) -> Coroutine[None, None, None]:
-    """A kilobyte a second where vLLM writes forty: the tokens are there, and their client is not."""
+    """Clients read a kilobyte per second where vLLM writes forty: the tokens are ready, and the client does not read
+    them."""
     load = pod.load(2.0, READERS)
     load.bytes_per_second = 1_000
     return load.run()
@@ -109,7 +113,7 @@ TRUTH: dict[str, tuple[Incident, str, str]] = {
     "long prompts": (long_prompts, "documents", "prefill"),
     "slow readers": (slow_readers, "readers", "stream"),
 }
-"""What is done, the lane that suffers, and the phase that is to be paged."""
+"""Incident to what is done, the lane that suffers, and the phase that must be paged."""
 
 
 @pytest.mark.parametrize("name", TRUTH)

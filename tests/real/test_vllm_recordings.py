@@ -1,4 +1,5 @@
-"""The recordings in tests/streams are what the real vLLM says today: a new version that speaks otherwise is noticed here."""
+"""The recordings in tests/streams have the same shape as today's answers of the real vLLM: a new version that answers
+otherwise fails here."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +19,7 @@ def fresh(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def keys(value: object) -> object:
-    """The shape of JSON: names of fields, values left out; of a list, the shapes that occur in it."""
+    """The shape of JSON: names of fields without values; for a list, the set of its items' shapes."""
     if isinstance(value, dict):
         return frozenset((name, keys(inner)) for name, inner in value.items())
     if isinstance(value, list):
@@ -27,7 +28,7 @@ def keys(value: object) -> object:
 
 
 def shapes(answer: Answer) -> set[object]:
-    """The events that occur, by type and shape. Not how many: under load an event holds more than one token."""
+    """The events that occur, by type and shape. Not their number: under load an event holds more than one token."""
     if not (answer.header("content-type") or b"").startswith(b"text/event-stream"):
         return {keys(answer.json())}
     return {

@@ -1,9 +1,9 @@
-"""A real vLLM that tells both ways at once, in its answers and in its spans: they agree, and the spans alone are enough.
+"""A real vLLM that reports in its answers and in its spans: both agree, and the spans alone are enough.
 
-Both ways: a thousand requests go through two sidecars in a row. The back one asks for the usage chunk, reads the report in it
-and takes it out again; the front one never sees it, and has only the spans, which come up to 5 s after. What the two wrote into
-their logs is compared request by request. Spans alone: another vLLM, without --enable-per-request-metrics.
-The spans pass a crossroads (`crossroads.py`) that keeps what vLLM itself said of each generation.
+Both ways: a thousand requests go through two sidecars in a row. The back one asks for the usage chunk, reads the report
+in it and removes it again; the front one never sees it, and has only the spans, which come up to 5 s later. Their log
+lines are compared request by request. Spans alone: another vLLM, without --enable-per-request-metrics. The spans pass
+an endpoint (`crossroads.py`) that keeps vLLM's own values of each generation.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ CLIENTS = 12
 AGREE_SECONDS = 0.001
 AGREE_SHARE = 0.999
 BATCH_SECONDS = 5.0
-"""OpenTelemetry's batch processor, as vLLM leaves it."""
+"""Interval of OpenTelemetry's batch processor; vLLM keeps the default."""
 ENGINE_PHASES = ("queue", "prefill", "decode")
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -39,7 +39,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A vLLM and the road that its spans take."""
+    """A vLLM and the endpoint that its spans pass."""
 
     engine: RunningEngine
     spans: Crossroads
@@ -50,7 +50,7 @@ def traced_vllm(built: Environment, folder: Path, say: Say, *flags: str) -> Iter
     with crossroads() as where, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
         with running_vllm(built, folder, say, flags=("--otlp-traces-endpoint", where.url, *flags)) as engine:
-            # The first request after a start takes long, and its batch waits for no sidecar.
+            # The first request after a start takes long, and its batch goes to no sidecar.
             asyncio.run(answers(engine.port, {"warm": question(engine, 1, "warm")}))
             time.sleep(BATCH_SECONDS + 1)
             yield Traced(engine, where)
@@ -58,14 +58,14 @@ def traced_vllm(built: Environment, folder: Path, say: Say, *flags: str) -> Iter
 
 @pytest.fixture(scope="module")
 def telling(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
-    """Both ways."""
+    """A vLLM that reports both in its answers and in its spans."""
     with traced_vllm(vllm_built, tmp_path_factory.mktemp("vllm-telling"), say) as traced:
         yield traced
 
 
 @pytest.fixture(scope="module")
 def spans_only(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
-    """Nothing in its answers."""
+    """A vLLM that reports in its spans only."""
     folder = tmp_path_factory.mktemp("vllm-spans-only")
     with traced_vllm(vllm_built, folder, say, "--no-enable-per-request-metrics") as traced:
         yield traced
@@ -73,7 +73,7 @@ def spans_only(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempP
 
 @contextmanager
 def front_sidecar(url: str, spans: Crossroads, folder: Path) -> Iterator[SidecarProcess]:
-    """Has only the spans to go by: it asks for no usage chunk, and estimates nothing."""
+    """A sidecar that has only the spans: it asks for no usage chunk, and estimates nothing."""
     config = folder / "front.yml"
     config.write_text(
         "log:\n  headers: [x-request-id, x-who]\nproxy:\n  include_usage: never\nengine:\n  kind: vllm\n  estimate: never\n"
@@ -88,7 +88,7 @@ def front_sidecar(url: str, spans: Crossroads, folder: Path) -> Iterator[Sidecar
 
 @contextmanager
 def back_sidecar(url: str, folder: Path) -> Iterator[SidecarProcess]:
-    """Has only the answers to go by: it takes no spans, and passes the front one's trace context as it is."""
+    """A sidecar that has only the answers: it takes no spans, and forwards the front one's trace context unchanged."""
     config = folder / "back.yml"
     config.write_text("log:\n  headers: [x-request-id]\nspans:\n  receive: false\nengine:\n  kind: vllm\n")
     with running_sidecar(url, folder, flags=[f"--config.file={config}"]) as sidecar:
@@ -99,7 +99,7 @@ def back_sidecar(url: str, folder: Path) -> Iterator[SidecarProcess]:
 
 
 def question(engine: RunningEngine, number: int, name: str, *headers: tuple[str, str]) -> bytes:
-    """Chat and completions in turn, prompts and answers of many lengths."""
+    """Chat and completions in turn, with prompts and answers of many lengths."""
     words = "la to mi re nu ka so ti be da vo an " * (1 + number * 7 % 20)
     body: dict[str, object] = {
         "model": engine.model,
@@ -117,7 +117,7 @@ def question(engine: RunningEngine, number: int, name: str, *headers: tuple[str,
 
 
 async def answers(port: int, requests: dict[str, bytes]) -> dict[str, Answer]:
-    """All of them, by as many clients as there are, each on its own connection."""
+    """Send all requests with a fixed number of clients, each on its own connection."""
     left, found = iter(requests.items()), dict[str, Answer]()
 
     async def client() -> None:
@@ -131,13 +131,13 @@ async def answers(port: int, requests: dict[str, bytes]) -> dict[str, Answer]:
 
 
 def lines_of(sidecar: SidecarProcess, count: int, patience_seconds: float = 30.0) -> dict[str, Line]:
-    """The canonical lines by the client's request id, once there are so many."""
+    """The canonical lines by the client's request id, once there are `count`."""
     lines = [Line(line) for line in sidecar.wait_for_log_lines("request", count, patience_seconds=patience_seconds)]
     return {line.request_id: line for line in lines}
 
 
 def decode_of(line: Line) -> float:
-    """What the engine said: the ledger's decode is what could be seen of it here, the rest was held back on the way."""
+    """The engine's own decode: the ledger's decode, which is limited to the time seen here, plus the time held back."""
     held = line.fields.get("held_seconds", 0.0)
     assert isinstance(held, int | float)
     return line.phases["decode"] + held
@@ -148,7 +148,7 @@ def split_of(line: Line) -> dict[str, float]:
 
 
 def reasons(page: Page) -> Counter[str]:
-    """How splits were obtained, with those that occurred."""
+    """How splits were obtained: the count of each reason that occurred."""
     found: Counter[str] = Counter()
     for labels, value in page["llm_phase_attribution_total"]:
         if value:
@@ -184,7 +184,7 @@ def both_ways(telling: Traced, say: Say, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_every_ledger_is_resolved_by_a_span_that_came_seconds_later(both_ways: BothWays) -> None:
-    """In batches, a few hundred spans in each: none is missing, none came for nobody, none twice."""
+    """Spans come in batches of a few hundred: no report is missing, none is without a request, none comes twice."""
     assert both_ways.spans.keys() == both_ways.in_band.keys()
     assert reasons(both_ways.page) == {"late_report": REQUESTS}
     assert {frozenset(line.phases) for line in both_ways.spans.values()} == {frozenset(FIVE_PHASES)}
@@ -195,7 +195,7 @@ def test_every_ledger_is_resolved_by_a_span_that_came_seconds_later(both_ways: B
 
 
 def test_there_were_queues_to_agree_on(both_ways: BothWays) -> None:
-    """Twelve clients on four slots."""
+    """Twelve clients on four slots cause real queues; without queues agreement would be trivial."""
     waited = [line for line in both_ways.in_band.values() if line.phases["queue"] > 0.005]
 
     assert len(waited) > REQUESTS / 2
@@ -203,7 +203,7 @@ def test_there_were_queues_to_agree_on(both_ways: BothWays) -> None:
 
 @pytest.mark.parametrize("phase", ENGINE_PHASES)
 def test_the_answer_and_the_span_agree(both_ways: BothWays, say: Say, phase: str) -> None:
-    """Within a millisecond, for 99.9 % of a thousand requests."""
+    """The answer's report and the span's differ by at most a millisecond, for 99.9 % of a thousand requests."""
     apart = sorted(
         abs(split_of(both_ways.spans[name])[phase] - split_of(line)[phase]) for name, line in both_ways.in_band.items()
     )
@@ -215,7 +215,8 @@ def test_the_answer_and_the_span_agree(both_ways: BothWays, say: Say, phase: str
 
 
 def test_where_the_answer_tells_its_span_is_not_waited_for(telling: Traced, tmp_path: Path) -> None:
-    """One sidecar, both on: the line is there before the next batch, and the span that comes after it is the second word."""
+    """With both ways on, the ledger is closed by the answer's report before the next batch, and the later span counts
+    as a second report."""
     names = [f"first-{number}" for number in range(24)]
     requests = {name: question(telling.engine, number, name) for number, name in enumerate(names)}
     config = tmp_path / "sidecar.yml"
@@ -256,7 +257,8 @@ EACH = 4
 
 
 def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None:
-    """Streams and whole answers, several choices and prompts, each with vLLM's own queue and prefill; sums as vLLM counts them."""
+    """Streams and whole answers, with several choices and prompts, each get vLLM's own queue and prefill; the counts
+    equal vLLM's."""
     requests = {
         f"{name}-{number}": post(
             path, {"model": spans_only.engine.model, **body}, [("X-Request-Id", f"{name}-{number}")]
@@ -277,7 +279,7 @@ def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None
     assert {name: sources for name, sources in told.items() if sources != {"engine"}} == {}
     decode = {line.sources.get("decode") for name, line in lines.items() if name.rpartition("-")[0] not in SEVERAL}
     assert decode == {"engine"}
-    # vLLM counts every generation of several, the ledger the one that spoke first.
+    # vLLM counts each generation of a request with several; the ledger counts only the first to have a token.
     generations = len(requests) + EACH * len(SEVERAL)
     assert (
         after["vllm:request_queue_time_seconds_count"] - before["vllm:request_queue_time_seconds_count"] == generations
@@ -286,7 +288,8 @@ def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("traces", [1, 40], ids=["one trace", "a trace each"])
 def test_forty_requests_are_each_joined_with_their_own_span(spans_only: Traced, tmp_path: Path, traces: int) -> None:
-    """An agent's forty requests in one trace: each ledger has what vLLM said of the generation with that request's id."""
+    """An agent's forty requests in one trace: each ledger has vLLM's values of the generation with that request's
+    id."""
     names = [f"forty-{traces}-{number}" for number in range(40)]
     requests = {
         name: question(
@@ -316,7 +319,8 @@ def test_forty_requests_are_each_joined_with_their_own_span(spans_only: Traced, 
 
 
 def test_one_id_twice_a_batch_twice_and_a_stranger_with_the_same_id(spans_only: Traced, tmp_path: Path) -> None:
-    """A client's retry has its id, and so has somebody's request past the sidecar: each gets what vLLM said of itself, once."""
+    """A client's retry and another client's request past the sidecar have the same id: each ledger gets the report of
+    its own generation, once."""
     tokens = {"first": 40, "second": 15, "stranger": 4}
     body = {"model": spans_only.engine.model, "messages": CHAT, "stream": True, "ignore_eos": True}
     requests = {
@@ -351,7 +355,8 @@ def test_one_id_twice_a_batch_twice_and_a_stranger_with_the_same_id(spans_only: 
 def test_when_the_exporter_dies_the_rest_is_missing_and_traffic_is_not_touched(
     spans_only: Traced, tmp_path: Path
 ) -> None:
-    """Half of the requests are told before it; then nothing comes any more. Every answer is whole, every request is counted once."""
+    """The exporter reports half of the requests and then dies. Every answer is whole, and every request is counted
+    once."""
     first, second = [
         {f"{half}-{number}": question(spans_only.engine, number, f"{half}-{number}") for number in range(60)}
         for half in ("told", "untold")
@@ -366,7 +371,7 @@ def test_when_the_exporter_dies_the_rest_is_missing_and_traffic_is_not_touched(
         page = page_of(sidecar)
         spans_only.spans.gone = False
         third = {f"again-{number}": question(spans_only.engine, number, f"again-{number}") for number in range(30)}
-        # One at a time is waited for, until the exporter is heard again.
+        # The sidecar waits for one report at a time, until the exporter answers again.
         for _ in range(4):
             asyncio.run(answers(sidecar.port, third))
             time.sleep(BATCH_SECONDS)

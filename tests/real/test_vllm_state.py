@@ -1,4 +1,5 @@
-"""A real vLLM's own page of metrics: the names that are looked for stand on it, and what they say becomes our gauges."""
+"""A real vLLM's own page of metrics has the names that the sidecar looks for, and their values become the sidecar's
+gauges."""
 
 import asyncio
 import urllib.request
@@ -15,11 +16,11 @@ from tests.real.server import SLOTS, RunningEngine
 
 CLIENTS = 3 * SLOTS
 BY_REASON = Count.REQUESTS
-"""The one count of which vLLM has several series: one for each reason to finish."""
+"""The one count with several series in vLLM: one for each finish reason."""
 
 
 class Readings:
-    """What a prober found, in order."""
+    """The results that the state prober reported, in order."""
 
     def __init__(self) -> None:
         self.results: list[str] = []
@@ -38,7 +39,7 @@ class Readings:
 
 
 def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: RunningEngine) -> None:
-    """Each of them once, on a page far below the bound."""
+    """Each name occurs once, on a page of less than a tenth of the size bound."""
     with urllib.request.urlopen(f"{vllm.url}/metrics", timeout=10) as answer:
         page = answer.read()
     scan = PageScan(VLLM.state)
@@ -60,7 +61,7 @@ def test_every_name_that_is_looked_for_stands_on_the_page_of_a_real_vllm(vllm: R
 
 
 def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEngine) -> None:
-    """Three times as many clients as slots: the slots are full, the others wait, and no restart is imagined."""
+    """Three times as many clients as slots: all slots are full, the other requests wait, and no restart is reported."""
     engine, found = Engine("vllm"), Readings()
     engine.up = True
     prober = StateProber(vllm.url, engine, found)

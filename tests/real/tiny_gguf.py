@@ -1,7 +1,9 @@
-"""Makes a tiny model that llama.cpp loads: random weights, and the tokenizer and chat template that `tiny_model.py` trained.
+"""Makes a tiny model that llama.cpp loads: random weights, and the tokenizer and chat template that `tiny_model.py`
+trained.
 
-Runs inside llama.cpp's environment (`python tiny_gguf.py TOKENIZER_FOLDER FILE`), because only that has `gguf` and numpy; the
-project's own environment never imports this file. Seeded. It knows nothing about language, as its brother.
+Runs inside llama.cpp's environment (`python tiny_gguf.py TOKENIZER_FOLDER FILE`), because only that has `gguf` and
+numpy; the project's own environment never imports this file. Seeded. The model knows nothing about language, as that of
+`tiny_model.py`.
 """
 
 import json
@@ -67,7 +69,7 @@ def make(tokenizer: Path, file: Path) -> None:
 
 
 def template_of(tokenizer: Path, config: dict[str, str]) -> str:
-    """Newer `transformers` save it as a file of its own."""
+    """The chat template. Newer `transformers` save it as a file of its own."""
     file = tokenizer / "chat_template.jinja"
     return file.read_text() if file.exists() else config["chat_template"]
 

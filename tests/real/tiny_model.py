@@ -1,8 +1,8 @@
 """Makes a tiny model that real engines load: random weights, a tokenizer trained on the text below, a chat template.
 
-Runs inside the engine's environment (`python tiny_model.py FOLDER`), because only that has `tokenizers` and `transformers`;
-the project's own environment never imports this file. Seeded, so that two machines make the same model.
-It knows nothing about language: the output is gibberish, the streams are real.
+Runs inside the engine's environment (`python tiny_model.py FOLDER`), because only that has `tokenizers` and
+`transformers`; the project's own environment never imports this file. Seeded, so that two machines make the same model.
+The model knows nothing about language: the output is gibberish, the streams are real.
 """
 
 import random
@@ -37,7 +37,7 @@ SYLLABLES = ("la", "to", "mi", "re", "nu", "ka", "so", "ti", "be", "da", "vo", "
 
 
 def text(lines: int) -> list[str]:
-    """Invented words in invented sentences: enough variety for the merges, and no corpus to ship."""
+    """Invented words in invented sentences: varied enough for the tokenizer's merges, without a corpus to ship."""
     dice = random.Random(7)
     words = ["".join(dice.choices(SYLLABLES, k=dice.randint(1, 4))) for _ in range(3_000)]
     return [" ".join(dice.choices(words, k=dice.randint(4, 16))).capitalize() + "." for _ in range(lines)]

@@ -1,4 +1,4 @@
-"""What the sidecar told about its requests, as its users read it: canonical log lines and the scraped page."""
+"""The sidecar's reports about its requests, as its users read them: canonical log lines and the scraped page."""
 
 import os
 from dataclasses import dataclass
