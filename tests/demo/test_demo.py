@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: one command, in a process of its own, judged by what it prints and how it ends."""
+"""The demo as a newcomer runs it: one command in a process of its own, judged by its output and its exit."""
 
 import os
 import re
@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0"
 
 
 def start(*flags: str, path: str | None = None) -> subprocess.Popen[str]:
-    """`path`: the programs that it finds; None: those of this machine."""
+    """Start the demo. `path`: PATH of its environment; None: this machine's own."""
     return subprocess.Popen(
         [*COMMAND, *flags],
         stdout=subprocess.PIPE,
@@ -35,7 +35,7 @@ def start(*flags: str, path: str | None = None) -> subprocess.Popen[str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Processes that this one started; Linux says so in /proc."""
+    """Processes that this one started, as Linux lists them in /proc."""
     found: list[int] = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
         found += [int(child) for child in tasks.read_text().split()]
@@ -102,7 +102,8 @@ def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() ->
 
 @pytest.mark.live
 def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
-    """On a healthy day nothing, and the watchdog shows that this is no silence of the way there."""
+    """With Prometheus and Alertmanager installed, the demo prints their addresses, and on a healthy day "no alert
+    fires"."""
     for name in ("prometheus", "prometheus-alertmanager"):
         need_tool(name)
     demo = start("--duration=26", "--incident=queue")
@@ -140,7 +141,8 @@ def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """A terminal of its own is not needed: without one rich prints the last table when it ends."""
+    """The live screen shows the same numbers as the plain one. It needs no terminal: without one, rich prints the last
+    table at the end."""
     pytest.importorskip("rich")
     from sidecar.demo.pager import Told  # noqa: PLC0415
     from sidecar.demo.table import LiveScreen  # noqa: PLC0415
@@ -158,7 +160,8 @@ def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFix
 
 
 def test_a_page_that_the_table_reads_is_one_that_the_reference_parser_reads() -> None:
-    """The filter that spares the parser work must leave it whole lines."""
+    """The demo's fast filter keeps whole lines of a metrics page, so that it reads the same value as the reference
+    parser."""
     from sidecar.demo.view import read_page  # noqa: PLC0415
 
     line = 'llm_requests_total{model="a",lane="b\\"c",prompt_bucket="0-512",outcome="ok"} 3\n'

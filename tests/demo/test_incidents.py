@@ -1,4 +1,5 @@
-"""What the demo plays, and when: data that the engine takes, in an order that a person can follow."""
+"""The demo's incidents and their times: the engine accepts their data, and their order is one that a person can
+follow."""
 
 from dataclasses import fields, replace
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The demo's pager shows what Alertmanager told, and to whom."""
+"""The demo's pager shows Alertmanager's notifications with their receivers."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from sidecar.demo.pager import REMEMBERED_SECONDS, Pager, listening
 
 
 def told(name: str, *, status: str = "firing", severity: str = "page", receiver: str = "queue-page") -> dict[str, Any]:
-    """A webhook's body, as far as it is read; one alert, which is told apart by its name."""
+    """A webhook's body with the fields that the pager reads: one alert, identified by its name."""
     alert = {
         "status": status,
         "labels": {"alertname": name, "phase": "queue", "severity": severity},

@@ -1,4 +1,4 @@
-"""What the demo and the end-to-end tests run is what is shipped, in a hurry: durations and addresses differ, and nothing else."""
+"""The demo and the end-to-end tests run the shipped rules and routes faster: only durations and addresses differ."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ def without_durations(text: str) -> list[str]:
 def test_rules_differ_in_their_durations_alone(ours: Shipped) -> None:
     for name, text in ours.rules().items():
         original = (ours.folder / name).read_text()
-        # Sentences keep their numbers: they are about the shipped windows.
+        # Durations in sentences are not scaled: they state the shipped windows.
         assert without_durations(text) == without_durations(original), name
         groups = yaml.safe_load(original)["groups"]
         hurried = yaml.safe_load(text)["groups"]

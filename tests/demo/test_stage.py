@@ -1,4 +1,4 @@
-"""An incident happens to the engine and to the clients, and is over when it is over."""
+"""An incident changes the engine and the clients, and its end restores both."""
 
 import asyncio
 
@@ -84,7 +84,8 @@ def test_acts_are_played_in_turn_and_said_aloud() -> None:
 
 
 def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None:
-    """That its buffers are small enough for somebody upstream to notice is shown where it is paged: `tests/test_pages.py`."""
+    """The slow client has no whole answer when the fast one has. `tests/test_pages.py` shows that its buffers are small
+    enough for a page."""
 
     async def story() -> tuple[int, int]:
         async with SimulatedEngine(SMALL_CHAT) as engine:

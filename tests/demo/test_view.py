@@ -1,4 +1,4 @@
-"""Two scrapes in, a row a lane out; what did not happen is not there."""
+"""Two scrapes give one table row per lane; a lane without requests in between has no row."""
 
 import pytest
 
@@ -29,7 +29,7 @@ llm_time_to_first_token_seconds_bucket{{{labels},le="+Inf"}} {requests}
 
 
 def test_a_row_is_what_happened_between_two_pages() -> None:
-    """Ten requests of 2 s by the first page, thirty more of 4 s by the second: the row is of the thirty."""
+    """Ten requests of 2 s by the first page, thirty more of 4 s by the second: the row shows the thirty."""
     earlier, later = read_page(page(10, 2.0)), read_page(page(40, 3.5))
 
     row = rows(earlier, later)[0]
@@ -58,7 +58,8 @@ def test_quantiles_are_those_of_histogram_quantile(q: float, expected: float) ->
 
 
 def test_empty_buckets_still_bound_the_one_that_is_not() -> None:
-    """Their lines are not parsed, but their edges count: all samples lie above 0.1 s, so the lowest quantile does too."""
+    """Lines of empty buckets are not parsed, but their edges count: all samples lie above 0.1 s, so the lowest quantile
+    does too."""
     sums = read_page(page(8, 4.0))
 
     assert sums["llm_time_to_first_token_seconds_bucket", "rag", "0.1"] == 0.0

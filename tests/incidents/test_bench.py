@@ -1,4 +1,5 @@
-"""The bench itself: which runs it does, what it prints of them, and that a quiet hour pages nobody."""
+"""The incident bench itself: the runs that it does, the lines that it prints, and that a healthy hour causes no
+page."""
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_every_kind_meets_every_engine_within_five_seeds_and_tuning_never_meets_
 
 
 def test_runs_can_be_chosen_by_kind_engine_and_seed() -> None:
-    """Without the held-out engine a fifth of them is left out."""
+    """Without the held-out engine, a fifth of the runs is left out."""
     kinds, tuned = [kind.name for kind in KINDS], [engine.name for engine in ENGINES if not engine.held_out]
 
     assert len(jobs(kinds, tuned, list(TUNING))) == len(KINDS) * len(TUNING) * 4 // 5
@@ -36,7 +37,8 @@ def test_the_sample_has_one_reported_seed_of_each_kind() -> None:
 
 @pytest.mark.bench
 def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
-    """A crash that somebody must hear of, with the shipped rules."""
+    """A crash must page with the shipped rules. The test follows one run from its seed to its printed line and its
+    page."""
     need_tool("promtool")
 
     finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]).name, SAMPLE["crash"], (True,)))
@@ -61,7 +63,7 @@ def test_a_day_is_quiet_at_night_and_busy_in_the_afternoon() -> None:
 
 @pytest.mark.bench
 def test_quiet_hours_page_nobody() -> None:
-    """From the first minute on, when nothing is known of anything yet."""
+    """A healthy run causes no page from its first minute on, when there is no baseline yet."""
     need_tool("promtool")
 
     found = healthy_day(0, 5400.0)

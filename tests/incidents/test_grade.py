@@ -1,4 +1,4 @@
-"""Made-up runs, graded."""
+"""The grading of made-up runs: right, wrong, missed and false pages, and the bounds."""
 
 from dataclasses import replace
 
@@ -44,7 +44,8 @@ def test_the_first_page_is_the_one_that_counts() -> None:
 
 
 def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_does() -> None:
-    """It burns fast enough 400 s after the fault, so that it began at most a window of five minutes before."""
+    """The lane burns fast enough 400 s after the fault, so that its burn began at most one window of five minutes
+    earlier."""
     case = case_of([fired(1030.0, "queue")], LATER)
 
     assert (case.seconds, case.seconds_since_fault) == (330.0, 430.0)
@@ -56,7 +57,7 @@ def test_nobody_paged_is_missed_and_unattributed_is_neither_right_nor_wrong() ->
 
 
 def test_a_page_about_the_engine_reaches_every_lane_that_it_serves() -> None:
-    """Of the same instant it is the one that goes out: it inhibits the lane's own."""
+    """If both fire at the same instant, the engine's page counts, because it inhibits the lane's own."""
     down = fired(660.0, "engine", lane=None)
 
     assert case_of([fired(660.0, "queue"), down]).said == "engine"
@@ -96,7 +97,8 @@ def test_a_page_about_the_engine_is_false_only_where_nothing_burns() -> None:
 
 
 def test_a_made_up_confusion_comes_out_as_it_was_made_up() -> None:
-    """Eight right, one wrong, one missed; the table counts each where it belongs, and the bounds say what was not kept."""
+    """Eight right, one wrong, one missed: the table counts each in its cell, and `broken` names each bound that is not
+    kept."""
     right = case_of([fired(660.0, "queue")])
     cases = [right] * 8 + [case_of([fired(660.0, "prefill")]), case_of([])]
 

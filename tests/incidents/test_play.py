@@ -1,4 +1,5 @@
-"""A run is the same for the same seed, its pair shares all but the fault, and every effect does what it says."""
+"""A run is the same for the same seed, a run and its pair differ only in the fault, and every effect does what it
+says."""
 
 from dataclasses import asdict
 
@@ -32,7 +33,8 @@ def test_the_same_seed_is_the_same_run_to_the_last_bit() -> None:
 
 
 def test_a_run_and_its_pair_have_lived_the_same_until_the_fault() -> None:
-    """And the requests that the fault adds are besides the usual ones, not in their place."""
+    """Until the fault, a run and its pair have the same requests. The requests that the fault adds come on top of the
+    usual ones."""
     faults = incident(Effect(load={"code": 3.0}))
     run, pair = play(CHUNKS_2048, 3, faults, factor=0.5), play(CHUNKS_2048, 3, pair_of(faults), factor=0.5)
 
@@ -47,7 +49,7 @@ def test_a_run_and_its_pair_have_lived_the_same_until_the_fault() -> None:
 
 
 def test_a_crash_cuts_off_who_is_inside_and_refuses_who_comes() -> None:
-    """And the process that comes back has an empty cache: the first prompts of each tenant are computed whole."""
+    """After the crash the new process has an empty cache: the first prompts of each tenant are computed whole."""
     run = play(DECODE_HEAVY, 5, incident(Effect(down=True), 90.0), factor=1.0)
     back_at = run.fault_at + 90.0
 
@@ -81,7 +83,7 @@ def test_a_lost_cache_makes_prompts_longer_to_compute_and_not_longer() -> None:
 
 
 def test_a_hop_delays_first_tokens_and_slow_clients_delay_the_rest() -> None:
-    """The engine's own report knows nothing of either."""
+    """The engine's own report contains neither delay."""
     hopped = play(CHUNKS_2048, 6, incident(Effect(hop=Hop(50, 60.0))), factor=0.5)
     slow = play(CHUNKS_2048, 6, incident(Effect(slow_clients={"interactive": SlowClients(1.0, 10.0)})), factor=0.5)
     usual = play(CHUNKS_2048, 6, NO_INCIDENT, factor=0.5)

@@ -1,4 +1,4 @@
-"""Lives go through the product's own rooms, and what comes out agrees with what went in."""
+"""Simulated requests go through the product's own modules, and the metrics agree with the simulation."""
 
 import pytest
 
@@ -48,7 +48,8 @@ def loaded() -> Run:
 
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "estimator only"])
 def test_the_products_verdicts_are_those_of_the_lives(loaded: Run, *, reports: bool) -> None:
-    """Two ways to the same numbers: the truth counts lives, the product is told instants."""
+    """The misses counted from the simulated requests equal those that the product counts from events and their
+    instants."""
     samples = Product(CHUNKS_2048, loaded, reports=reports).play(NAMES)
 
     told = verdicts(loaded, CHUNKS_2048.objectives())
@@ -68,7 +69,7 @@ def test_without_reports_nothing_says_that_the_engine_reported(loaded: Run) -> N
 
 
 def test_late_reports_are_waited_for_and_lost_ones_are_not_made_up() -> None:
-    """Of a run whose reports come 5 to 15 s late, nearly all are joined; one in twenty never comes."""
+    """In a run whose reports come 5 to 15 s late, nearly all reports are joined; one in twenty never comes."""
     runs = (run_of(Effect(load={"code": 2.0}), seed) for seed in range(20))
     run = next(run for run in runs if any(life.report_late_seconds for life in run.lives))
 

@@ -1,4 +1,4 @@
-"""promtool is asked with an expectation that is always wrong, and what it prints is read."""
+"""The bench reads alerts and values from promtool's output, by giving promtool expectations that are always wrong."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_promtool_that_fails_is_not_taken_for_silence() -> None:
 
 
 def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
-    """A counter of the product's goes up from the twentieth scrape on; the rule wants half a minute of it."""
+    """A counter of the product rises from the twentieth scrape on; the rule requires half a minute of it."""
     need_tool("promtool")
     metrics = Metrics(lanes=["chat"], prompt_buckets=["all"], models=["llama"])
     received = Slo(metrics, Objectives())._received.child("llama", "chat")
@@ -72,7 +72,7 @@ def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
 
 
 def test_every_metric_that_a_shipped_rule_reads_is_found() -> None:
-    """As it is written there, suffix included; recorded series are no metrics."""
+    """Each metric is found under the name in the rule, suffix included. Recorded series are not metrics."""
     names = names_in(RULE_FILES)
 
     assert {"llm_slo_misses_total", "llm_slo_blamed_misses_total", "llm_inter_token_seconds_bucket", "up"} <= names

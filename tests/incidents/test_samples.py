@@ -1,4 +1,4 @@
-"""Columns of samples are written so that promtool reads what Prometheus would have scraped."""
+"""Columns of samples are written so that promtool reads the same values that Prometheus would have scraped."""
 
 from bench.incidents.samples import Samples
 from sidecar.metrics import catalogue as c
@@ -42,7 +42,7 @@ def test_a_histogram_is_its_cumulative_buckets() -> None:
 
 
 def test_buckets_that_nobody_came_to_are_left_out_where_another_stays() -> None:
-    """A sum over them is the same; a series that all buckets have at 0 stays once, so that it exists."""
+    """The sum over the buckets does not change. A series that is 0 in all buckets stays once, so that it exists."""
     page = metrics()
     requests = page.counter(c.REQUESTS_TOTAL)
     for bucket in ("short", "long"):

@@ -1,4 +1,4 @@
-"""What a run truly was is told from lives alone."""
+"""The truth about a run, its misses and its phases at fault, is computed from its simulated requests alone."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ def life(number: int, at: float, ttft: float | None, phases: TruePhases = QUIET)
 
 
 def over(number: int, at: float, ended_at: float, outcome: Outcome) -> Life:
-    """One that ended without a token."""
+    """A request that ended without a token."""
     made = life(number, at, None)
     made.ended_at, made.flushed_at, made.outcome = ended_at, ended_at, outcome
     return made
@@ -72,7 +72,7 @@ def test_a_lane_that_keeps_its_promises_may_not_page() -> None:
 
 
 def test_a_burn_of_four_times_is_a_ticket() -> None:
-    """A target of 95 % allows one miss in twenty; one in five misses, for as long as the run lasts."""
+    """A target of 95 % allows one miss in twenty; here one request in five misses, until the end of the run."""
     lives = [life(number, float(number), 2.5 if number >= 600 and number % 5 == 0 else 0.15) for number in range(2400)]
 
     found = truth(Run(lives, [], 600.0, 2400.0, 2400.0)).lanes["interactive", "ttft"]
@@ -81,7 +81,7 @@ def test_a_burn_of_four_times_is_a_ticket() -> None:
 
 
 def test_a_miss_falls_at_its_deadline_even_if_no_token_ever_comes() -> None:
-    """60 s of silence: whoever came in it misses two seconds later."""
+    """During two minutes of silence every request misses, at its deadline two seconds later."""
     lives = [life(number, float(number), None if 600 <= number < 720 else 0.15) for number in range(1500)]
 
     found = truth(run_of(lives), "hang").lanes["interactive", "ttft"]
@@ -110,7 +110,7 @@ def test_a_pool_that_ran_full_while_requests_waited_makes_the_engine_right_too()
 
 
 def test_of_two_faults_at_once_either_is_right() -> None:
-    """What is drawn says which two they are; each names kinds of the table."""
+    """A drawn incident names its two faults, and each is a kind of the table. The phase of either is right."""
     for seed in range(20):
         incident = BY_NAME["two-faults"].draw(CHUNKS_2048, 0.7, 0.5, Random(seed))
         assert len(incident.made_of) == 2
@@ -131,7 +131,7 @@ def test_of_two_faults_at_once_either_is_right() -> None:
     ids=["front end", "decode", "load"],
 )
 def test_a_known_delay_is_found_in_its_phase(effect: Effect, objective: str, phase: str) -> None:
-    """On the real simulation, against the paired run without it."""
+    """Runs the real simulation with the effect, and compares it with the paired run without it."""
     incident = Incident((Episode(effect),))
     run, pair = play(CHUNKS_2048, 2, incident, factor=0.6), play(CHUNKS_2048, 2, pair_of(incident), factor=0.6)
 

@@ -1,11 +1,11 @@
-"""What becomes of tokens between engine and client."""
+"""Reads of tokens between engine and client: hops that collect tokens, and clients that read slowly."""
 
 from bench.incidents.effects import Hop
 from bench.incidents.wire import BUFFERED_EVENTS, through_hop, to_slow_client, together
 
 
 def test_a_hop_passes_on_what_it_has_collected() -> None:
-    """Four tokens at a time; the last one of the answer flushes the rest."""
+    """The hop collects four tokens at a time; the last token of the answer flushes the rest."""
     tokens = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
     assert through_hop(tokens, Hop(4, 60.0), complete=True) == ([4.0, 6.0], [4, 2])
@@ -35,7 +35,8 @@ def test_a_client_that_keeps_up_changes_nothing() -> None:
 
 
 def test_a_slow_client_pauses_the_reading_and_sets_the_pace() -> None:
-    """200 tokens come at 100 a second to a client of 10 a second: what is not buffered comes at its pace."""
+    """200 tokens come at 100 per second to a client of 10 per second: tokens beyond the buffer come at the client's
+    pace."""
     instants = [number * 0.01 for number in range(200)]
 
     reads, pauses, flushed_at = to_slow_client(instants, [1] * 200, 10.0)

@@ -12,7 +12,7 @@ from sidecar.simulator.simulation import Simulation
 
 
 def a_finished_request() -> SimulatedRequest:
-    """Queue 0.2 s behind another in the only slot, prefill 0.11 s, decode 3 steps of 0.01 s."""
+    """A request with queue 0.2 s behind another in the only slot, prefill 0.11 s, decode 3 steps of 0.01 s."""
     limits = Limits(max_num_seqs=1, max_num_batched_tokens=512, max_model_len=1024, kv_blocks=64)
     simulation = Simulation(limits, Costs(step_seconds=0.01, per_prompt_token_seconds=1e-3))
     return simulation.run([(0.0, 190, 1), (0.0, 100, 4)])[1]
@@ -26,7 +26,8 @@ def decoded(event: bytes) -> dict[str, Any]:
 
 
 def test_metrics_are_milliseconds_and_their_ttft_is_the_prefill() -> None:
-    """The name trap of vLLM: time_to_first_token_ms counts from first scheduled, so queue is not in it."""
+    """vLLM's time_to_first_token_ms counts from first scheduled, in spite of its name, so it does not include the
+    queue."""
     metrics = per_request_metrics(a_finished_request())
 
     assert metrics == pytest.approx(

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001  every story is told with an engine and a client, needed or not
-"""The simulated engine on a real socket says what vLLM says, in vLLM's order, and notices who leaves."""
+"""The simulated engine on a real socket answers as vLLM does, in vLLM's order, and notices clients that leave."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def chat(prompt_bytes: int = 400, **fields: object) -> dict[str, object]:
 
 
 async def events_of(response: aiohttp.ClientResponse) -> list[Any]:
-    """The data of each event; [DONE] as that string."""
+    """Data of each event; [DONE] as that string."""
     text = (await response.read()).decode()
     datas = [event.removeprefix("data: ") for event in text.split("\n\n") if event]
     return [data if data == "[DONE]" else json.loads(data) for data in datas]
@@ -118,7 +118,7 @@ def test_a_whole_answer_carries_metrics_where_the_flag_is_set(reports: bool) -> 
 
 
 def test_headers_come_before_the_first_token_exists() -> None:
-    """A time to first byte is no TTFT: with no slot at all the head is here, and no byte of body."""
+    """A time to first byte is no TTFT: with no slot at all, the head comes and no byte of the body."""
 
     async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         engine.adjust(slots=0)
@@ -157,7 +157,7 @@ def test_a_client_that_leaves_frees_its_slot_in_every_phase() -> None:
 
 
 def test_the_report_in_the_stream_is_the_simulations_own_truth() -> None:
-    """Eight clients on two slots: queues are real, and what is reported is what happened."""
+    """Eight clients on two slots cause real queues. The report in the stream equals the simulation's own phases."""
 
     async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async def ask() -> dict[str, float]:
@@ -276,7 +276,7 @@ def test_its_page_is_a_well_formed_exposition_with_cumulative_buckets() -> None:
 def test_who_leaves_between_two_writes_is_no_error_of_the_engines(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Or the demo would end with somebody else's traceback."""
+    """The engine logs no error for a client that leaves; otherwise the demo would end with a traceback."""
 
     async def gone(response: web.StreamResponse, _data: bytes) -> None:
         assert response._req is not None

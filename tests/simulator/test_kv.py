@@ -1,4 +1,4 @@
-"""A block is held, idle or empty, and whoever looks for a prefix finds what is held or idle."""
+"""A block is held, idle or empty; a prefix lookup finds blocks that are held or idle."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ CHAIN = [bytes([number]) for number in range(12)]
 
 
 def computed(pool: KvPool, hashes: list[bytes]) -> None:
-    """Somebody computes these blocks and leaves."""
+    """Reserve, publish and release these blocks, as a request that computes them and ends."""
     assert pool.reserve(len(hashes))
     for block in hashes:
         assert pool.publish(block)
@@ -29,7 +29,7 @@ def test_what_nobody_holds_is_still_found_until_its_room_is_needed() -> None:
 
 
 def test_the_tail_of_a_prefix_is_evicted_before_its_head() -> None:
-    """A prefix without its head is worth nothing to anybody."""
+    """The tail goes first, because the rest of a prefix cannot be used without its head."""
     pool = KvPool(3)
     computed(pool, CHAIN[:3])
 
@@ -74,7 +74,7 @@ def test_too_much_is_refused_and_changes_nothing() -> None:
 
 
 class AnyUse(RuleBasedStateMachine):
-    """Holders come, share, publish and go in any order: the pool never holds more than it has."""
+    """Holders come, share, publish and go in any order: the pool never holds more blocks than it has."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Virtual instants become wake-ups of a clock that the test holds in its hand."""
+"""The player turns virtual instants into wake-ups of a clock that the test controls."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ COSTS = Costs(step_seconds=0.01, per_prompt_token_seconds=1e-3, delivery_seconds
 
 
 class Timer:
-    """One call to come."""
+    """One scheduled call."""
 
     def __init__(self, at: float, call: Callable[[], None]) -> None:
         self.at = at
@@ -27,7 +27,7 @@ class Timer:
 
 
 class FakeClock:
-    """Starts at an odd number, because the player must not assume that clocks start at 0."""
+    """A clock that starts at an odd number, because the player must not assume that clocks start at 0."""
 
     def __init__(self) -> None:
         self.now = 1234.5
@@ -59,7 +59,7 @@ def player_and_clock() -> tuple[Player, FakeClock]:
 
 
 def deliveries(clock: FakeClock, reception: Reception, *, late: float = 0.0) -> list[float]:
-    """When each token came out, in seconds after now, waking the player as often as it asks for."""
+    """Instants of all tokens, in seconds from now; the player is woken each time it asked for, plus `late` seconds."""
     start = clock.now
 
     async def watch() -> list[float]:
@@ -158,7 +158,8 @@ def test_an_idle_player_asks_for_no_wake_up() -> None:
 
 
 def test_a_knob_turned_while_idle_takes_effect_for_whoever_waits() -> None:
-    """No slots: no wake-up is asked for. The slots come back: the waiting request starts at that very instant."""
+    """Without slots the player asks for no wake-up. When the slots come back, the waiting request starts at that
+    instant."""
     player, clock = player_and_clock()
     player.adjust(slots=0)
     reception = player.submit(100, 1)

@@ -1,4 +1,4 @@
-"""What a replica of continuous batching must keep true, whatever is asked of it."""
+"""Invariants of a replica with continuous batching, for any load."""
 
 from itertools import pairwise
 from random import Random
@@ -52,7 +52,7 @@ def arrivals_of(load: list[Asked]) -> list[tuple[float, int, int]]:
 
 
 def watched(simulation: Simulation, arrivals: list[tuple[float, int, int]]) -> list[SimulatedRequest]:
-    """Run event by event, as the HTTP face does, looking at the pool each time."""
+    """Run event by event, as the HTTP face does, and check the pool after each."""
     lives = []
     todo = list(arrivals)
     while True:
@@ -72,7 +72,8 @@ def watched(simulation: Simulation, arrivals: list[tuple[float, int, int]]) -> l
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
 @settings(max_examples=60)
 def test_nothing_is_lost_and_nothing_is_invented(load: list[Asked], limits: Limits) -> None:
-    """Tokens out are tokens asked, phases add up to the whole life, no block stays behind, the pool is never overdrawn."""
+    """Output tokens equal the tokens asked for, phases add up to the whole request, no block stays held, the pool is
+    never overdrawn."""
     simulation = Simulation(limits, COSTS)
 
     lives = watched(simulation, arrivals_of(load))
@@ -93,7 +94,7 @@ def test_nothing_is_lost_and_nothing_is_invented(load: list[Asked], limits: Limi
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
 @settings(max_examples=40)
 def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[Asked], limits: Limits) -> None:
-    """Taking many decode steps at once is an optimisation, not another physics."""
+    """Taking many decode steps at once is an optimisation: the instants are the same as step by step."""
     at_once = Simulation(limits, COSTS).run(arrivals_of(load))
 
     step_by_step = watched(Simulation(limits, COSTS), arrivals_of(load))
@@ -128,7 +129,7 @@ def test_when_blocks_run_out_the_youngest_goes_and_comes_back() -> None:
 
 
 def test_a_preempted_request_keeps_its_first_scheduling() -> None:
-    """As in vLLM: its second wait is not queue, it hides in decode."""
+    """As in vLLM, a preempted request's second wait is not queue; it is part of decode."""
     first, second = Simulation(TIGHT, COSTS).run([(0.0, 600, 200), (0.0, 600, 200)])
 
     assert second.phases.queue_seconds < 0.2
@@ -148,7 +149,8 @@ def test_a_step_costs_what_is_in_it() -> None:
 
 
 def test_chunked_prefill_lets_others_decode_in_between() -> None:
-    """A long prompt arrives beside a stream: with chunks the stream's longest gap is one chunk, without it is the whole prompt."""
+    """A long prompt arrives beside a stream: with chunks the stream's longest gap is one chunk, without chunks it is
+    the whole prompt."""
     whole = Limits(
         max_num_seqs=8, max_num_batched_tokens=4096, max_model_len=4096, kv_blocks=4096, chunked_prefill=False
     )
@@ -163,7 +165,7 @@ def test_chunked_prefill_lets_others_decode_in_between() -> None:
 
 
 def test_without_chunks_a_prompt_waits_for_a_step_that_holds_it_whole() -> None:
-    """Two prompts of 60 % of the budget are two steps, not one and a half."""
+    """Two prompts of 60 % of the budget take two steps, not one and a half."""
     limits = Limits(
         max_num_seqs=8, max_num_batched_tokens=1000, max_model_len=1000, kv_blocks=4096, chunked_prefill=False
     )
@@ -187,7 +189,7 @@ def test_a_prefix_that_was_computed_is_not_computed_again() -> None:
 
 
 def test_a_wholly_cached_prompt_still_computes_its_last_block() -> None:
-    """Somebody has to say what comes after the last token."""
+    """The last block is computed again, because the first output token comes from it."""
     simulation = Simulation(ROOMY, COSTS)
     hashes = [bytes([number]) for number in range(30)]
     simulation.arrive(0.0, 480, 1, hashes)
@@ -201,7 +203,8 @@ def test_a_wholly_cached_prompt_still_computes_its_last_block() -> None:
 
 
 def test_an_abort_frees_the_slot_at_once() -> None:
-    """One slot, two requests: the first client leaves in mid-decode, the second is scheduled with the very next step."""
+    """One slot, two requests: the first client leaves in mid-decode, and the second request is scheduled in the very
+    next step."""
     limits = Limits(max_num_seqs=1, max_num_batched_tokens=512, max_model_len=4096, kv_blocks=4096)
     simulation = Simulation(limits, COSTS)
     first = simulation.arrive(0.0, 100, 3000)
@@ -275,7 +278,7 @@ def test_slots_taken_away_are_time_in_the_queue() -> None:
 
 
 def test_a_hang_stops_the_step_in_flight_and_what_follows() -> None:
-    """Five silent seconds, then everything goes on where it stood."""
+    """After five silent seconds everything continues from the same state."""
     undisturbed = Simulation(ROOMY, COSTS).run([(0.0, 100, 50)])[0]
     simulation = Simulation(ROOMY, COSTS)
     life = simulation.arrive(0.0, 100, 50)
@@ -308,7 +311,7 @@ def test_a_pool_that_shrinks_preempts_until_it_fits() -> None:
 
 
 def test_any_mixture_of_faults_ends_with_an_empty_replica() -> None:
-    """Submissions, aborts and knobs at random instants: afterwards every request has ended exactly once."""
+    """Submissions, aborts and knobs come at random instants; at the end every request has ended exactly once."""
     for seed in range(20):
         rng = Random(seed)
         simulation = Simulation(TIGHT, COSTS)

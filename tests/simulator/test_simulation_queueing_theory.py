@@ -1,4 +1,5 @@
-"""Where theory has an answer, the simulation gives it: one slot, Poisson arrivals, and the mean wait is known exactly."""
+"""The simulation agrees with queueing theory where theory is exact: one slot, Poisson arrivals, and a known mean
+wait."""
 
 from itertools import pairwise
 from math import sqrt
@@ -22,12 +23,12 @@ T_999 = 3.66
 
 
 def prefill_only() -> Simulation:
-    """A replica whose service time is its prompt's length and nothing else: requests ask for one token."""
+    """A replica whose service time depends on the prompt's length only: requests ask for one token."""
     return Simulation(ONE_SLOT, Costs(step_seconds=0.0, per_prompt_token_seconds=SECONDS_A_TOKEN))
 
 
 def assert_mean_wait(expected: float, waits: list[float]) -> None:
-    """The batch-means confidence interval covers the theory, and is narrow enough to mean something."""
+    """The batch-means confidence interval contains the theoretical wait, and is narrow enough to be a test."""
     size = len(waits) // BATCHES
     means = [fmean(waits[at : at + size]) for at in range(0, size * BATCHES, size)]
     error = T_999 * stdev(means) / sqrt(BATCHES)
@@ -61,7 +62,8 @@ def test_exponential_service_waits_as_long_as_m_m_1_says(utilisation: float) -> 
     arrivals = []
     for _ in range(60_000):
         at += rng.expovariate(rate)
-        # Lengths are whole tokens: a thousandth of the mean, which moves the second moment by a millionth.
+        # Lengths are whole tokens: the rounding is a thousandth of the mean, and moves the second moment by a
+        # millionth.
         arrivals.append((at, max(1, min(199_999, round(rng.expovariate(1 / MEAN_PROMPT)))), 1))
 
     waits = [life.phases.queue_seconds for life in prefill_only().run(arrivals)]
@@ -70,7 +72,7 @@ def test_exponential_service_waits_as_long_as_m_m_1_says(utilisation: float) -> 
 
 
 def test_geometric_outputs_wait_as_long_as_pollaczek_and_khinchine_say() -> None:
-    """Service made of decode steps, so that the simulation's many-steps-at-once path carries the time."""
+    """The service time consists of decode steps, so that the simulation's many-steps-at-once path is tested."""
     rng = Random(13)
     simulation = Simulation(ONE_SLOT, Costs(step_seconds=0.01))
     stop = 1 / 20
@@ -91,7 +93,7 @@ def test_geometric_outputs_wait_as_long_as_pollaczek_and_khinchine_say() -> None
 
 
 def test_every_single_wait_is_lindleys() -> None:
-    """Not only the mean: with one slot each wait follows from the one before, W' = max(0, W + S - A)."""
+    """With one slot each single wait follows from the one before: W' = max(0, W + S - A)."""
     rng = Random(14)
     at = 0.0
     arrivals = []

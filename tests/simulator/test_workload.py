@@ -1,4 +1,4 @@
-"""A load is a mix at a rate, and the same seed is the same load."""
+"""A load is a mix of requests at a rate, and the same seed gives the same load."""
 
 from collections import Counter
 from itertools import islice
@@ -15,7 +15,7 @@ def some(rate: float, seed: int = 1, count: int = 20_000) -> list[Arrival]:
 
 
 def test_arrivals_come_at_the_rate_and_in_the_shares_that_were_asked() -> None:
-    """Twenty thousand of them: four standard errors of a Poisson count are 3 %."""
+    """With twenty thousand arrivals, four standard errors of a Poisson count are 3 %."""
     arrivals = some(5.0)
 
     assert len(arrivals) / arrivals[-1].at == pytest.approx(5.0, rel=0.03)
