@@ -1,9 +1,9 @@
-"""What holds for every test: Hypothesis leaves nothing to chance, and a warning belongs to the test that caused it.
+"""Settings for all tests: Hypothesis draws fixed examples by default, and a warning belongs to the test that caused it.
 
-Hypothesis has two profiles. `order`, the default, draws the same examples in every run: a red test stays red until it is
-mended, and no change is refused for a chance find in what it did not touch. `random` (`.ci/random`) draws others, and more
-of them. Neither knows wall time, because tests promise order and values: no deadline, no complaint of slow generation.
-Neither keeps a database, because a run must not depend on the one before.
+Hypothesis has two profiles. `order`, the default, draws the same examples in every run: a red test stays red until it
+is mended, and no change is refused for a chance find in code that it did not touch. `random` (`.ci/random`) draws other
+examples, and more of them. Neither depends on wall time, because tests promise order and values: no deadline, no
+complaint of slow generation. Neither keeps a database, because a run must not depend on the one before.
 """
 
 import gc
@@ -26,20 +26,21 @@ settings.register_profile(
     derandomize=False,
     max_examples=500,
     print_blob=True,
-    phases=[Phase.explicit, Phase.generate, Phase.target, Phase.shrink],  # it prints a find, and does not explain it
+    phases=[Phase.explicit, Phase.generate, Phase.target, Phase.shrink],  # it prints a failing example, unexplained
 )
 settings.load_profile("order")
 
-os.environ["COLUMNS"] = "80"  # what commands print is folded: in tests to one width, on any terminal
+os.environ["COLUMNS"] = "80"  # commands fold their output: in tests to one width, on any terminal
 
 PROPERTY_TIMEOUT_SECONDS = 900
-"""A property that fails is tried again and again until it is small. Hypothesis ends that itself, after 500 steps or five
-minutes; cut off before, it would show a stack of its own insides in place of the example. What lasts longer hangs."""
+"""Time limit of one property. Hypothesis tries a failing example again and again until it is small, and ends that
+itself after 500 steps or five minutes. An earlier limit would show a stack of Hypothesis' own code in place of the
+example. A property that lasts longer hangs."""
 
 
 @pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names
 def pytest_configure() -> None:
-    """Hypothesis also draws the constants of all modules that are loaded; `order` goes without them.
+    """Stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
 
     A change in any module, or another order of imports, would change the examples of every property.
     """
@@ -56,9 +57,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _module_leaves_nothing() -> Iterator[None]:
-    """As below, for what a fixture of the whole module opened.
+    """As `_test_leaves_nothing`, for resources that a fixture of the whole module opened.
 
-    What is there before belongs to imports, caches and the session: the collector need not look at it after each test.
+    Objects that exist before belong to imports, caches and the session: they are frozen, so that the collector need not
+    visit them after each test.
     """
     gc.collect()
     gc.freeze()
@@ -68,9 +70,9 @@ def _module_leaves_nothing() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _test_leaves_nothing() -> Iterator[None]:
-    """Collect after each test, so that the warning of a transport, file or coroutine left open is raised in its own test.
+    """Collect after each test, so that the warning of a transport, file or coroutine left open comes in its own test.
 
-    A failed test's frames would keep what it opened until the next test begins.
+    The frames of a failed test would keep its resources open until the next test begins.
     """
     yield
     sys.last_type = sys.last_value = sys.last_traceback = None

@@ -1,8 +1,8 @@
-"""A client that leaves frees the engine at once, wherever its request is; and every request ends in exactly one outcome.
+"""A client that leaves frees the engine at once, in any phase; and every request ends in exactly one outcome.
 
-Order and not time: in memory the engine's connection is closed within the callback that says that the client is gone; on
-sockets a simulated engine is frozen in the phase in question (no slots, or hung), so that nothing but the abort can move it.
-How fast it is in milliseconds is `make promises`' business.
+The tests check order and not time: in memory, the engine's connection is closed within the callback that reports that
+the client is gone; on sockets, a simulated engine is frozen in the tested phase (no slots, or hung), so that only the
+abort can change its state. `make promises` measures the time in milliseconds.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def chunked(data: bytes) -> bytes:
 def test_the_engine_is_released_before_anything_is_written_down(
     sent: bytes, answered: bytes, stage: Stage, how: str
 ) -> None:
-    """When the account of the cancelled request is made, the engine's connection has been closed already."""
+    """The engine's connection is closed before the account of the cancelled request is made."""
     walk = Walk()
     seen: list[tuple[bool, Account]] = []
     walk.settlement.log = lambda account: seen.append((walk.engine.reset, account))
@@ -69,7 +69,7 @@ def test_the_engine_is_released_before_anything_is_written_down(
     assert walk.value("llm_requests_in_flight") == 0
 
 
-# --- on sockets: a frozen engine has nobody left ---------------------------------------------------------------------------
+# --- on sockets: a frozen engine has no request left -----------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -82,13 +82,13 @@ async def house() -> AsyncIterator[tuple[SimulatedEngine, Road]]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Return once it is so; the caller's own patience ends the wait."""
+    """Return once the condition is true; the caller limits the wait."""
     while not true():  # noqa: ASYNC110  a simulation has no event for each of its states
         await asyncio.sleep(0.001)
 
 
 async def everybody_gone(engine: SimulatedEngine, road: Road) -> None:
-    """The engine has no request, and no connection of ours is open."""
+    """Return once the engine has no request, and no connection to it is open."""
 
     def gone() -> bool:
         simulation = engine.simulation
@@ -119,7 +119,7 @@ def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[
                 engine.adjust(hung=True)
                 client.write(question())
                 await until(lambda: len(simulation.waiting) == 1)
-                engine.adjust(hung=False)  # the step is planned: the prompt pass has begun
+                engine.adjust(hung=False)  # the step is planned: prefill has begun
                 engine.adjust(hung=True)
                 assert [request.token_instants for request in simulation.running] == [[]]
             else:
@@ -152,7 +152,7 @@ def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[
 def test_who_leaves_frees_the_engine_in_every_phase(
     where: str, stage: Stage, leave: Callable[[Connection], None], *, reached_the_engine: bool
 ) -> None:
-    """The engine is frozen; the client goes; the request is gone from queue and batch, and not one token more was made."""
+    """The engine is frozen and the client leaves: the request is gone from queue and batch, with no further token."""
     accounts, aborted, tokens = leaves_story(leave, where)
 
     assert [(account.outcome, account.cancelled_in) for account in accounts] == [(Outcome.CLIENT_CANCELLED, stage)]
@@ -160,7 +160,7 @@ def test_who_leaves_frees_the_engine_in_every_phase(
 
 
 def test_who_leaves_takes_nobody_along() -> None:
-    """Two stream side by side; one leaves; the other gets every token."""
+    """Two clients stream side by side and one leaves; the other gets every token."""
 
     async def story() -> tuple[Answer, list[Account]]:
         async with house() as (engine, road):
@@ -184,7 +184,7 @@ def test_who_leaves_takes_nobody_along() -> None:
     assert Counter(account.outcome for account in accounts) == {Outcome.CLIENT_CANCELLED: 1, Outcome.OK: 1}
 
 
-# --- after any mixture of faults the books balance -------------------------------------------------------------------------
+# --- after any mixture of faults every request has one outcome -------------------------------------------------------------
 
 JSON = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 CLOSING = STREAM.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -205,7 +205,8 @@ ANSWERS = {
     "endless": STREAM + chunked(TOKEN),
     "uploading": b"",
 }
-"""What the engine says to a request for this fault; it then closes, but for the two that say nothing more."""
+"""Fault to the engine's answer. The engine then closes the connection, except for the two faults that only stop
+sending."""
 OUTCOMES = {
     "ok": Outcome.OK,
     "whole": Outcome.OK,
@@ -225,7 +226,7 @@ EACH = 33
 
 
 async def faulty_engine(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One request per connection; its prompt names the fault."""
+    """Answers one request per connection; the request's prompt names the fault."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -257,7 +258,7 @@ async def client(road: Road, fault: str) -> None:
 
 
 def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_requests() -> None:
-    """Thirty-three of each fault, shuffled, sixteen at once: exactly one outcome each, and the right one."""
+    """Thirty-three requests of each fault, shuffled, sixteen at once: each has exactly one outcome, the right one."""
     faults = [name for name in ANSWERS for _ in range(EACH)]
     Random(2).shuffle(faults)
 

@@ -1,4 +1,4 @@
-"""The hallway: a config becomes a running sidecar, and another config may take its place."""
+"""The app wires a config into a running sidecar, and a reload replaces the config."""
 
 import asyncio
 from pathlib import Path
@@ -57,7 +57,7 @@ class Reloading:
 
 
 def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_at_zero(tmp_path: Path) -> None:
-    """Whoever comes next is sorted by the new rules; the new lane's counters are there for rate() to see."""
+    """Later requests follow the new rules; the new lane's counters start at 0, so that rate() sees their increase."""
 
     async def story() -> None:
         reloading = Reloading(tmp_path)
@@ -86,7 +86,7 @@ def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_a
 def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
     tmp_path: Path, text: str, said: list[str]
 ) -> None:
-    """All its errors at once; the old config stays in force until a good one comes."""
+    """All errors of the refused config are returned at once; the old config stays in force until a valid one comes."""
 
     async def story() -> None:
         reloading = Reloading(tmp_path)
@@ -107,7 +107,7 @@ def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
 
 
 def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
-    """And what stands on the page is what `/-/ready` says."""
+    """The gauge `llm_sidecar_ready` agrees with the answer of `/-/ready`."""
 
     async def story() -> None:
         app = Reloading(tmp_path).app

@@ -1,9 +1,9 @@
-"""A delay that is put into a known place comes out in that place's phase, and in no other.
+"""A delay that is put into a known place is counted in that place's phase, and in no other.
 
-The phases of a ledger add up whatever happens, so a wrong ledger is wrong in its attribution: time under another name. Here
-an engine, a hop or a client is made slow in one place at a time. What truly happened is not assumed but asked: of the
-simulation, for those very requests, and of the client's own clock. Every request has a prompt length of its own, which is how
-its ledger and its truth find each other.
+The phases of a ledger always add up, so a wrong ledger counts time under a wrong phase. Here an engine, a hop or a
+client is made slow in one place at a time. The true times are not assumed: they come from the simulation, for those
+very requests, and from the client's own clock. Every request has a prompt length of its own, which connects its ledger
+with its true times.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ ENGINE = Preset(
     ),
     reference_load=CHAT_WITH_DOCUMENTS,
 )
-"""A 400-token prompt: 44 ms of prefill; 40 tokens: 156 ms of decode."""
+"""400 prompt tokens take 44 ms of prefill; 40 output tokens take 156 ms of decode."""
 FIVE = (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.DECODE, Phase.STREAM)
 
 Phases = dict[Phase, float]
 
 
 def truth_of(request: SimulatedRequest) -> Phases:
-    """The phases as the simulation made them. It has no client and no hop, so nothing of it is stream."""
+    """The true phases from the simulation. It has no client and no hop, so its stream phase is 0."""
     true = request.phases
     return {
         Phase.QUEUE: true.queue_seconds,
@@ -78,12 +78,13 @@ def phases_of(account: Account) -> Phases:
 
 @dataclass(slots=True)
 class Run:
-    """Some requests: by prompt length, what the sidecar says of each and what is true of it."""
+    """Requests by prompt length: the sidecar's account of each, and its true phases."""
 
     accounts: dict[int, Account] = field(default_factory=dict)
     truths: dict[int, Phases] = field(default_factory=dict)
     stalled_seconds: float = 0.0
-    """For how long this process was kept from running while these requests were: of the machine, and in no truth."""
+    """Seconds for which this process did not get to run during the requests. They come from the machine, and are in no
+    true phase."""
     client_e2e_seconds: list[float] = field(default_factory=list)
     """By the client's own clock, from its last byte out to its last byte in."""
 
@@ -91,14 +92,15 @@ class Run:
         return fmean(truth[phase] for truth in self.truths.values())
 
     def error(self, phase: Phase) -> float:
-        """By how much the ledger differs from the simulation: the median over the requests, because one hiccup of a busy machine is no attribution."""
+        """Seconds by which the ledger exceeds the simulation: the median over the requests, so that one hiccup of a
+        busy machine does not count."""
         return median(
             phases_of(account)[phase] - self.truths[prompt][phase] for prompt, account in self.accounts.items()
         )
 
 
 class House:
-    """An engine, perhaps a buffering hop, a road, and the load that is sent through them."""
+    """An engine, optionally a buffering hop, the proxy, and the load that is sent through them."""
 
     def __init__(
         self, engine: SimulatedEngine, hop: Withholding, road: Road, simulated: list[SimulatedRequest]
@@ -110,7 +112,8 @@ class House:
         self._prompts = 400
 
     async def run(self, ask: Callable[["House", int], Awaitable[float]], *, requests: int, at_once: int) -> Run:
-        """`ask(house, prompt_tokens)` sends one request and returns the client's seconds; `at_once` of them run side by side."""
+        """Send `requests` requests, `at_once` of them side by side. `ask(house, prompt_tokens)` sends one and returns
+        the client's seconds."""
         self.road.accounts.clear()
         self._simulated.clear()
         run = Run()
@@ -172,9 +175,10 @@ async def ask(house: House, prompt_tokens: int) -> float:
 
 
 def told(story: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run, Run]:
-    """(healthy, faulted), run on the loop that the sidecar runs on; told again where a busy machine kept the loop from running.
+    """(healthy, faulted), run on the loop that the sidecar runs on; repeated if a busy machine kept the loop from
+    running.
 
-    What the machine adds is in nobody's truth, and it would be attributed to whoever happened to wait for it.
+    The machine's delays are in no true phase, and the ledger would count them in the phase that was running.
     """
     for _ in range(ATTEMPTS):
         healthy, faulted = play(story(), patience_seconds=PATIENCE_SECONDS)
@@ -191,7 +195,8 @@ def told(story: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run
 
 
 def assert_engine_delay_landed(healthy: Run, faulted: Run, place: Phase, *, at_least: float) -> None:
-    """What the fault added in truth, the ledger added in `place`, within 10 %; all else followed its own truth as closely."""
+    """The ledger's `place` grew by as much as the true phase, within 10 %, and each other phase differs by no more than
+    that."""
     added = faulted.true_mean(place) - healthy.true_mean(place)
     assert added >= at_least
     misplaced = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
@@ -209,7 +214,7 @@ def test_300_ms_in_the_front_end_come_out_in_first_token(monkeypatch: pytest.Mon
 
 
 def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six at once on eight slots, then on one: each waits for those before it, and none of that is the prompt pass's fault."""
+    """Six requests at once on eight slots, then on one: each waits for those before it, and prefill does not grow."""
 
     async def story() -> tuple[Run, Run]:
         async with house(monkeypatch) as home:
@@ -231,7 +236,7 @@ def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPat
 
 
 async def ask_for_much(house: House, prompt_tokens: int) -> float:
-    """An answer of 0.7 s of decode, longer than what the hop withholds."""
+    """Ask for an answer with 0.7 s of decode, longer than the time for which the hop withholds output."""
     connection = await Connection.open(house.road.port)
     answer = await connection.request(question(prompt_tokens, 175))
     connection.close()
@@ -239,10 +244,10 @@ async def ask_for_much(house: House, prompt_tokens: int) -> float:
 
 
 def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine decoded, the sidecar saw nothing: not the engine's front end, although TTFT is what grew.
+    """The engine decoded, and the sidecar saw nothing: this is not first_token, although TTFT grew.
 
-    The last token is not late, so nothing is added to the whole: what the hop took is taken from the decode that anybody
-    could see, and stands in stream.
+    The last token is not late, so the whole does not grow: the withheld time is taken off decode, which is limited to
+    the time seen here, and counted in stream.
     """
     withheld = 0.5
 
@@ -269,7 +274,7 @@ def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeyp
 
 STALL_SECONDS = 1.0
 MANY = 600
-"""Tokens of an answer of 120 kB, so that a reader that stops cannot be hidden by the kernel's buffers."""
+"""Tokens of an answer of 120 kB, so that the kernel's buffers cannot hide a reader that stops."""
 
 
 def reader(stall_seconds: float) -> Callable[[House, int], Awaitable[float]]:
@@ -299,11 +304,11 @@ def reader(stall_seconds: float) -> Callable[[House, int], Awaitable[float]]:
 
 
 def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time is its own: the engine had long finished, and decode does not move."""
+    """The engine had long finished, so decode does not grow."""
 
     async def story() -> tuple[Run, Run]:
         async with house(monkeypatch, proxy={"client_buffer_bytes": 4096}) as home:
-            home.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all of it is made before the reader goes on
+            home.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all are made before the reader goes on
             healthy = await home.run(reader(0.0), requests=3, at_once=1)
             return healthy, await home.run(reader(STALL_SECONDS), requests=3, at_once=1)
 
@@ -317,7 +322,8 @@ def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.Mon
 
 
 def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine claims three times its durations: TTFT stays whole and unattributed, and decode is what the wire says."""
+    """The engine reports three times its durations: TTFT stays whole and unattributed, and decode comes from the
+    wire."""
 
     async def story() -> tuple[Run, Run, float, float]:
         async with house(monkeypatch) as home:

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and the exit code that a script can rely on."""
+"""The command line: its output, and exit codes that a script can rely on."""
 
 import re
 import subprocess
@@ -40,7 +40,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: object) -
 
 
 def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A good config is explained: listeners, lanes, the rules in order, buckets, promises and the number of series; the code is 0."""
+    """The output names listeners, lanes, the rules in order, buckets, objectives and the number of series; the code is
+    0."""
     file = tmp_path / "sidecar.yml"
     file.write_text(GOOD)
 
@@ -91,7 +92,7 @@ def test_the_default_config_stays_within_the_design(capsys: pytest.CaptureFixtur
 
 
 def test_check_prints_every_error_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A broken config prints one line per error, then how many there were."""
+    """A broken config prints one line per error, then the number of errors."""
     file = tmp_path / "sidecar.yml"
     file.write_text("engine:\n  urll: x\nlog:\n  level: loud\n")
 
@@ -112,7 +113,7 @@ def test_check_prints_every_error_and_exits_2(tmp_path: Path, capsys: pytest.Cap
     [[], ["fly"], ["serve", "--engine.uri=x"], ["serve", "--engine.ur=http://a"], ["serve"], ["check", "x"]],
 )
 def test_wrong_usage_exits_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """No command, an unknown one, an unknown or shortened flag, nothing to serve: each says so on stderr."""
+    """No command, an unknown one, an unknown or shortened flag, no engine URL: each is reported on stderr."""
     assert main(arguments) == 2
     assert capsys.readouterr().err != ""
 
@@ -126,7 +127,7 @@ def test_wrong_usage_exits_2(arguments: list[str], capsys: pytest.CaptureFixture
     ],
 )
 def test_help_teaches(arguments: list[str], taught: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Help shows what to type and what for, and exits 0."""
+    """Help shows examples with their purpose, and exits 0."""
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert [text for text in taught if text not in printed] == []
@@ -161,7 +162,7 @@ def test_help_fits_eighty_columns(command: list[str], capsys: pytest.CaptureFixt
 def test_answers_are_as_wide_as_the_terminal(
     command: list[str], columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eighty columns where it says no width."""
+    """The width is eighty columns if the terminal states none."""
     monkeypatch.setenv("COLUMNS", "" if columns == WIDTH else str(columns))
     monkeypatch.setattr(sys, "__stdout__", None)
 
@@ -173,7 +174,8 @@ def test_answers_are_as_wide_as_the_terminal(
 
 
 def test_serve_hands_over_a_config_and_a_way_to_read_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program gets the config and a reload that reads the file anew, flags still on top; its code is ours."""
+    """The app gets the config and a reload that reads the file anew, with the flags applied again; its return value is
+    the exit code."""
     file = tmp_path / "sidecar.yml"
     file.write_text(GOOD)
     seen: list[Config] = []
@@ -195,7 +197,7 @@ def test_serve_hands_over_a_config_and_a_way_to_read_it_again(tmp_path: Path, mo
 
 
 def test_demo_reads_its_own_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows `demo` goes to it untouched."""
+    """All arguments after `demo` go to the demo unchanged."""
     given: list[list[str]] = []
 
     def demo(argv: list[str]) -> int:

@@ -1,6 +1,6 @@
-"""What can be held against the Dockerfile where no Docker engine runs: its text, instruction by instruction.
+"""Checks of the Dockerfile that need no Docker engine: its text, instruction by instruction.
 
-It does not build the image; the wheel stage's commands are plain pip and can be tried in any venv.
+They do not build the image; the wheel stage's commands are plain pip and can be tried in any venv.
 """
 
 import json
@@ -62,7 +62,7 @@ def test_it_runs_as_a_numeric_user_that_is_not_root() -> None:
 
 
 def test_the_sidecar_is_process_one_and_gets_the_signals() -> None:
-    """A shell in between would swallow SIGTERM, and streams would be killed instead of drained."""
+    """A shell in between would not pass on SIGTERM, and streams would be killed instead of drained."""
     *_, last = stages()
 
     assert [json.loads(argument) for argument in last.all("ENTRYPOINT")] == [["sidecar", "serve"]]

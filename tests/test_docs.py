@@ -1,4 +1,4 @@
-"""Links, headings, commands, flags and files that the pages name exist, and what they show can be pasted."""
+"""Links, headings, commands, flags and files that the pages name exist, and their examples can be pasted."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ def code_of(page: Path, *languages: str) -> list[str]:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """Headings as GitHub makes anchors of them."""
+    """Anchors that GitHub makes from the page's headings."""
     headings = re.findall(r"^#+ +(.+)$", prose_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -49,7 +49,7 @@ def commands_of(page: Path, program: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    """To a file of this checkout, and to a heading that is on it; links to other sites are not followed."""
+    """Links lead to a file of this checkout and to a heading that is on it; links to other sites are not followed."""
     broken = []
     for link in _LINK.findall(prose_of(page)):
         if re.match(r"[a-z]+:", link):
@@ -63,7 +63,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_a_broken_link_would_be_seen(tmp_path: Path) -> None:
-    """Or the promise above would be empty."""
+    """The patterns find headings and links, and skip code blocks; otherwise the test above would prove nothing."""
     page = tmp_path / "page.md"
     page.write_text("# One `two`, three\n```sh\n# no heading [x](y)\n```\n[a](other.md#b)\n")
 
@@ -73,7 +73,7 @@ def test_a_broken_link_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_file_that_is_named_exists(page: Path) -> None:
-    """Paths in backticks, from the checkout or from `sidecar/`; a bare file name may be anybody's."""
+    """Paths in backticks are relative to the checkout or to `sidecar/`; bare file names are not checked."""
     rooms = "|".join(path.name for path in (CHECKOUT / "sidecar").iterdir() if path.is_dir())
     named = re.findall(rf"`((?:sidecar|tests|docs|deploy|bench|\.ci|{rooms})/[\w./]*)`", prose_of(page))
 
@@ -95,7 +95,7 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_sidecar_command_that_is_shown_is_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Command and flags, as the program's own help knows them."""
+    """Command and flags must be in the program's own help."""
     unknown = []
     for _, command, *flags in commands_of(page, "sidecar"):
         assert main([command, "--help"]) == 0, f"no such command: sidecar {command}"
@@ -106,12 +106,12 @@ def test_every_sidecar_command_that_is_shown_is_understood(page: Path, capsys: p
 
 
 def test_commands_are_found_on_the_pages() -> None:
-    """Or the two promises above would be empty."""
+    """Without any command on the pages, the two tests above would prove nothing."""
     assert ["sidecar", "serve", "--engine.url=http://127.0.0.1:8000"] in commands_of(CHECKOUT / "README.md", "sidecar")
     assert ["make", "demo"] in commands_of(CHECKOUT / "README.md", "make")
 
 
-# --- what stands in code blocks ----------------------------------------------------------------------------------------------
+# --- code blocks -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
@@ -126,14 +126,14 @@ def test_every_config_that_is_shown_is_a_good_one(page: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> None:
-    """Scrape configurations and queries, by promtool."""
+    """promtool checks the scrape configurations and queries."""
     scrapes = [block for block in code_of(page, "yaml") if "scrape_configs:" in block]
     queries = code_of(page, "promql")
     if not scrapes and not queries:
         return
     promtool = need_tool("promtool")
     rules = [{"record": f"shown:{number}", "expr": query} for number, query in enumerate(queries)]
-    # Debian's promtool is built without the discovery of any cloud; everything else is looked at.
+    # Debian's promtool is built without the service discovery of any cloud; the rest of the config is checked.
     discovery = re.compile(r"kubernetes_sd_configs:\n *- role: pod")
     files = [("config", discovery.sub("static_configs: [{targets: [localhost]}]", block)) for block in scrapes]
     files += [("rules", yaml.safe_dump({"groups": [{"name": "shown", "rules": rules}]}))] if queries else []
@@ -167,7 +167,7 @@ def engine() -> Any:
 
 
 def test_the_example_is_a_native_sidecar_that_cannot_wait_for_the_engine_that_waits_for_it() -> None:
-    """Its start-up probe gates the engine's start, so it must not ask whether the engine is there."""
+    """The start-up probe gates the engine's start, so it must not depend on the engine."""
     probes = {name: sidecar()[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
 
     assert sidecar()["restartPolicy"] == "Always"
@@ -191,7 +191,7 @@ def test_the_example_has_rights_and_resources_that_an_admission_controller_accep
 
 
 def test_the_examples_ports_meet(tmp_path: Path) -> None:
-    """Service to sidecar, sidecar to engine, PodMonitor and probes to the admin port: by the config that is mounted."""
+    """The ports of service, sidecar, engine, PodMonitor and probes agree with the mounted config."""
     file = tmp_path / "sidecar.yml"
     file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
     config = load(str(file), {}, {})
@@ -222,7 +222,7 @@ def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pyt
 
 
 def test_the_example_leaves_time_for_everybody_to_stop(tmp_path: Path) -> None:
-    """The engine's hook, its own shutdown and the sidecar's follow one another."""
+    """The grace period covers the engine's preStop hook, its shutdown and the sidecar's, one after the other."""
     file = tmp_path / "sidecar.yml"
     file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
     _, sleeps = engine()["lifecycle"]["preStop"]["exec"]["command"]

@@ -1,7 +1,6 @@
-"""Nothing that a client sends becomes a series, and no secret comes out: the real process, under twenty thousand inventions.
+"""No client value becomes a series, and no secret is written: the real process under twenty thousand hostile requests.
 
-Judged by the page that Prometheus would scrape, before and after, and by everything else that the process says: its log and
-its pages.
+Judged by the metrics page before and after, and by all other outputs of the process: its log and its pages.
 """
 
 import asyncio
@@ -51,7 +50,8 @@ ODDITIES = (
     "é\u0301",
     "a" * 3000,
 )
-"""What breaks label syntax, terminals and comparisons, before the number that makes each value another."""
+"""Characters that break label syntax, terminals and comparisons. A number follows them, so that each value is
+different."""
 
 
 def invention(number: int) -> str:
@@ -59,13 +59,14 @@ def invention(number: int) -> str:
 
 
 def field_value(number: int) -> bytes:
-    """The same as a header's value, where no control character may stand; every third is no UTF-8 (RFC 9110 5.5 allows it)."""
+    """The same as a header's value, which has no control character; every third is not UTF-8 (RFC 9110 5.5 allows
+    it)."""
     text = invention(number).replace("\x00", "").replace("\n", "").encode()[:200]
     return text + b"\xff\xfe\x80" if number % 3 == 0 else text
 
 
 def inference(number: int) -> bytes:
-    """A request whose model, lane, header and query nobody has sent before; every fifth body is no UTF-8."""
+    """A request with a new model, lane, header and query; every fifth body is not UTF-8."""
     body = {"model": invention(number), "user": invention(number), "prompt": "abc", "max_tokens": 1}
     content = json.dumps(body, ensure_ascii=number % 2 == 0).encode(errors="surrogatepass")
     if number % 5 == 0:
@@ -78,14 +79,14 @@ def inference(number: int) -> bytes:
 
 
 def passing(number: int) -> bytes:
-    """A request to a path that nobody has asked for before, some of it percent-encoded nonsense."""
+    """A request to a new path, some of it percent-encoded nonsense."""
     odd = ("/v1/completions/", "/v1/models/", "/%ff%fe", "/..%2f", "//", "/metrics/", "/%00")[number % 7]
     method = ("GET", "POST", "DELETE", "PUT")[number % 4]
     return f"{method} {odd}{number} HTTP/1.1\r\nHost: pod-{number}\r\nContent-Length: 0\r\n\r\n".encode()
 
 
 async def send_all(port: int, requests: Iterable[bytes], count: int) -> dict[bytes, int]:
-    """Pipeline requests on eight connections; status line to how often it came."""
+    """Pipeline requests on eight connections, and return status line to its count."""
     statuses: dict[bytes, int] = {}
 
     async def some(mine: list[bytes]) -> None:
@@ -141,7 +142,7 @@ async def scraped(sidecar: SidecarProcess) -> bytes:
 
 
 def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path) -> None:
-    """The first few hundred have made the series of `other`; the ten thousand after them, and as many paths, make none."""
+    """The first few hundred requests make the series of `other`; ten thousand more, and as many paths, make none."""
 
     async def story() -> tuple[bytes, bytes, dict[bytes, int]]:
         async with sidecar_in(tmp_path) as sidecar:
@@ -173,7 +174,8 @@ def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path
 
 
 def secrets() -> Iterator[bytes]:
-    """The canary in every place where clients put keys, in requests that pass, that are refused and that are no HTTP."""
+    """The canary in every place where clients put keys, in requests that pass, that are refused and that are no
+    HTTP."""
     body = {"model": CANARY, "prompt": CANARY, "user": CANARY, "messages": [{"role": "user", "content": CANARY}]}
     keys = [
         ("Authorization", f"Bearer {CANARY}-1"),
@@ -199,7 +201,7 @@ def secrets() -> Iterator[bytes]:
 
 
 def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
-    """Not in a metric, a log line at debug level, a page or the answer that the sidecar words itself."""
+    """The canary is in no metric, no log line at debug level, no page and no answer that the sidecar itself writes."""
 
     async def story() -> tuple[str, list[bytes], dict[str, str]]:
         async with sidecar_in(tmp_path) as sidecar:
@@ -217,7 +219,7 @@ def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
                 path: await asyncio.to_thread(sidecar.page, path)
                 for path in ("/metrics", "/", "/-/healthy", "/-/ready")
             }
-            # Stopped, it writes down what still waits for the engine's word.
+            # When it stops, it logs the requests that still wait for the engine's report.
             await asyncio.to_thread(stop, sidecar)
             assert len(sidecar.log_lines("request")) >= 16
             return sidecar.log.read_text(), answers, pages

@@ -1,4 +1,4 @@
-"""The walls of the house, read from the imports of every module: which room may know which (docs/architecture.md)."""
+"""The import rules of the package, checked on every module: which folder may import which (docs/architecture.md)."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parents[1]
 PACKAGE = CHECKOUT / "sidecar"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "wiring.py")
-"""The root of the package holds these files and no other."""
+"""The root of the package holds these files and no others."""
 HEART = ("timeline", "classify", "ledger", "slo")
 LOOP_CLOCK_AND_SOCKETS = (
     *("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random"),
@@ -26,7 +26,8 @@ ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
     *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py"),
 )
-"""The files outside the rooms with listeners that ask an engine, a sidecar or a Prometheus; others judge the answers."""
+"""Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
+the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
     "capacity": "a command of its own",
@@ -34,28 +35,28 @@ ONE_USER = {
     "otlp": "a listener of its own, started by the hallway",
     "simulator": "bench/ and the tests play it without the demo",
 }
-"""Rooms that one other room or the hallway alone imports, and are no sub-package of it: each with its reason."""
+"""Folders that only one other folder or the root imports, and that are no sub-package of it: each with its reason."""
 CEILING_LINES = 400
 
 
 def name_of(path: Path) -> str:
-    """`timeline/sse.py`; of a file outside the package, its whole path."""
+    """`timeline/sse.py`; for a file outside the package, its whole path."""
     return str(path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path)
 
 
 def dotted(path: Path) -> str:
-    """`sidecar.timeline.sse`; a package's `__init__` is the package."""
+    """`sidecar.timeline.sse`; for a package's `__init__`, the package."""
     return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def room_of(path: Path) -> str:
-    """`proxy`, `timeline`, ...; for the hallway the file's own name."""
+    """`proxy`, `timeline`, ...; for a file in the root, its own name."""
     return path.relative_to(PACKAGE).parts[0]
 
 
 @cache
 def imports_of(path: Path) -> frozenset[str]:
-    """Full names of all modules that are imported, also within functions and for type checking."""
+    """Full names of all imported modules, also of imports within functions and for type checking."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -69,7 +70,7 @@ def imports_of(path: Path) -> frozenset[str]:
 
 @cache
 def attributes_of(path: Path) -> frozenset[str]:
-    """The names behind every dot in this module's code."""
+    """Attribute names (behind a dot) in this module's code."""
     return frozenset(node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
 
 
@@ -92,7 +93,7 @@ def outside(*rooms: str) -> list[Path]:
 
 
 def circle_of(graph: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """One circle of the graph, or nothing."""
+    """One cycle of the graph, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -104,7 +105,7 @@ def circle_of(graph: Mapping[str, AbstractSet[str]]) -> list[str]:
 
 
 def test_the_scan_sees_imports_of_every_form(tmp_path: Path) -> None:
-    """Or the walls below would stand on nothing."""
+    """The scan finds every form of import; otherwise the tests below would prove nothing."""
     path = tmp_path / "module.py"
     path.write_text("import a.b\nfrom c import d\ndef f():\n    from e.f import g\n    import h as i\n")
 
@@ -117,7 +118,7 @@ def test_the_root_of_the_package_is_the_hallway() -> None:
 
 
 def test_imports_run_in_no_circle_of_rooms() -> None:
-    """A room is read after the rooms that it imports, and never before."""
+    """The folders have an order in which each comes after all folders that it imports."""
     rooms = {room_of(path) for path in MODULES}
     graph: dict[str, set[str]] = {room: set() for room in rooms}
     for path in MODULES:
@@ -130,7 +131,7 @@ def test_imports_run_in_no_circle_of_rooms() -> None:
 
 
 def test_imports_run_in_no_circle_of_modules() -> None:
-    """Imports for type checking included: a file is read after the files that it imports."""
+    """The modules have such an order too. Imports for type checking are included."""
     names = {dotted(path): path for path in MODULES}
     graph = {name: imports_of(path) & names.keys() - {name} for name, path in names.items()}
 
@@ -138,7 +139,7 @@ def test_imports_run_in_no_circle_of_modules() -> None:
 
 
 def test_no_two_files_have_one_name() -> None:
-    """A name in a traceback or in a question is one file."""
+    """File names are unique, so that a name in a traceback or in a question means one file."""
     names = Counter(path.name for path in MODULES if path.name != "__init__.py")
 
     assert {name: count for name, count in names.items() if count > 1} == {}
@@ -157,9 +158,9 @@ def test_a_room_that_one_other_uses_is_a_part_of_it() -> None:
 
 
 def test_tests_stand_where_their_modules_stand() -> None:
-    """tests/timeline/test_sse.py is about sidecar/timeline/sse.py; test_sse_orders.py tells more of the same module.
+    """tests/timeline/test_sse.py tests sidecar/timeline/sse.py; test_sse_orders.py tests more of the same module.
 
-    Stories that cross rooms stand at the top of tests/, in the folders of what they are played on, or in STORIES.
+    Tests across folders are at the top of tests/, in folders named after what they run on, or in STORIES.
     """
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
     own = {"real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools"}
@@ -175,7 +176,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
 
 
 def test_no_test_is_imported_from_a_test_file() -> None:
-    """What two test files share is a plain module: in tests/support, or beside them in their room."""
+    """Code that two test files share is in a plain module: in tests/support, or beside them in their folder."""
     found = importers("tests", among=sorted((CHECKOUT / "tests").rglob("*.py")))
 
     assert len(found) > 100
@@ -203,10 +204,10 @@ STORIES = {
     "proxy/test_wire_sockets.py": "slow clients, resets and half-closed connections on real sockets",
     "timeline/test_dialects.py": "all dialects on the recorded streams of tests/streams",
 }
-"""Tests of a room as a whole: file to what is told there."""
+"""Tests of a whole folder: file to its subject."""
 
 
-# --- what may be known where ---------------------------------------------------------------------------------------------
+# --- imports that are allowed --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("room", HEART)
@@ -218,7 +219,7 @@ def test_the_heart_is_pure(room: str) -> None:
 
 
 def test_the_heart_follows_the_walk() -> None:
-    """Marks know no ledger, a ledger knows no objective, and objectives come as numbers, not as a config."""
+    """Timeline does not import ledger, ledger does not import slo, and objectives come as numbers, not as a config."""
     assert importers("sidecar.config", among=modules("timeline", "ledger", "slo")) == []
     assert importers("sidecar.ledger", "sidecar.slo", "sidecar.classify", among=modules("timeline")) == []
     assert importers("sidecar.slo", "sidecar.classify", among=modules("ledger")) == []
@@ -226,14 +227,15 @@ def test_the_heart_follows_the_walk() -> None:
 
 
 def test_what_an_engine_says_is_read_without_io() -> None:
-    """Only the files that ask know a loop; what they hear is read by pure ones."""
+    """Only the files that send requests import a loop; the answers are parsed by pure files."""
     pure = [path for path in modules("engines") if name_of(path) not in ASKS_OVER_HTTP]
 
     assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.proxy", "sidecar.metrics", among=pure) == []
 
 
 def test_a_diagnosis_is_made_without_io() -> None:
-    """Numbers in, findings out; the command starts a loop only to ask, and the demo's own numbers have no way in."""
+    """Numbers in, findings out. The command starts a loop only to send requests, and the demo's own numbers cannot get
+    in."""
     hands_on = (*ASKS_OVER_HTTP, "diagnosis/diagnose_command.py")
     pure = [path for path in modules("diagnosis") if name_of(path) not in hands_on]
 
@@ -241,7 +243,7 @@ def test_a_diagnosis_is_made_without_io() -> None:
 
 
 def test_spans_are_decoded_without_io() -> None:
-    """Bytes in, spans out; only the intake knows a loop, and only the listeners and the forwarding a socket."""
+    """Bytes in, spans out. Only the intake imports a loop, and only the listeners and the forwarding import sockets."""
     hands_on = ("intake.py", "receiver.py", "grpc_listener.py", "forwarding.py", "spans.py")
     pure = [path for path in modules("otlp") if path.name not in hands_on]
 
@@ -250,7 +252,7 @@ def test_spans_are_decoded_without_io() -> None:
 
 
 def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
-    """The wheel holds `sidecar/` alone. The one exception: the demo plays the shipped rules where it runs in a checkout."""
+    """The wheel holds `sidecar/` alone. The one exception: the demo uses the shipped rules if it runs in a checkout."""
     installed = [path for path in MODULES if name_of(path) != "demo/shipped.py"]
 
     assert importers("alert_rules", "bench", "grafana", "tests", "tools", among=installed) == []
@@ -261,7 +263,7 @@ def test_only_the_hallway_knows_the_admin_room() -> None:
 
 
 def test_nothing_on_the_road_knows_the_simulation() -> None:
-    """A simulation must not be able to reach production."""
+    """The simulation cannot be reached in production."""
     assert importers("sidecar.demo", "sidecar.simulator", among=outside("demo", "simulator", "cli.py")) == []
 
 
@@ -270,9 +272,9 @@ def test_only_the_hallway_knows_the_app() -> None:
 
 
 def test_sockets_are_opened_in_few_rooms() -> None:
-    """The road by itself; the rooms with listeners, and the files that ask, through aiohttp or gRPC.
+    """The proxy uses sockets itself; the folders with listeners, and the files that send requests, use aiohttp or gRPC.
 
-    `sidecar capacity` and `sidecar diagnose` ask from processes of their own.
+    `sidecar capacity` and `sidecar diagnose` send requests from processes of their own.
     """
     asks = [path for path in MODULES if name_of(path) in ASKS_OVER_HTTP]
     raw = ("socket", "socketserver", "http", "urllib.request", "httptools", "requests")
@@ -294,7 +296,7 @@ def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None
 
 
 def test_the_road_does_not_know_what_is_measured() -> None:
-    """It tells instants and bytes to an observer. Outcomes are the one word that both sides share."""
+    """The proxy reports instants and bytes to an observer. Only the outcomes are shared by both sides."""
     known = importers("sidecar", among=modules("proxy"))
     others = [name for name in known if ": sidecar.proxy" not in name and ": sidecar.timeline.outcome" not in name]
 
@@ -306,7 +308,7 @@ def test_the_road_does_not_know_what_is_measured() -> None:
 
 
 def test_every_module_says_what_it_knows() -> None:
-    """A paragraph at the top; an empty __init__ says nothing because it does nothing."""
+    """Every module has a paragraph at the top, except an empty __init__."""
     silent = [
         name_of(path)
         for path in MODULES
@@ -323,14 +325,14 @@ def test_no_module_outgrows_its_room() -> None:
 
 
 def test_nothing_is_named_after_nothing() -> None:
-    """A module called utils is where the next thing goes that has no place yet."""
+    """A module called utils would attract all code that has no place yet."""
     words = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
     assert [name_of(path) for path in MODULES if words & {*path.stem.split("_"), *path.parent.parts}] == []
 
 
 def test_a_threshold_of_misses_or_votes_has_one_name_and_one_value() -> None:
-    """FEWEST_MISSES was 10 in one module and 3 in two others: two meanings, of which a reader knew one."""
+    """FEWEST_MISSES was 10 in one module and 3 in two others: one name for two meanings, which misled readers."""
     homes: dict[str, list[str]] = {}
     for path in MODULES:
         for node in ast.parse(path.read_text()).body:

@@ -1,4 +1,4 @@
-"""The objects that `kubectl apply -k` creates are the committed files, as the kustomize inside kubectl makes them."""
+"""The objects that `kubectl apply -k` creates hold the committed files, as the kustomize inside kubectl makes them."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).parents[1]
 DASHBOARDS = CHECKOUT / "grafana" / "dashboards"
 ALERT_RULES = CHECKOUT / "alert_rules"
 CONFIG_MAP_BYTES = 1 << 20
-"""The most that Kubernetes takes in one ConfigMap."""
+"""The most bytes that Kubernetes takes in one ConfigMap."""
 _Objects = dict[tuple[str, str], Any]
 
 
@@ -39,7 +39,7 @@ def made(folder: Path) -> _Objects:
 
 
 def keyed(objects: Any) -> _Objects:
-    """By kind and name, which is how Kubernetes tells them apart."""
+    """Keyed by kind and name, by which Kubernetes tells objects apart."""
     found = [((one["kind"], one["metadata"]["name"]), one) for one in objects]
 
     assert len(dict(found)) == len(found)
@@ -47,7 +47,7 @@ def keyed(objects: Any) -> _Objects:
 
 
 def test_each_dashboard_is_a_config_map_that_grafanas_loader_finds() -> None:
-    """The label is the one that the loader looks for, the annotation names the folder that the provisioning uses too."""
+    """Grafana's loader looks for this label, and the annotation names the folder that the provisioning uses."""
     provisioning = yaml.safe_load((DASHBOARDS.parent / "provisioning" / "dashboards" / "llm.yml").read_text())
     (provider,) = provisioning["providers"]
 
@@ -79,7 +79,7 @@ def test_the_operator_gets_the_two_objects_as_they_are_committed() -> None:
 
 
 def test_the_messages_are_a_config_map_for_the_alertmanager() -> None:
-    """The name is the one that the README mounts."""
+    """The README mounts the ConfigMap by this name."""
     templates = {file.name: file.read_text() for file in (ALERT_RULES / "templates").glob("*.tmpl")}
 
     assert made(ALERT_RULES / "templates") == {

@@ -1,4 +1,4 @@
-"""Readiness latches, and drops only for good reasons."""
+"""Readiness, once reached, is lost only through shutdown, or through several failed checks together with silence."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Life, Readiness
 
 
 def test_not_ready_before_the_engine_has_answered() -> None:
-    """A pod must not get traffic while its model is still loading, however well the sidecar itself is."""
+    """A pod must not get traffic while its model is still loading, even if the sidecar itself is ready."""
     readiness = Readiness()
     readiness.failed()
 
@@ -27,7 +27,7 @@ def test_a_slow_health_check_under_overload_does_not_take_the_pod_out() -> None:
 
 
 def test_an_idle_pod_stays_ready_through_one_failed_check() -> None:
-    """Silence alone is no failure either."""
+    """Neither silence nor one failed check alone is a failure."""
     readiness = Readiness()
     readiness.answered(at=0)
     readiness.failed()
@@ -36,7 +36,7 @@ def test_an_idle_pod_stays_ready_through_one_failed_check() -> None:
 
 
 def test_several_failed_checks_and_silence_together_are_an_engine_that_is_down() -> None:
-    """And one good answer brings it back."""
+    """The pod is not ready any more, and one good answer makes it ready again."""
     readiness = Readiness()
     readiness.answered(at=0)
     for _ in range(FAILED_CHECKS):
@@ -50,7 +50,7 @@ def test_several_failed_checks_and_silence_together_are_an_engine_that_is_down()
 
 @pytest.mark.parametrize("life", [Life.LAME_DUCK, Life.DRAINING])
 def test_shutting_down_is_not_ready_at_once(life: Life) -> None:
-    """However well the engine answers."""
+    """The pod is not ready during shutdown, even if the engine answers."""
     readiness = Readiness()
     readiness.answered(at=0)
     readiness.life = life

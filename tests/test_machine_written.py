@@ -1,6 +1,7 @@
-"""A file that a command writes is committed only if people browse it, and once: what is committed is listed here and counted.
+"""A file that a command writes is committed only if people browse it, and once; each is listed here and counted.
 
-Not counted: tables and lists that `make docs` writes into pages written by hand, recordings of real engines, and pictures.
+Not counted: tables and lists that `make docs` writes into pages written by hand, recordings of real engines, and
+pictures.
 """
 
 import re
@@ -19,18 +20,19 @@ WRITTEN = {
     *(f"alert_rules/{name}" for name in alert_rules.__main__.files()),
     *(f"grafana/{name}" for name in grafana.__main__.files()),
     *whole(),
-    "docs/evidence/incidents.md",  # by the incident bench: most of an hour
+    "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
 }
 """Every committed file that a command writes from its first line to its last."""
 MOST_LINES = 22_600
-"""50,334 before the ConfigMaps, promtool's files and its witnesses went; the dashboards alone are 19,000."""
+"""50,334 before the ConfigMaps, promtool's files and the witness rules were removed; the dashboards alone are
+19,000."""
 LONG_LINES = 250
-"""By hand no file of data is longer: the longest is Alertmanager's example."""
+"""No hand-written file of data is longer: the longest is Alertmanager's example."""
 
 
 @cache
 def committed() -> dict[str, str]:
-    """Path to text of each file that git tracks, but for pictures and other bytes."""
+    """Path to text of each file that git tracks, without pictures and other binary files."""
     command = [str(need_tool("git")), "-c", f"safe.directory={CHECKOUT}", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60).stdout
     texts = {}
@@ -42,7 +44,7 @@ def committed() -> dict[str, str]:
 
 
 def test_every_committed_file_that_names_its_command_is_on_the_list() -> None:
-    """Its first lines name the command in a sentence of their own, behind a comment mark where the format has one."""
+    """The first lines of a written file name the command in a sentence, behind a comment mark if the format has one."""
     says = re.compile(r"^(?:# |<!-- )?(?:Written|Generated)\b.* by `", re.MULTILINE)
     texts = {name: "\n".join(text.splitlines()[:5]) for name, text in committed().items() if not name.endswith(".py")}
     named = {name for name, head in texts.items() if says.search(head)}
@@ -52,7 +54,7 @@ def test_every_committed_file_that_names_its_command_is_on_the_list() -> None:
 
 
 def test_every_long_file_of_data_is_on_the_list() -> None:
-    """JSON has no comment that could name a command, and a copy need not either: their length gives them away."""
+    """Files are found by their length: JSON has no comments that could name a command, and a copy may lack them too."""
     long = {
         name
         for name, text in committed().items()

@@ -1,4 +1,4 @@
-"""A missing tool skips by hand and fails under CI: a promise cannot go unchecked without anybody noticing."""
+"""A test whose tool is missing is skipped locally and fails under CI, so that a missing check is noticed."""
 
 from pathlib import Path
 

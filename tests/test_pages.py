@@ -1,7 +1,7 @@
-"""From the fault to the pager, for real: what goes wrong in an engine arrives as the page of its phase, and its end as the all-clear.
+"""From the fault to the pager with real programs: a fault becomes the page of its phase, and its end the all-clear.
 
-Prometheus, Alertmanager and the sidecar are the real programs, over HTTP, with the shipped rules and routes fifteen times as fast
-and the receivers at a sink. The engine is the simulated one, because it can be broken on request.
+Prometheus, Alertmanager and the sidecar are the real programs, over HTTP, with the shipped rules and routes fifteen
+times as fast and the receivers at a sink. The engine is the simulated one, because it can be broken on request.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ proxy: {client_buffer_bytes: 4096}
 """
 LOAD = Workload((Shape(1.0, 600, 120, spread=0.3),))
 REQUESTS_PER_SECOND = 4.0
-"""Little, so that two busy cores play it in time; of ten misses in eight seconds it is enough."""
+"""A low rate, so that two busy cores can play it in time; it is enough for ten misses in eight seconds."""
 
 INCIDENTS = {
     "queue": Incident("queue", "one slot is left of 32", {"slots": 1}),
@@ -42,7 +42,7 @@ INCIDENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Theatre:
-    """The engine and its load, and the tower that watches them."""
+    """The engine, its load, and the alert stack that scrapes the sidecar."""
 
     thread: Background
     stage: Stage
@@ -51,7 +51,7 @@ class Theatre:
 
 @pytest.fixture(scope="module")
 def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    """One for all stories: they are played in turn, as in the demo."""
+    """One setup for all tests, which play one after the other, as in the demo."""
     folder = tmp_path_factory.mktemp("pages")
     config = folder / "sidecar.yml"
     config.write_text(CONFIG)
@@ -85,7 +85,7 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
 
 
 def test_somebody_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
-    """The watchdog is told again and again: its silence is the alarm."""
+    """The watchdog alert is sent again and again: if it stops, alerting itself is broken."""
     since = len(theatre.tower.sink.told)
 
     assert len(theatre.tower.sink.wait_for("/llm", since=since, at_least=2)) >= 2

@@ -1,4 +1,4 @@
-"""Promises from the wire to the page, in memory: a whole request's walk, and what alerts read of it."""
+"""Objectives from the wire to the metrics page, in memory: whole requests, and the counters that alerts read."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.support.walk import Walk
 
 
 AIMS = Aims(ttft=Aim(0.25, 0.9), tpot=Aim(0.1, 0.9), e2e=Aim(2.0, 0.9))
-"""Of a stream that has its first token after 0.45 s and its second and last 0.2 s later: two misses."""
+"""For a stream with its first token after 0.45 s and its second and last 0.2 s later, these give two misses."""
 GENEROUS = Aims(ttft=Aim(5.0, 0.9), tpot=Aim(1.0, 0.9), e2e=Aim(60.0, 0.9))
 BUCKETS = ("0-512", "512-4k", "4k+", "unknown")
 EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n%stransfer-encoding: chunked\r\n\r\n"
@@ -25,17 +25,17 @@ TOKEN = b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'
 LAST = b'{"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}'
 USAGE = b'{"choices":[],"usage":{"prompt_tokens":600,"completion_tokens":2}}'
 REPORT = USAGE[:-1] + b',"metrics":{"queue_time_ms":350,"time_to_first_token_ms":50,"generation_time_ms":200}}'
-"""Most of the wait was in the queue."""
+"""A report with most of the wait in the queue."""
 WHOLE = b'{"choices":[{"index":0,"message":{"content":"ab"}}],"usage":{"prompt_tokens":600,"completion_tokens":2}}'
 
 
 def promising(aims: Aims = AIMS, *, mints: bool = False) -> Walk:
-    """A walk on which interactive has these promises for every length, and batch none."""
+    """A walk on which interactive has these objectives for every bucket, and batch none."""
     return Walk(objectives=Objectives({"interactive": dict.fromkeys(BUCKETS, aims)}), mints=mints)
 
 
 def ask(walk: Walk, *fields: str, **body: object) -> Socket:
-    """A client, and its request on its way, in pieces where it is longer than the look-in bound."""
+    """Send a request from a new client, in pieces if it is longer than the look-in bound, and return the client."""
     client = walk.client()
     data = json.dumps({"model": "tiny", "messages": [], **body}).encode()
     head = "".join(f"{line}\r\n" for line in ("POST /v1/chat/completions HTTP/1.1", "Host: pod", *fields))
@@ -50,12 +50,12 @@ def event(data: bytes) -> bytes:
 
 
 def stream(walk: Walk, *fields: bytes) -> None:
-    """The engine's head of a stream."""
+    """Send the engine's response head of a stream."""
     walk.engine.send(EVENT_STREAM % b"".join(field + b"\r\n" for field in fields))
 
 
 def play(walk: Walk, last: bytes = REPORT) -> None:
-    """A whole stream: the head at once, the first token after 0.45 s, the second 0.2 s later."""
+    """Send a whole stream: the head at once, the first token after 0.45 s, the second 0.2 s later."""
     stream(walk)
     walk.clock.later(0.45)
     walk.engine.send(event(ROLE) + event(TOKEN))
@@ -64,19 +64,19 @@ def play(walk: Walk, last: bytes = REPORT) -> None:
 
 
 def answer(walk: Walk, body: bytes = WHOLE, status: bytes = b"200 OK") -> None:
-    """The engine's whole answer."""
+    """Send the engine's whole answer."""
     walk.engine.send(
         b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body
     )
 
 
 def tick(walk: Walk, seconds: float) -> None:
-    """Time passes, as the sidecar's own second hand sees it."""
+    """Let time pass, and run the sidecar's periodic tick."""
     walk.settlement.expire(walk.clock.later(seconds))
 
 
 def verdicts(walk: Walk, objective: str) -> tuple[float, float]:
-    """(requests, misses), of all lengths."""
+    """(requests, misses), summed over all buckets."""
     requests = walk.value("llm_slo_requests_total", objective=objective)
     return requests, walk.value("llm_slo_misses_total", objective=objective)
 
@@ -87,11 +87,11 @@ def votes(walk: Walk) -> dict[str, str]:
     return {key[2]: key[3] for key, child in children.items() if child.value}
 
 
-# --- whole walks ---------------------------------------------------------------------------------------------------------
+# --- whole requests ------------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_that_keeps_its_promises_is_good() -> None:
-    """By lane and by the bucket that was known when it came: nobody had counted a prompt before."""
+    """Counted by lane, and by the bucket known at arrival: `unknown`, because no prompt was counted before."""
     walk = promising(GENEROUS)
     ask(walk, stream=True)
     play(walk)
@@ -106,7 +106,7 @@ def test_a_stream_that_keeps_its_promises_is_good() -> None:
 
 
 def test_a_stream_that_misses_both_votes_by_its_own_ledger() -> None:
-    """The engine said in the same answer that it had waited in the queue; its second token came at twice the promised pace."""
+    """The report in the same answer has the wait in the queue; the second token took twice the objective's time."""
     walk = promising()
     ask(walk, stream=True)
     play(walk)
@@ -119,7 +119,7 @@ def test_a_stream_that_misses_both_votes_by_its_own_ledger() -> None:
 
 
 def test_a_miss_is_seen_while_the_request_still_waits() -> None:
-    """A second after its deadline at the latest: counted, overdue, and nobody blamed before anybody can know."""
+    """Within a second after its deadline the miss is counted and the request overdue; its vote waits for the phase."""
     walk = promising()
     client = ask(walk, stream=True)
     tick(walk, 0.2)
@@ -144,7 +144,7 @@ def test_a_client_that_leaves_in_time_is_in_neither_counter() -> None:
 
 
 def test_an_answer_that_is_not_streamed_is_promised_as_a_whole() -> None:
-    """Who does not say `stream` wants none: it is due at its deadline, and not when it comes."""
+    """A request without `stream` gets a whole answer: its miss is counted at the deadline, before the answer."""
     walk = promising()
     ask(walk)
     tick(walk, 2.5)
@@ -159,7 +159,7 @@ def test_an_answer_that_is_not_streamed_is_promised_as_a_whole() -> None:
 
 
 def test_a_body_beyond_the_look_in_bound_is_judged_by_what_comes() -> None:
-    """Nobody knows whether a stream was asked for until its head comes: then its first token is overdue already."""
+    """Before the response head it is not known whether a stream comes; then its first token is overdue already."""
     walk = promising()
     ask(walk, messages="x" * 2 * LIMITS.look_in_bytes, stream=True)
     tick(walk, 3.0)
@@ -172,7 +172,7 @@ def test_a_body_beyond_the_look_in_bound_is_judged_by_what_comes() -> None:
 
 
 def test_a_compressed_stream_misses_nothing() -> None:
-    """Its tokens pass, and nobody sees when: no verdict, no silence, and not overdue for ever."""
+    """The instants of its tokens cannot be seen: no verdict, no silence, and the request is not overdue for ever."""
     walk = promising()
     ask(walk, stream=True)
     stream(walk, b"content-encoding: gzip")
@@ -195,14 +195,14 @@ def test_a_lane_without_promises_has_none() -> None:
     assert walk.value("llm_requests_received_total", lane="batch") == 1
 
 
-# --- what the engine spoils ----------------------------------------------------------------------------------------------
+# --- errors of the engine ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("status", "phase"), [(b"503 Busy", "queue"), (b"429 Too Many", "queue"), (b"500 Oops", "engine")]
 )
 def test_an_error_in_place_of_a_stream_is_a_miss_of_its_first_token(status: bytes, phase: str) -> None:
-    """It comes as JSON and at once, but a stream was asked for."""
+    """The error comes as JSON and at once, but a stream was asked for."""
     walk = promising()
     ask(walk, stream=True)
     answer(walk, b'{"error":"no"}', status)
@@ -221,7 +221,7 @@ def test_a_clients_error_is_in_neither_counter() -> None:
 
 
 def test_who_is_turned_away_at_the_door_has_missed_too() -> None:
-    """By our own limit: its body was never looked at."""
+    """The sidecar's own limit refuses the request; its body was never read."""
     walk = promising()
     walk.shared.limits = LIMITS.model_copy(update={"max_in_flight": 0})
     ask(walk, stream=True)
@@ -232,7 +232,7 @@ def test_who_is_turned_away_at_the_door_has_missed_too() -> None:
 
 
 def test_an_engine_that_breaks_off_has_missed_the_pace() -> None:
-    """The first token had come in time."""
+    """The first token came in time, so only TPOT is missed."""
     walk = promising(GENEROUS)
     ask(walk, stream=True)
     stream(walk)
@@ -242,11 +242,11 @@ def test_an_engine_that_breaks_off_has_missed_the_pace() -> None:
     assert (verdicts(walk, "ttft"), verdicts(walk, "tpot"), votes(walk)) == ((1, 0), (1, 1), {"tpot": "engine"})
 
 
-# --- late words ----------------------------------------------------------------------------------------------------------
+# --- late reports --------------------------------------------------------------------------------------------------------
 
 
 def test_a_late_report_settles_the_vote_later() -> None:
-    """The span comes three seconds after the stream: until then the miss stands without a phase."""
+    """The span comes three seconds after the stream: until then the miss has no phase."""
     walk = promising(mints=True)
     ask(walk, stream=True)
     play(walk, USAGE)
@@ -261,7 +261,7 @@ def test_a_late_report_settles_the_vote_later() -> None:
 
 @pytest.mark.parametrize("how", ["in vain", "shutdown"])
 def test_who_waits_in_vain_votes_all_the_same(how: str) -> None:
-    """Of the first token nobody can say where it waited; the pace is known from the wire."""
+    """Without a report the TTFT vote is unattributed; the TPOT vote comes from the wire."""
     walk = promising(mints=True)
     ask(walk, stream=True)
     play(walk, USAGE)
@@ -304,7 +304,7 @@ def test_an_engine_that_hangs_falls_silent_on_the_page() -> None:
 
 
 def test_an_answer_in_flight_that_is_not_streamed_is_no_silence() -> None:
-    """It did not say that it wants no stream, and it does not have to."""
+    """A request without `stream` is non-streamed by the APIs' default, so its wait is no silence."""
     walk = promising()
     ask(walk)
     tick(walk, 200.0)
@@ -314,7 +314,8 @@ def test_an_answer_in_flight_that_is_not_streamed_is_no_silence() -> None:
 
 
 def test_an_answer_that_is_not_streamed_explains_the_silence_for_as_long_as_it_is_promised_to_take() -> None:
-    """A lane that promises whole answers within 20 s: what the stream beside it waits longer is a stall."""
+    """Whole answers may take 20 s here: until then a stream's wait beside one is no silence; later it is, and may
+    become a stall."""
     walk = promising(replace(AIMS, e2e=Aim(20.0, 0.9)))
     ask(walk)
     ask(walk, stream=True)
@@ -330,7 +331,7 @@ def test_an_answer_that_is_not_streamed_explains_the_silence_for_as_long_as_it_i
 
 @pytest.mark.parametrize("status", [b"429 Too Many Requests", b"400 Bad Request"])
 def test_a_refusal_at_the_door_is_no_sign_that_the_engine_works(status: bytes) -> None:
-    """A stream waits; the next request, which is not streamed, is turned away by the engine's server."""
+    """A stream waits. The engine's server refuses the next, non-streamed request, and the silence goes on."""
     walk = promising(replace(AIMS, e2e=Aim(2.0, 0.9)))
     ask(walk, stream=True)
     ask(walk)
@@ -343,7 +344,8 @@ def test_a_refusal_at_the_door_is_no_sign_that_the_engine_works(status: bytes) -
 
 @pytest.mark.parametrize("complete", [False, True])
 def test_a_client_that_reads_slowly_is_no_silence(complete: bool) -> None:
-    """Its socket is full: reading has stopped, or the engine has said all and the last bytes wait here."""
+    """The client's socket is full: reading has stopped, or the engine is done and the last bytes wait in the
+    sidecar."""
     walk = promising()
     client = ask(walk, stream=True)
     client.room = 0
@@ -357,7 +359,7 @@ def test_a_client_that_reads_slowly_is_no_silence(complete: bool) -> None:
 
 
 def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
-    """From then on a silence is one."""
+    """Once the client has caught up, the time without output counts as silence."""
     walk = promising()
     client = ask(walk, stream=True)
     client.room = 0
@@ -370,12 +372,13 @@ def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
     assert walk.value("llm_engine_silence_seconds") == 2
 
 
-# --- mistakes ------------------------------------------------------------------------------------------------------------
+# --- exceptions in the objectives' code ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hook", ["received", "answering", "output", "finished", "ended", "settled", "tick"])
 def test_a_mistake_in_the_promises_is_counted_and_reaches_nobody(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gets every token (and the usage chunk too, if the cut stopped with the rest); nobody sees them, and none is missed."""
+    """The client gets every token (also the usage chunk, if the cut stopped with the rest). The tokens are not seen,
+    and no miss is counted."""
 
     def broken(*_told: object, **_named: object) -> None:
         raise RuntimeError("the mistake under test")
@@ -401,7 +404,7 @@ def test_a_mistake_in_the_promises_is_counted_and_reaches_nobody(hook: str, monk
 
 
 def test_who_is_not_observed_any_more_is_not_held_to_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The observer fails at the head: the tokens come in time, unseen. No miss, nobody overdue, and no silence of the engine's."""
+    """The observer fails at the head, so the tokens pass unseen: no miss, no overdue request, no engine silence."""
     walk = promising()
 
     def broken(*_told: object) -> None:

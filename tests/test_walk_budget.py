@@ -1,7 +1,7 @@
-"""How many doors a reader passes who follows a token, or a request, through the code: a budget, counted and not timed.
+"""Calls and files on the path of a token, and of a request, through the code: a budget, counted and not timed.
 
-Counted are the calls of Python functions of the package, and the files in which they stand, with everything wired that the app
-wires: objectives, evidence, estimator, and the cut where usage was asked for on the client's behalf.
+Counted are the calls of the package's Python functions, and the files that hold them, with everything wired that the
+app wires: objectives, evidence, estimator, and the cut where usage was asked for on the client's behalf.
 """
 
 import inspect
@@ -36,7 +36,7 @@ TOKEN = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
 
 
 def calls_of(story: Callable[[], None], until: str = "") -> list[CodeType]:
-    """The package's functions in the order in which they were called, until the one of this name has returned."""
+    """The package's functions in the order of their calls, until the one of this name has returned."""
     found: list[CodeType] = []
     ended = False
 
@@ -60,7 +60,7 @@ def calls_of(story: Callable[[], None], until: str = "") -> list[CodeType]:
 
 
 def token_calls(*, cut: bool) -> list[CodeType]:
-    """One read of one event with one token, after some others."""
+    """Calls for one read of one event with one token, after some other events."""
     walk = Walk(include_usage=cut, objectives=OBJECTIVES, estimate=True)
     walk.client().send(REQUEST)
     walk.engine.send(HEAD)
@@ -76,7 +76,7 @@ def token_calls(*, cut: bool) -> list[CodeType]:
 
 
 def request_calls() -> list[CodeType]:
-    """From the read of a whole request to the name of its lane."""
+    """Calls from the read of a whole request to the name of its lane."""
     walk = Walk(objectives=OBJECTIVES, estimate=True)
     client = walk.client()
     calls = calls_of(lambda: client.protocol.data_received(REQUEST), until="lane_of")
@@ -87,7 +87,7 @@ def request_calls() -> list[CodeType]:
 
 @pytest.mark.parametrize("cut", [False, True], ids=["plain", "usage is cut"])
 def test_a_token_passes_few_doors(*, cut: bool) -> None:
-    """From the engine's socket to the last number that it changes."""
+    """From the engine's socket to the last number that the token changes: at most 25 calls in 10 files."""
     calls = token_calls(cut=cut)
 
     assert len(calls) <= 25
@@ -95,7 +95,7 @@ def test_a_token_passes_few_doors(*, cut: bool) -> None:
 
 
 def test_a_request_passes_few_doors_to_its_lane() -> None:
-    """With five header fields, each of which is one call of llhttp's."""
+    """With five header fields, each of which is one call of llhttp's: at most 60 calls in 10 files."""
     calls = request_calls()
 
     assert len(calls) <= 60
@@ -103,7 +103,7 @@ def test_a_request_passes_few_doors_to_its_lane() -> None:
 
 
 def test_what_stands_behind_the_doors_is_short() -> None:
-    """A function on the way is read in one look."""
+    """No function on the path has more than 60 lines, and 95 % have at most 30."""
     on_the_way = {*token_calls(cut=False), *token_calls(cut=True), *request_calls()}
     lines = sorted(len(inspect.getsourcelines(code)[0]) for code in on_the_way)
 

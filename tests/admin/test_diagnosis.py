@@ -17,7 +17,7 @@ from tests.support.admin import Visit, metrics, visit
 
 
 def broken(registry: Metrics) -> None:
-    """A lane that misses its first token in the queue, told after the listener began."""
+    """A lane whose requests miss TTFT in the queue. To be called after the listener has started."""
     registry.gauge(p.SLO_THRESHOLD_SECONDS).child("chat", "0-512", "ttft").set(1.0)
     registry.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(400)
     registry.counter(p.SLO_REQUESTS_TOTAL).child("llama", "chat", "0-512", "ttft").inc(400)
@@ -48,7 +48,8 @@ def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
 
 
 def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As JSON, as text and on the status page: the failed lane says so, the other one has its verdict, and it is counted."""
+    """In JSON, in text and on the status page, the failed lane says that it failed, the other lane has its verdict, and
+    a counter rises."""
 
     def fails_for_batch(told: Measured) -> Diagnosis:
         if told.lane == "batch":
@@ -101,7 +102,7 @@ def test_without_traffic_there_is_nothing_to_diagnose() -> None:
 
 
 def test_asking_is_no_scrape() -> None:
-    """What a scrape fixes for the process's life (the constant labels) stays open until one comes."""
+    """A scrape fixes the constant labels for the rest of the process; `/diagnosis` does not."""
 
     async def story(visit: Visit) -> None:
         broken(visit.metrics)

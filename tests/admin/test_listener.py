@@ -1,4 +1,4 @@
-"""The admin listener over real sockets on loopback: what it answers, to whom, and that nobody holds up anybody."""
+"""The admin listener over real sockets: its answers, the clients that it accepts, and that no client delays another."""
 
 import asyncio
 import gzip
@@ -19,7 +19,7 @@ from tests.support.promtool import check_metrics, samples
 
 
 def test_metrics_come_in_the_format_that_was_asked_for() -> None:
-    """Text for a person, OpenMetrics for Prometheus, gzip for who takes it; valid each time, and not cached as one."""
+    """Text by default, OpenMetrics and gzip on request. Each is valid, and `Vary` keeps caches from mixing them."""
 
     async def story(visit: Visit) -> None:
         status, headers, text = await visit.ask("/metrics")
@@ -39,7 +39,7 @@ def test_metrics_come_in_the_format_that_was_asked_for() -> None:
 
 
 def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else all windows would begin at that instant for the rest of the process's life."""
+    """Otherwise every window would begin at the failure for the rest of the process."""
     monkeypatch.setattr(listening, "PERIOD_SECONDS", 0.0)
     learned: list[Snapshot] = []
 
@@ -80,7 +80,7 @@ def test_ready_and_healthy_say_why_not() -> None:
 
 
 def test_a_reload_is_a_write_and_never_a_read() -> None:
-    """POST and PUT reload, one at a time; GET is refused as a method; errors come back whole."""
+    """POST and PUT reload, one at a time; GET is refused as a method; the answer holds all errors."""
 
     async def story(visit: Visit) -> None:
         assert (await visit.ask("/-/reload"))[0] == 405
@@ -98,7 +98,7 @@ def test_a_reload_is_a_write_and_never_a_read() -> None:
 
 
 def test_a_browser_cannot_be_led_to_reload() -> None:
-    """A page anywhere may make a browser on this host POST here; browsers say where they come from."""
+    """A web page may make a browser on this host POST here; the headers that browsers add give it away."""
 
     async def story(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", Origin="http://evil.example"))[0] == 403
@@ -173,7 +173,7 @@ def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
 
 
 def big() -> Metrics:
-    """A page of some megabytes: more than any socket buffer takes."""
+    """A page of some megabytes, more than any socket buffer takes."""
     registry = Metrics(
         lanes=[f"lane-{n}" for n in range(60)], prompt_buckets=["0-512"], models=["llama"], series_limit=1_000_000
     )
@@ -187,7 +187,7 @@ def big() -> Metrics:
 
 
 async def hang(port: int) -> asyncio.StreamWriter:
-    """A scraper that asks and never reads."""
+    """Send a scrape, and never read its answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     await writer.drain()
@@ -202,7 +202,7 @@ async def until(said: Callable[[], bool]) -> None:
 
 
 def test_scrapers_that_hang_hold_up_nobody_else() -> None:
-    """Seven hang; the eighth is served whole. With eight hanging a ninth is told to come back, health still answers."""
+    """While seven scrapers hang, the eighth is served. While eight hang, a ninth gets 503, and `/-/ready` answers."""
 
     async def story(visit: Visit) -> None:
         hanging = [await hang(visit.port) for _ in range(7)]
@@ -227,7 +227,7 @@ def test_scrapers_that_hang_hold_up_nobody_else() -> None:
 
 
 def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time its connection is cut, so that half a page is not taken for a whole one."""
+    """After the time limit its connection is cut, so that half a page is not taken for a whole one."""
     monkeypatch.setattr(listening, "SCRAPE_TIMEOUT_SECONDS", 0.3)
 
     async def story(visit: Visit) -> None:

@@ -1,4 +1,4 @@
-"""Long work in slices: the same result, and other tasks have the loop in between."""
+"""Long work in slices: the same result, and other tasks run on the loop in between."""
 
 import asyncio
 

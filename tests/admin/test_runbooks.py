@@ -1,4 +1,4 @@
-"""The runbooks: what a person at three in the morning can rely on, and how the admin listener hands them out."""
+"""The runbooks: a person on call can rely on their structure and queries, and the admin listener serves them."""
 
 import re
 import subprocess
@@ -35,10 +35,10 @@ COSTS = ["minutes", "restart", "replicas", "project"]
 """Cheapest first: the order of every table of fixes."""
 REGIMES = {"spike", "steady", "both"}
 CAUSES = {"load", "prompts", "prefill", "uncached", "decode", "kv", "slots", "preemption", "silence", "down", "none"}
-"""What a page can name as the cause: `lane:llm_slo_verdict:cause`."""
+"""Causes that a page can name: `lane:llm_slo_verdict:cause`."""
 PHASES = {phase.value for phase in Phase} | {"engine", "sidecar"}
 EVIDENCE = {"load", "prompts", "prefill", "uncached", "decode", "none"}
-"""What grew, or nothing: this can stand beside every verdict that is read from votes."""
+"""Evidence that can stand beside every verdict that is read from votes: what grew, or `none`."""
 CAUSES_OF = {
     "LLMQueueBurn": EVIDENCE | {"kv", "slots"},
     "LLMPrefillBurn": EVIDENCE,
@@ -50,14 +50,14 @@ CAUSES_OF = {
 }
 
 TARGET_LABELS = {"namespace", "pod"}
-"""What Prometheus adds."""
+"""Labels that Prometheus adds."""
 CONSTANT_LABELS = {"quantization", "gpu_type"}
 NOT_OURS = {"up": set(), "ALERTS": {"alertname", "alertstate"}, "prometheus_notifications_dropped_total": set()}
 RECORDED = {
     "lane:llm_slo_waited_in:ratio": {"namespace", "model", "lane", "objective", "phase"},
     "model:llm_evidence:ratio": {"namespace", "model", "evidence"},
 }
-"""By `alert_rules/`, with their labels."""
+"""Series that `alert_rules/` record, with their labels."""
 
 TEXTS = read()
 NAMES = [name for name in TEXTS if name != INDEX]
@@ -65,7 +65,7 @@ each_runbook = pytest.mark.parametrize("name", NAMES)
 
 
 def declared() -> dict[str, set[str]]:
-    """Every series that the sidecar exposes, by name."""
+    """Series name to labels, for every series that the sidecar exposes."""
     found: dict[str, set[str]] = {}
     for metric in CATALOGUE:
         labels = {label.name for label in metric.labels} | TARGET_LABELS | CONSTANT_LABELS
@@ -78,17 +78,17 @@ def declared() -> dict[str, set[str]]:
 
 
 KNOWN = declared() | RECORDED | {other: labels | TARGET_LABELS for other, labels in NOT_OURS.items()}
-"""Every series that a query may ask for, with the labels that it can carry."""
+"""Series name to labels, for every series that a query may use."""
 
 
 def sections(text: str) -> dict[str, str]:
-    """Heading to what stands under it."""
+    """Heading to the text below it."""
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
 
 
 def tables(section: str) -> list[list[list[str]]]:
-    """The tables of a section as rows of cells, the head among them, read as Markdown reads them."""
+    """The tables of a section as rows of cells, header row included, read as Markdown reads them."""
     found: list[list[list[str]]] = []
     in_cell = False
     for token in MarkdownIt("commonmark").enable("table").parse(section):
@@ -104,18 +104,18 @@ def tables(section: str) -> list[list[list[str]]]:
 
 
 def queries(name: str) -> list[str]:
-    """The queries under Confirm, with values in place of the page's labels."""
+    """The queries under Confirm, with example values in place of the page's labels."""
     fenced = re.findall(r"^```promql\n(.*?)^```$", sections(TEXTS[name])["Confirm"], re.MULTILINE | re.DOTALL)
     return [re.sub(r"\$(namespace|model|lane|pod)\b", "x", query) for query in fenced]
 
 
 def nodes_of(query: str) -> list[promql.Expr]:
-    """The query's expression and all that is inside it."""
+    """All nodes of the query's parsed expression."""
     return inside(promql.parse(query))
 
 
 def inside(expression: promql.Expr) -> list[promql.Expr]:
-    """This expression and all that is inside it."""
+    """This expression and all expressions inside it."""
     found: list[promql.Expr] = []
 
     def visit_one(node: promql.Expr) -> bool:
@@ -126,18 +126,18 @@ def inside(expression: promql.Expr) -> list[promql.Expr]:
     return found
 
 
-# --- what they say -------------------------------------------------------------------------------------------------------
+# --- their texts ---------------------------------------------------------------------------------------------------------
 
 
 def test_there_are_runbooks() -> None:
-    """Or every promise below would be empty."""
+    """Without any runbook the tests below would pass trivially."""
     assert len(NAMES) >= 27
     assert INDEX in TEXTS
 
 
 @each_runbook
 def test_every_runbook_has_the_same_headings_in_the_same_order(name: str) -> None:
-    """So that a person knows where to look, and `sidecar diagnose` too."""
+    """A person, and `sidecar diagnose`, find each part under its heading."""
     text = TEXTS[name]
 
     assert text.startswith(f"# {name}\n")
@@ -156,7 +156,7 @@ def test_a_meaning_is_one_paragraph_and_a_runbook_is_short(name: str) -> None:
 
 @each_runbook
 def test_two_queries_confirm_and_each_says_what_to_expect(name: str) -> None:
-    """No third one, and none elsewhere in the runbook."""
+    """There is no third query, and none outside of Confirm."""
     confirm = sections(TEXTS[name])["Confirm"]
     after = re.split(r"^```$", confirm, flags=re.MULTILINE)[1:]
 
@@ -166,7 +166,7 @@ def test_two_queries_confirm_and_each_says_what_to_expect(name: str) -> None:
 
 @each_runbook
 def test_every_query_asks_for_series_and_labels_that_exist(name: str) -> None:
-    """Metrics are in the catalogue, their labels are theirs, recorded series are in the contract of the rules."""
+    """Metrics are in the catalogue and have these labels; recorded series are in the contract of the rules."""
     unknown = []
     for query in queries(name):
         for node in nodes_of(query):
@@ -192,7 +192,7 @@ def test_every_query_groups_by_labels_that_its_series_carry(name: str) -> None:
 
 @each_runbook
 def test_a_bucket_that_is_named_is_an_edge(name: str) -> None:
-    """A wrong `le` is no error for Prometheus: it is silence."""
+    """A wrong `le` is no error for Prometheus: the query returns nothing."""
     edges = {f"{m.name}_bucket": {float(edge) for edge in m.buckets} for m in CATALOGUE if isinstance(m, Histogram)}
     wrong = []
     for query in queries(name):
@@ -260,7 +260,7 @@ def test_a_burn_runbook_knows_what_to_do_for_each_cause_that_its_page_can_name(n
     targets = {target for fix in fixes(name) for target in fix["targets"].split(", ")}
 
     assert named == CAUSES_OF[name]
-    for row in rows:  # `none` has no lever, and a neighbour's cause has its fixes in the neighbour's runbook
+    for row in rows:  # `none` has no fix, and a cause of another runbook has its fixes there
         causes = set(re.findall(r"`(\w+)`", row[0]))
         assert causes == {"none"} or causes <= targets or "LLM" in row[2] or name == "LLMStreamBurn", row
 
@@ -270,7 +270,7 @@ def test_every_cause_is_handled_by_some_burn_runbook() -> None:
 
 
 def test_every_burn_runbook_knows_flags_of_all_four_engines() -> None:
-    """Stream apart: buffering is nobody's flag on TGI."""
+    """Every burn runbook has a flag of every engine, except LLMStreamBurn on TGI: TGI has no flag for buffering."""
     silent = [
         (name, engine) for name in CAUSES_OF for engine in COLUMNS[4:] if all(fix[engine] == "-" for fix in fixes(name))
     ]
@@ -283,7 +283,7 @@ def test_every_burn_runbook_knows_flags_of_all_four_engines() -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_link_between_runbooks_leads_somewhere(name: str) -> None:
-    """As a file here and on GitHub; the listener makes pages of them."""
+    """Links between runbooks work as files here and on GitHub; the listener turns them into links to pages."""
     links = re.findall(r"\]\(([^)]+)\)", TEXTS[name])
 
     assert [link for link in links if not link.endswith(".md") or link.removesuffix(".md") not in TEXTS] == []
@@ -380,10 +380,10 @@ def test_an_unknown_name_is_answered_with_the_names_that_there_are() -> None:
     ],
 )
 def test_a_name_never_becomes_a_path(name: str) -> None:
-    """Whatever is asked for is looked up among names; even a detour to a runbook that exists finds nothing."""
+    """The name in the URL is looked up in a closed set; even a detour to an existing runbook is not found."""
 
     async def story(visit: Visit) -> None:
-        # encoded: sent as it stands here, and not made harmless by the client.
+        # encoded=True: the client sends the path unchanged, without making it harmless.
         url = URL(f"http://127.0.0.1:{visit.port}/runbooks/{name}", encoded=True)
         async with visit.session.get(url, allow_redirects=False) as answer:
             assert (answer.status, b"There are these" in await answer.read()) == (404, True)
@@ -392,7 +392,7 @@ def test_a_name_never_becomes_a_path(name: str) -> None:
 
 
 def test_what_a_runbook_says_is_text() -> None:
-    """HTML in a runbook is shown and never run; a link elsewhere stays what it is."""
+    """HTML in a runbook is shown as text and never run; a link to another site stays unchanged."""
     drawn = draw("# A\n\n<script>alert(1)</script>\n\n[b](README.md) [c](http://x/y.md)\n")
 
     assert "<script>" not in drawn

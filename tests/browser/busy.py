@@ -1,5 +1,5 @@
-"""A sidecar whose status page is as full as possible: many lanes, one with a name of 60 letters, all prompt lengths,
-all phases, recent failures.
+"""A sidecar whose status page is as full as it gets: many lanes, a name of 60 letters, all buckets, phases and
+failures.
 
 It knows how to make requests of every kind. It refuses to know how they are drawn.
 """
@@ -60,8 +60,7 @@ class BusyHouse:
     def request(
         self, lane: str = "interactive", bucket: str = "0-512", *, queue: float = 0.1, outcome: Outcome = Outcome.OK
     ) -> None:
-        """Play one request from start to end, with `queue` seconds in the queue. Afterwards the clock stands at the
-        request's end."""
+        """Play one request from start to end, with `queue` seconds in the queue; the clock stands at its end."""
         key = object()
         at = self.now
         first = at + queue + 0.25

@@ -1,5 +1,4 @@
-"""Drives a real headless Chromium over its own protocol (CDP) on loopback, and returns what a person would see as
-numbers.
+"""Drives a real headless Chromium over its own protocol (CDP) on loopback, and returns what it shows as numbers.
 
 It knows how to start the program without any state of this machine, and about ten of the protocol's commands. It
 refuses to know the status page. Every wait has a bound. A command that fails raises BrowserError with the browser's own
@@ -22,7 +21,7 @@ import aiohttp
 
 FLAGS = (
     "--headless",
-    "--no-sandbox",  # # as root, in a container, Chromium has no sandbox
+    "--no-sandbox",  # as root, in a container, Chromium has no sandbox
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -73,7 +72,7 @@ class Tab:
         await asyncio.wait_for(self._browser.event("Page.loadEventFired", self._session), patience_seconds)
 
     async def ask(self, script: str) -> Any:
-        """Return the value of a JavaScript expression in the page, as JSON. Works also while the page's own scripts are
+        """Return the value of a JavaScript expression in the page, as JSON. Works also if the page's scripts are
         off."""
         answer = await self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
@@ -171,8 +170,7 @@ class Browser:
 
 @asynccontextmanager
 async def chromium(program: Path) -> AsyncIterator[Browser]:
-    """Run the program at this path for the length of a `with` block. Its profile is deleted afterwards. Raises
-    BrowserError."""
+    """Run the program at this path for the length of a `with` block, then delete its profile. Raises BrowserError."""
     profile = Path(tempfile.mkdtemp(prefix="chromium-"))
     process = await asyncio.create_subprocess_exec(
         program,

@@ -1,5 +1,4 @@
-"""`python -m tests.browser.hurried serve ...`: the shipped sidecar, with one change: it takes a history snapshot every
-second.
+"""`python -m tests.browser.hurried serve ...`: the shipped sidecar, but with a history snapshot every second.
 
 The diagnosis needs three minutes of calm snapshots for a baseline, and a test has a quarter of that. Only the interval
 between snapshots is shorter; windows, thresholds and all decisions made from them stay as they are.

@@ -1,5 +1,4 @@
-"""Layout faults that a person would complain of, measured in the page: text that sticks out, overlaps, is cut off, or
-cannot be read on its background.
+"""Layout faults, measured in the page: text that sticks out, overlaps, is cut off, or cannot be read on its background.
 
 Each check is a JavaScript expression that gives a list of complaints in words. The list is empty if the page is well
 laid out.

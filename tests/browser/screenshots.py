@@ -1,5 +1,4 @@
-"""`make screenshots`: pictures of the status page during an incident of each phase, on a phone and on a desk, for a
-person to look at.
+"""`make screenshots`: pictures of the status page during an incident of each phase, on a phone and on a desk.
 
 Takes a minute and a half, most of it for the incidents themselves. Prints the folder of the pictures.
 """

@@ -1,5 +1,4 @@
-"""During an incident of each phase, the status page names the right phase first and is well laid out on a phone and a
-desk."""
+"""During an incident of each phase, the status page names the right phase first and is well laid out."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from tests.support.tools import need_tool
 pytestmark = [
     pytest.mark.live,
     pytest.mark.timeout(300),
-]  # # the first one waits for all six incidents, which run at the same time
+]  # the first one waits for all six incidents, which run at the same time
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +23,7 @@ def seen() -> Mapping[str, Visit]:
 
 @pytest.mark.parametrize("truth", INCIDENTS)
 def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> None:
-    """The headline, the verdict, the browser tab's title and the diagnosis of the same lane all name the phase that is
-    at fault."""
+    """The headline, the verdict, the tab's title and the diagnosis of the same lane all name the phase at fault."""
     told = seen[truth].told
 
     assert (told["phase"], told["verdict"], told["chip"]) == (truth, truth, truth.replace("_", " "))
@@ -36,8 +34,7 @@ def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> 
 
 @pytest.mark.parametrize("truth", INCIDENTS)
 def test_the_page_is_well_laid_out_under_every_incident(seen: Mapping[str, Visit], truth: str) -> None:
-    """The layout check finds no complaint. The page has text in each of its parts, so that the check has something to
-    judge."""
+    """The layout check finds no complaint, on a page that has text in each of its parts."""
     visit = seen[truth]
 
     assert visit.complaints == {width: [] for width, _, _ in LOOKS}

@@ -1,4 +1,4 @@
-"""The status page in a real browser: it fits a phone and a desk, in light and dark, updates in place, and needs no
+"""The status page in a real browser: it fits a phone and a desk, in light and dark, updates in place, needs no
 script."""
 
 from collections.abc import AsyncIterator, Iterator
@@ -182,8 +182,7 @@ def test_a_page_that_holds_still_does(desk: Desk, tab: Tab) -> None:
 
 
 def test_an_old_page_says_that_it_is_old(desk: Desk, tab: Tab) -> None:
-    """A page whose sidecar no longer answers says that it is old; otherwise it would look like a page without
-    traffic."""
+    """A page whose sidecar no longer answers says that it is old, and cannot be taken for one without traffic."""
     open_(desk, tab, 390)
     desk.thread.run(tab.send("Network.enable"))
     desk.thread.run(

@@ -1,5 +1,4 @@
-"""Visits the status page of each broken sidecar with a real browser, and records what the page says first and whether
-it is well laid out.
+"""Visits the status page of each broken sidecar with a real browser, and records its first words and its layout faults.
 
 It knows the widths and colours to visit in. It refuses to judge. It takes pictures if it is given a folder for them.
 """

@@ -1,5 +1,4 @@
-"""Six small setups at once, each with a fault of one phase: a simulated engine, a load, and the real sidecar in a
-process of its own.
+"""Six small setups at once, each with a fault of one phase: a simulated engine, a load, and the sidecar as a process.
 
 It knows the faults and how to run them side by side, in the time of one. It refuses to know what the status page makes
 of them.
@@ -59,8 +58,7 @@ INCIDENTS: Mapping[str, Incident] = {
 
 @asynccontextmanager
 async def broken_worlds(folder: Path) -> AsyncIterator[Mapping[str, str]]:
-    """Phase at fault to the URL of the admin port of its sidecar. Each fault lasts until the end of the `with`
-    block."""
+    """Phase at fault to the admin URL of its sidecar. Each fault lasts until the end of the `with` block."""
     config = folder / "worlds.yml"
     config.write_text(yaml.safe_dump(CONFIG))
     async with AsyncExitStack() as house:

@@ -1,4 +1,4 @@
-"""The closed forms are held against the simulated engine of sidecar/demo, which knows nothing of them; the agreement is stated."""
+"""The closed forms agree with the simulated engine, which does not use them, within a stated error."""
 
 from dataclasses import replace
 from itertools import islice
@@ -25,11 +25,12 @@ pytestmark = pytest.mark.bench
 
 BATCHES = 30
 T_999 = 3.66
-"""Student's t, 29 degrees of freedom, two-sided 99.9 %, as in tests/simulator/test_simulation_queueing_theory.py. The seeds are fixed."""
+"""Student's t, 29 degrees of freedom, two-sided 99.9 %, as in tests/simulator/test_simulation_queueing_theory.py. The
+seeds are fixed."""
 
 
 def assert_mean_wait(expected: float, waits: list[float]) -> None:
-    """The batch-means confidence interval covers the closed form, and is narrow enough to mean something."""
+    """The batch-means confidence interval contains the closed form, and is narrow enough to be a test."""
     size = len(waits) // BATCHES
     means = [fmean(waits[at : at + size]) for at in range(0, size * BATCHES, size)]
     error = T_999 * stdev(means) / sqrt(BATCHES)
@@ -44,9 +45,10 @@ def assert_mean_wait(expected: float, waits: list[float]) -> None:
 @pytest.mark.parametrize("each_step", [0.0, 0.002], ids=["all steps alike", "steps grow with the batch"])
 @pytest.mark.parametrize("busy", [0.5, 0.75])
 def test_slots_are_waited_for_as_long_as_the_chain_says(each_step: float, busy: float) -> None:
-    """Four slots, outputs of geometric length, steps of 10 ms + `each_step` a sequence: R(n) = n * stop / (0.01 + each_step * n).
+    """Four slots, outputs of geometric length: R(n) = n * stop / (0.01 + each_step * n).
 
-    Whoever comes also waits for the end of the step that runs: half of one, which the chain does not know.
+    A step takes 10 ms + `each_step` per sequence. An arriving request also waits for the end of the current step: half
+    a step on average, which the chain does not include.
     """
     stop, slots = 1 / 100, 4
     simulation = Simulation(
@@ -74,7 +76,7 @@ def test_slots_are_waited_for_as_long_as_the_chain_says(each_step: float, busy: 
 
 
 def test_prompts_wait_for_each_other_as_long_as_the_line_says() -> None:
-    """One prompt at a time, nine in ten of 100 ms, one in ten of 500 ms."""
+    """One prompt is computed at a time; nine in ten take 100 ms, one in ten 500 ms."""
     simulation = Simulation(
         Limits(max_num_seqs=1, max_num_batched_tokens=20_000, max_model_len=20_000, kv_blocks=2_000),
         Costs(step_seconds=0.0, per_prompt_token_seconds=1e-4),
@@ -95,7 +97,7 @@ def test_prompts_wait_for_each_other_as_long_as_the_line_says() -> None:
 def live(
     preset: Preset, rate: float, requests: int, seed: int
 ) -> tuple[list[SimulatedRequest], list[tuple[float, int]]]:
-    """Requests, and (instant, number inside) twice a second while they come."""
+    """The simulated requests, and (instant, number inside) twice a second until the last arrival."""
     simulation = Simulation(preset.limits, preset.costs)
     lives: list[SimulatedRequest] = []
     inside: list[tuple[float, int]] = []
@@ -112,7 +114,7 @@ def live(
 
 
 def pages(lives: list[SimulatedRequest], inside: list[tuple[float, int]]) -> list[Reading]:
-    """What a sidecar's page would have said, twice a second."""
+    """Readings that a sidecar's page would have given, twice a second."""
     prefills = sorted((life.scheduled_at or 0.0, life.token_instants[0]) for life in lives)
     own: list[tuple[float, float]] = []
     free = 0.0
@@ -142,7 +144,7 @@ def pages(lives: list[SimulatedRequest], inside: list[tuple[float, int]]) -> lis
 
 
 def asked(preset: Preset, rate: float, target_seconds: float, seed: int) -> Answer:
-    """One of three replicas is watched for 700 requests; how many keep the target?"""
+    """Watch one of three replicas for 700 requests, and ask how many replicas keep the target."""
     flags = [
         "--sidecar.url=http://x:1",
         f"--wait={target_seconds * 1e3:.3f}ms",
@@ -169,8 +171,8 @@ REPLICAS = [
 
 @pytest.mark.parametrize(("preset", "rate"), REPLICAS)
 def test_the_number_of_replicas_is_the_right_one_within_the_stated_error(preset: Preset, rate: float) -> None:
-    """Half of today's wait is asked for. With that many replicas the simulated wait is at most 1.1 times the target; with two
-    fewer it would be missed."""
+    """The target is half of today's wait. With the answered number of replicas the simulated wait is at most 1.1 times
+    the target; with two fewer it would be missed."""
     target = true_wait(preset, rate) / 2
 
     numbers = asked(preset, rate, target, seed=3).numbers

@@ -1,4 +1,4 @@
-"""The bound of decoding: weights once a step, every sequence's cache, and the speed of memory."""
+"""The bandwidth bound of decoding: per step, the weights once and every sequence's cache, by the memory bandwidth."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a person types and reads: worked cases come out, mistakes are told at once, refusals say what would help."""
+"""The `capacity` command as a person uses it: worked cases, errors in its flags, refusals that say what would help."""
 
 import json
 import re
@@ -38,7 +38,7 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Answers by topic, from --output=json."""
+    """Run the command with --output=json, and return its answers by topic."""
 
     def ask(*flags: str, rc: int = 0, **seams: Any) -> dict[str, Any]:
         assert main([*flags, "--output=json"], **seams) == rc
@@ -108,7 +108,7 @@ def test_a_router_that_knows_the_queues_gets_a_range(run: Run) -> None:
 
 
 def test_overload_is_null_in_json_and_words_in_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three replicas would be in prefill 108 % of the time."""
+    """With three replicas, each would be in prefill for 108 % of the time."""
     rows = run(*LOAD, "--router=shortest")["replicas"]["numbers"]["rows"]
     main([*LOAD, "--router=shortest"])
 
@@ -117,7 +117,7 @@ def test_overload_is_null_in_json_and_words_in_text(run: Run, capsys: pytest.Cap
 
 
 def test_a_cache_that_is_too_small_bounds_the_slots(run: Run) -> None:
-    """64 slots are asked for, and the cache has room for 13 sequences of 32,768 tokens."""
+    """The flags ask for 64 slots, but the cache has room for 13 sequences of 32,768 tokens."""
     answers = run(*SEVENTY_B, "--tokens=32768", *LOAD)
 
     assert {fact["name"]: fact["value"] for fact in answers["replicas"]["facts"]}["slots_in_cache"] == 13
@@ -127,7 +127,7 @@ def test_a_cache_that_is_too_small_bounds_the_slots(run: Run) -> None:
 
 
 def test_a_running_engine_outranks_the_tables(run: Run) -> None:
-    """45,000 blocks of 16 tokens, at most 16,384 tokens each: by its own word."""
+    """The running engine reports 45,000 blocks of 16 tokens, and at most 16,384 tokens per request."""
     pages = {
         "/metrics": b'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="45000",cache_dtype="auto"} 1.0\n',
         "/v1/models": b'{"data": [{"id": "m", "max_model_len": 16384}]}',
@@ -151,14 +151,15 @@ def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Ru
 
 
 def steady(queue_seconds: float, **last: float) -> Callable[[str, float], list[Reading]]:
-    """Ten minutes at 2/s and four inside: S(n) can be told, since the number inside swings between two and six."""
+    """Ten minutes at 2 requests per second with four inside on average: S(n) can be estimated, because the number
+    inside varies from two to six."""
 
     def watch(_url: str, _window: float) -> list[Reading]:
         readings = [Reading(0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
         for step in range(1, 1201):
             before = readings[-1]
             inside = (2, 3, 4, 5, 6, 5, 4, 3)[step % 8]
-            # R(n) = n / (1.5 + 0.125 n): 2/s among four.
+            # R(n) = n / (1.5 + 0.125 n): 2 per second with four inside.
             ended = before.ended + before.in_flight / (1.5 + 0.125 * before.in_flight) / 2
             readings.append(
                 Reading(
@@ -186,7 +187,8 @@ WATCHED = ("--sidecar.url=http://s:1", "--wait=50ms", "--slots=6", "--replicas.n
 
 
 def test_a_watched_replica_carries_an_answer_for_the_fleet(run: Run) -> None:
-    """One of three gets 2/s, so the fleet 6/s; today's wait is above the target, so more than three are needed."""
+    """One of three replicas gets 2 requests per second, so the fleet gets 6; today's wait is above the target, so more
+    than three are needed."""
     answer = run(*WATCHED, watch=steady(0.2))["replicas"]
 
     assert answer["numbers"]["rate"] == pytest.approx(6.0)
@@ -226,7 +228,7 @@ def test_a_replica_that_the_model_does_not_describe_is_refused(
 def test_a_question_without_its_data_is_refused_and_the_others_are_answered(
     run: Run, flags: tuple[str, ...], topic: str, words: str
 ) -> None:
-    """The exit code says that not all of it was answered: a script that asked whether it fits must not go on."""
+    """The exit code is 1 if one question was not answered: a script that asked whether a model fits must not go on."""
     answers = run(*flags, rc=1)
 
     assert words in answers[topic]["refusal"]
@@ -293,7 +295,7 @@ def test_usage_that_cannot_be_meant_is_explained(
 
 
 def test_help_teaches_by_examples_that_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Each example of --help is run, but for what has to be running."""
+    """Each example of --help is run, except those that need a running server."""
     assert cli(["capacity", "--help"]) == 0
     shown = capsys.readouterr().out.replace("\\\n", " ")
     examples = re.findall(r"^  sidecar capacity (--.*)$", shown, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The chain is solved exactly: it is Erlang's where service is linear, and fulfils its own balance where it is not."""
+"""The chain is solved exactly: by Erlang's formula where service is linear, by its own balance equations elsewhere."""
 
 from collections.abc import Callable
 from math import factorial, inf
@@ -9,7 +9,7 @@ from sidecar.capacity.chain import solve
 
 
 def erlang_c_wait(rate: float, service: float, servers: int) -> float:
-    """The textbook's formula for the mean wait of M/M/c."""
+    """Mean wait of M/M/c by the textbook's formula."""
     offered = rate / service
     busy = offered / servers
     full = offered**servers / factorial(servers) / (1 - busy)
@@ -35,7 +35,7 @@ def test_one_server_is_m_m_1() -> None:
 
 
 def by_brute_force(rate: float, leaving: Callable[[int], float], slots: int) -> tuple[float, float]:
-    """Mean wait and mean inside from the balance of 20,000 states, one by one."""
+    """Mean wait and mean number inside, from the balance of 20,000 states, one by one."""
     weights = [1.0]
     for n in range(1, 20_000):
         weights.append(weights[-1] * rate / leaving(min(n, slots)))
@@ -45,7 +45,7 @@ def by_brute_force(rate: float, leaving: Callable[[int], float], slots: int) -> 
 
 
 def test_service_that_saturates_fulfils_the_balance_of_every_state() -> None:
-    """S(n) = 0.5 + 0.3 n, eight slots, at 90 % of what they can carry."""
+    """S(n) = 0.5 + 0.3 n, eight slots, at 90 % of their capacity."""
 
     def leaving(n: int) -> float:
         return n / (0.5 + 0.3 * n)
@@ -57,7 +57,7 @@ def test_service_that_saturates_fulfils_the_balance_of_every_state() -> None:
 
 
 def test_littles_law_holds_for_all_that_are_inside() -> None:
-    """Inside = rate x (wait + run); the time that a request runs is the chain's own, not put in twice."""
+    """Inside = rate x (wait + run). The run time follows from the chain and is no input."""
     found = solve(1.5, lambda n: n / (0.5 + 0.3 * n), 200)
 
     assert found.wait_seconds == pytest.approx(0.0, abs=1e-12)
@@ -71,14 +71,15 @@ def test_more_than_can_leave_waits_for_ever() -> None:
 
 
 def test_thousands_of_slots_stay_within_a_float() -> None:
-    """The products of 5,000 ratios reach 10^2000 on their way; the wait of so large a system is nothing."""
+    """The products of 5,000 ratios reach 10^2000 on the way; the wait of so large a system is 0."""
     found = solve(4000.0, float, 5000)
 
     assert [found.wait_seconds, found.inside] == pytest.approx([0.0, 4000.0], abs=1e-6)
 
 
 def test_time_beyond_what_was_observed_is_known() -> None:
-    """M/M/1 with known = 1 of 1: nothing beyond. Four slots of which two were seen: the states above two."""
+    """The share of time above the observed states. M/M/1 with known = 1 of 1: none. Four slots of which two were seen:
+    the states above two."""
     assert solve(0.5, lambda _: 1.0, 1, known=1).beyond == 0.0
     weights = [1.0, 2.0, 2.0, 4 / 3, 2 / 3]
     tail = weights[4] / (1 - 0.5)

@@ -1,4 +1,4 @@
-"""What a sequence keeps: the figures of well-known models, and the rounding, windows, latents and copies that change them."""
+"""The KV cache bytes of a sequence: figures of well-known models; effects of rounding, windows, latents and copies."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LLAMA_70B = attention(80, 8, 128)
 
 
 def test_grouped_query_attention_keeps_key_value_heads_and_not_query_heads() -> None:
-    """70B: 1.34 GB for 4,096 tokens with its 8 KV heads; counting its 64 query heads would say eight times as much."""
+    """70B: 1.34 GB for 4,096 tokens with its 8 KV heads; with its 64 query heads it would be eight times as much."""
     by_kv_heads = Geometry((LLAMA_70B,)).sequence_bytes(4096)
     by_query_heads = Geometry((attention(80, 64, 128),)).sequence_bytes(4096)
 
@@ -34,7 +34,7 @@ def test_fewer_bits_keep_less() -> None:
 
 
 def test_a_window_stops_growing() -> None:
-    """gpt-oss: half of the layers keep the last 128 tokens. One block more than the window fills may be touched."""
+    """gpt-oss: half of the layers keep the last 128 tokens. One block more than the window fills may be in use."""
     full, sliding = attention(18, 8, 64), attention(18, 8, 64, window=128)
     each = 18 * 2 * 8 * 64 * 2
     geometry = Geometry((full, sliding))

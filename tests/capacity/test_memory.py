@@ -1,4 +1,4 @@
-"""What fits: the figures of two worked cases, rounded to blocks and down."""
+"""The sequences that fit into memory: the figures of two worked cases, rounded to blocks and down."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_weights_that_do_not_fit_leave_no_cache() -> None:
 
 
 def test_the_engines_own_blocks_are_its_cache() -> None:
-    """45,000 blocks of 16 tokens hold 87 sequences of 8,192: exactly, since both are whole blocks."""
+    """45,000 blocks of 16 tokens hold exactly 87 sequences of 8,192 tokens, since both are whole blocks."""
     assert room_of_blocks(45_000, LLAMA_70B).sequences(8192) == 45_000 // 512
 
 

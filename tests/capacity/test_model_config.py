@@ -1,4 +1,5 @@
-"""A config.json is read for what its cache keeps; what is not modelled is refused by name, and nonsense is called so."""
+"""The cache geometry is read from a config.json; caches that are not modelled and invalid values are refused by
+name."""
 
 import json
 from pathlib import Path
@@ -16,14 +17,14 @@ LLAMA = dict(MODELS["llama-3.1-8b"].config)
 
 
 def test_heads_default_to_query_heads_and_their_size_to_an_equal_share() -> None:
-    """Llama 2 7B's first config had no num_key_value_heads: every head keeps its own."""
+    """Llama 2 7B's first config had no num_key_value_heads: every query head has its own KV head."""
     config = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}
 
     assert read(config).layers == (attention(32, 32, 128),)
 
 
 def test_a_head_size_that_is_stated_outranks_the_share() -> None:
-    """Qwen3-0.6B: 16 heads of 128 on a hidden size of 1,024."""
+    """Qwen3-0.6B: 16 heads of 128 with a hidden size of 1,024."""
     config = {"num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "hidden_size": 1024}
 
     assert read({**config, "head_dim": 128}).layers == (attention(28, 8, 128),)
@@ -66,7 +67,7 @@ def test_a_model_that_also_sees_is_read_by_its_text_half() -> None:
     ],
 )
 def test_a_cache_that_is_not_modelled_is_refused_by_name(more: dict[str, Any], words: str) -> None:
-    """A wrong number of bytes is worse than none."""
+    """A refusal, because a wrong number of bytes is worse than none."""
     with pytest.raises(RefusedError, match=words):
         read({**LLAMA, **more})
 
@@ -92,7 +93,7 @@ def test_quantised_weights_are_not_computed_from_the_type_of_the_rest() -> None:
 
 
 def test_an_index_beside_the_config_says_what_the_weights_are(tmp_path: Path) -> None:
-    """Whatever their precision: it is the size of the files."""
+    """The size of the files counts, for weights of any precision."""
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "quantization_config": {"quant_method": "awq"}}))
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 5_730_000_000}}))
 

@@ -1,4 +1,4 @@
-"""The table of models says what their repositories say."""
+"""The table of models has the values of the models' repositories."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_every_row_is_read_and_keeps_something() -> None:
 
 
 def test_weights_that_a_config_cannot_tell_are_unknown_rather_than_guessed() -> None:
-    """Mixtures of experts and mixed precision: no formula of ours, so no number."""
+    """Mixtures of experts and mixed precision: the sidecar has no formula for them, so there is no number."""
     unknown = {name for name, known in MODELS.items() if read(known.config).weights_bytes is None}
 
     assert unknown == {"deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gemma-3-27b"}

@@ -1,4 +1,5 @@
-"""What pages say is read without inventing anything: from two of them rates and waits, from an engine's its cache."""
+"""Readings of metrics pages: rates and waits from two pages of a sidecar, the cache from an engine's; nothing is
+guessed."""
 
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ LABELS = 'model="m",lane="chat",prompt_bucket="0-512",streaming="true"'
 
 
 def page(requests: int) -> str:
-    """Each request waited 0.2 s and was prefilled for 0.04 s, half of it beside another; one in ten failed."""
+    """Each request on the page waited 0.2 s and was prefilled for 0.04 s, half of it shared; one in ten failed."""
     return f"""# HELP llm_requests_received_total Requests.
 # TYPE llm_requests_received_total counter
 llm_requests_received_total{{model="m",lane="chat"}} {requests}
@@ -53,7 +54,8 @@ def test_two_pages_are_a_window() -> None:
 
 
 def test_own_prefill_is_what_one_prompt_keeps_from_another() -> None:
-    """Reported 40 ms of which half was shared: 20 ms each. What is left of it on average is half, by the middle of the bucket."""
+    """Half of the 40 ms reported was shared: 20 ms are the prompt's own. The mean rest of a running prefill is half, by
+    the middle of the bucket."""
     seen = watched([read_sidecar(page(0), 0.0), read_sidecar(page(200), 40.0)])
 
     assert seen.own_known is True
@@ -62,7 +64,7 @@ def test_own_prefill_is_what_one_prompt_keeps_from_another() -> None:
 
 
 def test_where_own_prefill_was_not_counted_the_reported_one_is_taken_and_said() -> None:
-    """The cost of prompts is still being learned: the counter stands while prefills pass."""
+    """While the cost of prompts is still being learned, the own-prefill counter stands still although prefills pass."""
     first, last = read_sidecar(page(0), 0.0), replace(read_sidecar(page(200), 40.0), own_prefill_seconds=0.1)
     seen = watched([first, last])
 
@@ -118,7 +120,7 @@ def test_a_page_of_somebody_else_is_no_sidecars(text: str) -> None:
     ],
 )
 def test_a_vllm_says_what_its_cache_is(labels: str, cache: Cache | None) -> None:
-    """Labels of vllm:cache_config_info; before the pool is made num_gpu_blocks is None, in words."""
+    """Labels of vllm:cache_config_info. Before the cache is allocated, num_gpu_blocks is the text "None"."""
     assert read_cache(f'vllm:cache_config_info{{engine="0",{labels}}} 1.0\n') == cache
 
 

@@ -1,4 +1,5 @@
-"""The number of replicas is the fewest that keep the target; it never falls with load, and unknown territory is refused."""
+"""The number of replicas is the smallest that keeps the target; it never falls with load; unobserved loads are
+refused."""
 
 from math import inf
 
@@ -14,7 +15,7 @@ LINE = line_of([(0.9, 0.2), (0.1, 0.9)])
 
 
 def test_a_line_of_equal_prompts_is_m_d_1_and_of_unequal_ones_pollaczeks() -> None:
-    """M/D/1 at half load waits half a service; one long prompt in ten makes it longer by E[S^2] / E[S]^2."""
+    """M/D/1 at half load waits half a service time; one long prompt in ten makes the wait longer by E[S^2] / E[S]^2."""
     assert line_of([(1.0, 0.2)]).wait_seconds(2.5) == pytest.approx(0.5 * 0.2 / (2 * 0.5))
     assert (LINE.seconds, LINE.residual_seconds) == pytest.approx((0.27, (0.9 * 0.04 + 0.1 * 0.81) / (2 * 0.27)))
     assert LINE.wait_seconds(1 / 0.27) == inf
@@ -50,7 +51,7 @@ def test_a_single_replica_is_its_own_common_queue() -> None:
 
 
 def test_states_that_nobody_has_seen_do_not_carry_an_answer() -> None:
-    """Watched with at most four at once: what it does at twenty is a guess."""
+    """Watched with at most four requests inside, the replica's speed with twenty is not known."""
     seen_little = Service(3.0, 0.1, known=4, error=0.0)
 
     with pytest.raises(RefusedError, match="more than 4 requests inside, where nobody has observed"):
@@ -58,7 +59,8 @@ def test_states_that_nobody_has_seen_do_not_carry_an_answer() -> None:
 
 
 def test_replicas_are_not_asked_for_more_than_was_measured() -> None:
-    """A target of ten seconds would let one replica carry all; it was watched at 1/s and may be trusted to 2/s."""
+    """With a target of ten seconds one replica could carry all; it was watched at 1 request per second and is trusted
+    up to 2."""
     assert Fleet(3.0, LINE, None).fewest(10.0).replicas == 1
     assert Fleet(3.0, LINE, None, most_each=1.0).fewest(10.0).replicas == 3
 
@@ -74,7 +76,7 @@ def test_a_fleet_of_which_nothing_is_known_is_refused() -> None:
 
 
 def test_service_without_variation_waits_half_as_long() -> None:
-    """Lee and Longton: (1 + cv^2) / 2."""
+    """Lee and Longton: the wait is (1 + cv^2) / 2 of the exponential one."""
     exponential, constant = (Fleet(12.0, None, Slots(SERVICE, 64, scale)).row(1) for scale in (1.0, 0.5))
 
     assert constant.random_seconds == pytest.approx(exponential.random_seconds / 2)

@@ -1,4 +1,4 @@
-"""A running sidecar and a running engine are asked over HTTP, boundedly; whoever does not answer is named."""
+"""A running sidecar and a running engine are asked over HTTP, within bounds; one that does not answer is named."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ AT_1060 = "Thu, 01 Jan 1970 00:17:40 GMT"
 
 @contextmanager
 def answering(status: int, body: bytes) -> Iterator[str]:
-    """A server on loopback that says so to everybody."""
+    """A server on loopback that gives this answer to every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -73,7 +73,7 @@ def test_a_window_is_watched_twice_a_second_to_its_end() -> None:
 
 
 def test_a_whole_life_is_measured_by_the_sidecars_own_clock() -> None:
-    """It began at 1000 and dates its answer 1060, whatever our clock says."""
+    """The sidecar began at 1000 and dates its answer 1060; the clock of this machine does not matter."""
     first, last = watch("http://s:1", 0.0, lambda _url, _path: (PAGE, AT_1060), lambda: 5.0, lambda _: None)
 
     assert (last.at - first.at, first.received, last.received) == (60.0, 0.0, 120.0)

@@ -1,4 +1,4 @@
-"""How service slows with load is learned from a load test or from a watched replica, and refused where it cannot be known."""
+"""The slowdown of service with load is estimated from a load test or a watched replica, or refused for lack of data."""
 
 from random import Random
 
@@ -32,7 +32,7 @@ def test_points_that_do_not_carry_a_line_are_refused(points: list[tuple[int, flo
 
 
 def chain_life(seconds: int, seed: int, *, slots: int) -> list[Exposure]:
-    """A birth-death chain lived through, seen twice a second: S(n) = 0.5 + 0.3 n, two arrivals a second."""
+    """A simulated birth-death chain, seen twice a second: S(n) = 0.5 + 0.3 n, two arrivals per second."""
     rng, inside, at = Random(seed), 0, 0.0
     exposures, left, began, tick = [], 0, 0, 0.5
     while tick <= seconds:
@@ -51,7 +51,7 @@ def chain_life(seconds: int, seed: int, *, slots: int) -> list[Exposure]:
 
 
 def test_a_watched_chain_gives_back_its_rates_within_the_stated_error() -> None:
-    """Twenty lives of ten minutes: in each the rate at twelve at once is within three standard errors of the truth."""
+    """In each of twenty runs of ten minutes, the rate with twelve inside is within three standard errors."""
     truth = 12 / (0.5 + 0.3 * 12)
     found = [fit_watched(chain_life(600, seed, slots=12), 12) for seed in range(20)]
 

@@ -1,4 +1,4 @@
-"""Sizes, times and rates as people write them are understood, and said back as people read them."""
+"""Sizes, times and rates are read as people write them, and printed as people read them."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def test_what_people_write_is_understood(read: Callable[[str], float], text: str
     ],
 )
 def test_what_has_no_unit_or_no_sense_is_refused_with_an_example(read: Callable[[str], float], text: str) -> None:
-    """A time of `90` may be anything; better to ask than to guess."""
+    """A time of `90` has no unit: it is refused, not guessed."""
     with pytest.raises(ValueError, match=r"^is not a "):
         read(text)
 

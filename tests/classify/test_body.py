@@ -1,4 +1,4 @@
-"""One look at a request body finds what classifies it, as the engine would read it, and no body can make it raise."""
+"""One pass over a request body finds the values that classify it, as the engine would read them; no body raises."""
 
 import json
 
@@ -218,7 +218,7 @@ def test_mutated_json_never_raises(said: dict[str, object], at: int, byte: int) 
 
 @given(said=st.dictionaries(KEYS, VALUES), cut=st.integers(0, 400))
 def test_a_beginning_never_contradicts_the_whole(said: dict[str, object], cut: int) -> None:
-    """The keys of a Python dict stand once, so what a beginning says is what the whole says."""
+    """Values in a beginning equal those in the whole body: the bodies have each key once, as a Python dict does."""
     raw = json.dumps(said, allow_nan=False).encode() if _finite(said) else b"{}"
     whole = look(raw, whole=True)
     part = look(raw[:cut], whole=False)
@@ -249,7 +249,7 @@ def _finite(said: object) -> bool:
 def test_native_apis_call_their_prompts_by_other_names(
     body: bytes, text_bytes: int | None, prompt_tokens: int | None
 ) -> None:
-    """SGLang, Triton and TGI; and a Responses request's `text` is no prompt."""
+    """SGLang, Triton and TGI have other names for the prompt; a Responses request's `text` is no prompt."""
     seen = look(body, whole=True)
 
     assert (seen.text_bytes, seen.prompt_tokens) == (text_bytes, prompt_tokens)

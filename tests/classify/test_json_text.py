@@ -1,4 +1,4 @@
-"""One walk through JSON: every value is found at its exact bytes, in any number of pauses, and nothing can make it long."""
+"""One walk through JSON finds every value at its exact bytes, with any number of pauses; no input makes a step long."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def walk(body: bytes, pause_tokens: int = 1 << 20) -> JsonText:
 
 
 def skipped(text: JsonText) -> int:
-    """The offset behind the value that is here."""
+    """Offset behind the value at the current position."""
     while not text.skip():
         pass
     return text.at
@@ -89,7 +89,7 @@ def test_pauses_come_at_most_so_many_tokens_apart_and_change_nothing() -> None:
 )
 @pytest.mark.parametrize("escapes", [b"", b"\\\\", b'\\"', b"\\\\\\\\\\n", b'\\\\\\"\\"', b"\\u005c"])
 def test_a_string_ends_at_its_own_quote_wherever_its_escapes_stand(length: int, escapes: bytes) -> None:
-    """Also at the edges of what is looked through at a time."""
+    """Escapes may also lie at the edges of the blocks that are searched."""
     for body in (
         b'"' + b"x" * length + escapes + b'"',
         b'"' + escapes + b"x" * length + escapes + b'"',
@@ -102,7 +102,7 @@ def test_a_string_ends_at_its_own_quote_wherever_its_escapes_stand(length: int, 
 
 
 def test_a_prompt_of_a_megabyte_is_one_step() -> None:
-    """It holds the event loop for microseconds: no expression goes through its bytes."""
+    """A string of a megabyte holds the event loop for microseconds: no regular expression goes through its bytes."""
     text = walk(b'{"prompt": "' + b"long text. " * 100_000 + b'"}', pause_tokens=10)
 
     (_,) = [name for name in text.members() if text.skip()]

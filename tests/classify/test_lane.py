@@ -1,4 +1,4 @@
-"""Requests are sorted by the first rule that holds, and nothing that a client invents becomes a lane."""
+"""Requests are sorted by the first rule that holds, and no value that a client invents becomes a lane."""
 
 import hashlib
 
@@ -21,7 +21,7 @@ def rules(*each: dict[str, object], **lanes: object) -> LaneRules:
 
 
 def test_first_rule_decides() -> None:
-    """Rules are asked in order; the first whose conditions all hold decides, and the default takes the rest."""
+    """Rules are tried in order; the first whose conditions all hold decides, and the default lane takes the rest."""
     lanes = rules(
         {"lane": "code", "models": "coder-*", "streaming": True},
         {"lane": "batch", "streaming": False},
@@ -58,14 +58,14 @@ def test_first_rule_decides() -> None:
     ids=str,
 )
 def test_silence_holds_no_condition(condition: dict[str, object]) -> None:
-    """What a request does not say is unknown: no condition holds for it, not even a false or a zero."""
+    """A value that the request does not state is unknown: no condition holds for it, not even one for false or zero."""
     lanes = rules({"lane": "taken", **condition}, api_keys={"k": KEY_HASH})
 
     assert lanes.lane_of(CHAT, (), BLIND, None) == "default"
 
 
 def test_a_whole_body_without_stream_is_not_streamed() -> None:
-    """The APIs' default counts as said once the body was read whole, and only then."""
+    """A missing `stream` means the APIs' default, false, but only once the body was read whole."""
     lanes = rules({"lane": "batch", "streaming": False})
 
     assert lanes.lane_of(CHAT, (), Look(whole=True), None) == "batch"
@@ -73,7 +73,7 @@ def test_a_whole_body_without_stream_is_not_streamed() -> None:
 
 
 def test_all_conditions_of_a_rule_must_hold() -> None:
-    """A rule with every kind of condition takes the request that meets all and leaves the one that misses any."""
+    """A rule with every kind of condition takes the request that meets all, and no request that misses one."""
     lanes = rules(
         {
             "lane": "all",
@@ -103,7 +103,7 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
 
 
 def test_the_lane_header_names_declared_lanes_only() -> None:
-    """The header comes before the rules; an invented name, or two names, land in `other`; without it the rules decide."""
+    """The header comes before the rules; an unknown name, or two names, give `other`; without it the rules decide."""
     lanes = rules({"lane": "code", "models": "*"}, header="X-Lane", names="batch")
     look = Look(whole=True, model="m")
 
@@ -124,7 +124,7 @@ def test_the_lane_header_names_declared_lanes_only() -> None:
 def test_no_request_leaves_the_closed_set(
     path: bytes, headers: list[tuple[bytes, bytes]], model: str | None, max_tokens: int | None
 ) -> None:
-    """Whatever bytes arrive, the answer is a declared lane and nothing raises."""
+    """For any bytes, the answer is a declared lane and nothing raises."""
     lanes = rules(
         {"lane": "a", "headers": {"x-team": "t*"}},
         {"lane": "b", "models": "m*", "paths": "/*"},
@@ -137,7 +137,7 @@ def test_no_request_leaves_the_closed_set(
 
 
 def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
-    """Giant values are compared at their beginning: a prefix matches, an exact text does not."""
+    """Giant values are compared at their beginning only: a prefix matches, an exact text does not."""
     giant = b"m" * 10_000_000
     lanes = rules({"lane": "exact", "headers": {"x": "m"}}, {"lane": "prefix", "headers": {"x": "mm*"}})
 
@@ -158,11 +158,11 @@ def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
     ],
 )
 def test_which_key_a_request_carries(headers: list[tuple[bytes, bytes]], expected: str | None) -> None:
-    """The bearer token, else x-api-key, hashed; two different ones are none."""
+    """The bearer token, else x-api-key, hashed; two different ones count as none."""
     assert expected == hash_api_key(headers)
 
 
 def test_keys_are_hashed_only_where_a_rule_asks() -> None:
-    """A config without key rules says that nobody needs the hash."""
+    """A config without key rules says that no hash is needed."""
     assert rules({"lane": "a", "models": "m"}, api_keys={"k": KEY_HASH}).needs_api_key is False
     assert rules({"lane": "a", "api_keys": "k"}, api_keys={"k": KEY_HASH}).needs_api_key is True

@@ -20,7 +20,7 @@ def taught(tokens_per_byte: float, samples: int = READY_SAMPLES) -> PromptLength
 
 
 def test_no_estimate_before_twenty_samples() -> None:
-    """Nineteen prompts are not enough, twenty are; a model that nobody taught stays unknown."""
+    """Nineteen prompts are not enough, twenty are; a model without samples stays unknown."""
     estimator = taught(0.25, READY_SAMPLES - 1)
     assert (estimator.ready("m"), estimator.bucket_of("m", 8000)) == (False, "unknown")
 
@@ -30,12 +30,12 @@ def test_no_estimate_before_twenty_samples() -> None:
 
 
 def test_no_estimate_without_text() -> None:
-    """Where the text could not be measured (images, a body too long) the bucket is unknown, not short."""
+    """If the text could not be measured (images, a body too long), the bucket is unknown, not short."""
     assert taught(0.25).bucket_of("m", None) == "unknown"
 
 
 def test_outliers_do_not_move_the_estimate() -> None:
-    """A fifth of the samples may be absurd, on either side, without moving the scale."""
+    """A fifth of the samples may be absurd, too high or too low, without moving the scale."""
     estimator = taught(0.25, 80)
     for _ in range(10):
         estimator.learn("m", 10, 100_000)
@@ -45,7 +45,7 @@ def test_outliers_do_not_move_the_estimate() -> None:
 
 
 def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
-    """Nine chats in ten are mostly template, at one token a byte; a long document is still estimated by long ones."""
+    """Nine chats in ten are mostly template, one token per byte; a long document is still estimated from long ones."""
     estimator = PromptLengthEstimator(BUCKETS)
     draw = random.Random(7)
     for turn in range(300):
@@ -56,7 +56,7 @@ def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
 
 
 def test_the_scale_follows_the_traffic() -> None:
-    """Old samples are forgotten: after enough prompts of another language the scale is theirs."""
+    """Old samples are forgotten: after enough prompts of another language the scale fits that language."""
     estimator = taught(0.25, 500)
     for _ in range(128):
         estimator.learn("m", 10_000, 5000)
@@ -65,7 +65,7 @@ def test_the_scale_follows_the_traffic() -> None:
 
 
 def test_corrections_are_counted() -> None:
-    """A prompt whose estimate was in another bucket than usage says is counted, out of those that had an estimate."""
+    """A correction is an estimate in another bucket than the usage, counted out of all prompts with an estimate."""
     estimator = taught(0.25)
     assert (estimator.corrections, estimator.checked) == (0, 0)
 
@@ -75,7 +75,7 @@ def test_corrections_are_counted() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Models beyond the closed set teach nothing."""
+    """Models beyond the closed set add no samples."""
     estimator = PromptLengthEstimator(BUCKETS)
     for name in range(1000):
         for _ in range(READY_SAMPLES):
@@ -85,7 +85,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_usage_that_says_nothing_teaches_nothing() -> None:
-    """No count, no text, zeros: neither a sample nor a correction."""
+    """A usage without a count, without text, or with zeros is neither a sample nor a correction."""
     estimator = taught(0.25)
     for text_bytes, tokens in ((None, 5), (5, None), (0, 5), (5, 0)):
         assert estimator.learn("m", text_bytes, tokens) is False

@@ -1,4 +1,4 @@
-"""The members of a body by their places, as far as the bytes at hand go, and never for long."""
+"""The members of a body by their places, up to the end of the bytes at hand, within a bounded time."""
 
 import json
 
@@ -40,7 +40,7 @@ def test_elements_of_a_complete_array_are_counted(array: bytes, found: int | Non
 
 
 def test_a_body_of_thousands_of_members_is_given_up() -> None:
-    """Or it would hold the event loop for tens of milliseconds."""
+    """Otherwise it would hold the event loop for tens of milliseconds."""
     many = json.dumps({f"key{number}": number for number in range(60_000)}).encode()
 
     assert len(list(members(many))) == MAX_MEMBERS

@@ -1,4 +1,4 @@
-"""The client's trace context: read strictly, continued faithfully."""
+"""The client's trace context is read strictly and continued faithfully."""
 
 import pytest
 
@@ -28,12 +28,12 @@ SPAN = "b7ad6b7169203331"
     ],
 )
 def test_a_context_is_taken_from_a_well_formed_header_alone(header: str, expected: TraceContext | None) -> None:
-    """W3C Trace Context 3.2: anything else is no trace."""
+    """W3C Trace Context 3.2: any other header is no trace context."""
     assert expected == trace_context([(b"Host", b"pod"), (b"TraceParent", header.encode())])
 
 
 def test_two_headers_are_no_header() -> None:
-    """Which of them the engine would believe is not known here."""
+    """It is not known which of the two the engine would use."""
     header = (b"traceparent", f"00-{TRACE}-{SPAN}-01".encode())
 
     assert trace_context([header, header]) is None
@@ -41,5 +41,5 @@ def test_two_headers_are_no_header() -> None:
 
 
 def test_what_goes_to_the_engine_names_our_span_as_the_parent_and_is_sampled() -> None:
-    """And reads back as what it is."""
+    """The header that goes to the engine is read back as the same context."""
     assert trace_context([(b"traceparent", traceparent(TRACE, SPAN))]) == TraceContext(TRACE, SPAN, sampled=True)

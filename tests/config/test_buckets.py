@@ -22,7 +22,7 @@ def test_the_default_labels() -> None:
     ],
 )
 def test_labels_of_other_edges(edges: tuple[int, ...], expected: tuple[str, ...]) -> None:
-    """k and m stand for 1024s; what is no multiple is written out."""
+    """k and m stand for 1024 and 1024 x 1024; an edge that is no multiple is written out."""
     assert expected == PromptBuckets(edges).labels
 
 

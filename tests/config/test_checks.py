@@ -1,4 +1,4 @@
-"""Contradictions between keys are found among the values that are right, whatever else is wrong."""
+"""Contradictions between keys are found among the valid values, even if other keys are wrong."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.support.configs import URL, errors_of, errors_with
 
 
 def test_one_error_never_hides_another(tmp_path: Path) -> None:
-    """Contradictions are found among what is right in itself, while something else is wrong."""
+    """A contradiction between valid values is reported together with errors in other keys."""
     text = f"""\
 engine: {{url: {URL}, knd: vllm}}
 shutdown: {{lame_duck_seconds: 30}}
@@ -26,7 +26,7 @@ lanes:
 
 
 def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:
-    """What is right in itself is judged, whatever stands beside it."""
+    """Valid objectives are checked for contradictions even beside an invalid one."""
     said = "  interactive:\n    ttft: {threshold_seconds: 0}\n    prompt_buckets: {512-4k: {tpot: {threshold_seconds: 0.01}}}\n"
 
     assert errors_with(tmp_path, said) == [

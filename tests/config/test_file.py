@@ -1,4 +1,4 @@
-"""A config is right, or all of its errors are said at once, each with its place; nothing half-right is ever used."""
+"""A config is valid, or all of its errors are reported at once, with places; no half-valid config is used."""
 
 from pathlib import Path
 
@@ -30,17 +30,17 @@ def test_a_broken_config_says_all_that_is_wrong(file: Path, monkeypatch: pytest.
 
 
 def test_there_are_twenty_kinds_of_broken() -> None:
-    """The issue asks for twenty kinds."""
+    """There are twenty kinds of broken config, as the issue asks."""
     assert len(BROKEN) >= 20
 
 
 def test_a_flag_alone_is_a_config() -> None:
-    """The engine's URL is all that must be said."""
+    """The engine's URL is the only value that must be given."""
     assert load(None, {"engine.url": URL}, {}, series_typical=series) == Config(engine=EngineConfig(url=URL))
 
 
 def test_flags_outrank_the_file_and_the_file_the_environment(tmp_path: Path) -> None:
-    """A flag replaces what the file says; the environment only fills labels that nobody set."""
+    """A flag replaces the file's value; the environment only fills labels that neither flag nor file sets."""
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: {URL}}}\nlabels: {{gpu_type: H100}}\nlog:\n")
     environment = {"SIDECAR_GPU_TYPE": "A100", "SIDECAR_QUANTIZATION": "fp8"}
@@ -53,7 +53,7 @@ def test_flags_outrank_the_file_and_the_file_the_environment(tmp_path: Path) -> 
 
 
 def test_what_a_flag_or_variable_says_is_judged_at_its_own_place() -> None:
-    """An error names the flag or the variable that it came from."""
+    """An error names the flag or the variable that its value came from."""
     with pytest.raises(ConfigErrors) as caught:
         load(None, {"log.level": "loud"}, {"SIDECAR_GPU_TYPE": "a\nb"}, series_typical=series)
 

@@ -28,7 +28,7 @@ NAMED = "lanes: {default: prod-chat, header: x-lane, names: [gold, batch, night,
 
 
 def test_lanes_that_promise_nothing_are_named_with_how_to_give_them_objectives(tmp_path: Path) -> None:
-    """Not `other`, to which nothing can be promised, and not those of which the config says that it is meant."""
+    """The note leaves out `other`, which cannot have objectives, and lanes that the config frees from them."""
     meant = "objectives: {night: {preset: none}, bulk: {ttft: none}, gold: {}}\n"
     silent = config(tmp_path, NAMED + meant)
 
@@ -77,7 +77,7 @@ def test_what_kubernetes_sets_for_a_service_of_that_name_is_no_mistake(name: str
 def test_check_and_serve_tell_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Serve in two lines of its log, and no value of a variable anywhere."""
+    """`serve` prints the same notes in two lines of its log, and no value of a variable anywhere."""
     monkeypatch.setenv("SIDECAR_ENGINE_URL", "http://secret-CANARY")
     expected = told(config(tmp_path, NAMED), {"SIDECAR_ENGINE_URL": ""})
     flag = f"--config.file={tmp_path / 'sidecar.yml'}"
@@ -98,7 +98,7 @@ def test_check_and_serve_tell_the_same(
 
 
 def served(*flags: str) -> str:
-    """The first three lines of the log: it listens, and what it has to tell."""
+    """The first three lines of the log: the listeners, and the notes."""
     command = [sys.executable, "-m", "sidecar", "serve", *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""What a lane promises for a prompt of some length: the bucket's own word, else the lane's, else its preset's."""
+"""A lane's objectives for each prompt bucket come from the bucket's own value, else the lane's, else its preset's."""
 
 import itertools
 import json
@@ -21,13 +21,13 @@ BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
 
 
 def thresholds(config: Config, lane: str, objective: Objective) -> list[float | None]:
-    """In the order of the buckets, `unknown` last."""
+    """Thresholds in the order of the buckets, `unknown` last."""
     aims = [objectives_of(config).aims(lane, bucket).aim(objective) for bucket in BUCKETS]
     return [None if aim is None else aim.threshold_seconds for aim in aims]
 
 
 def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -> None:
-    """Interactive, batch and code lanes have objectives from the start; a lane with another name has none, nor has `other`."""
+    """Interactive, batch and code lanes have default objectives; lanes with other names and `other` have none."""
     config = config_with(tmp_path)
     objectives = objectives_of(config)
 
@@ -43,7 +43,7 @@ def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -
 
 
 def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
-    """The table is whole, so that what is exported from it exists from the start."""
+    """Every lane has an entry for every bucket, so that all series exist from the start."""
     config = config_with(tmp_path, edges="prompt_buckets: {edges: [100, 20000]}")
     table = objectives_of(config).by_lane
 
@@ -52,7 +52,7 @@ def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
 
 
 def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_path: Path) -> None:
-    """Each says only what differs; what it leaves out comes from the next."""
+    """A bucket or a lane states only what differs; the rest comes from the next level."""
     said = """\
   interactive:
     ttft: {threshold_seconds: 2}
@@ -69,14 +69,14 @@ def test_the_bucket_speaks_before_the_lane_and_the_lane_before_the_preset(tmp_pa
 
 
 def test_longer_buckets_have_at_least_what_a_shorter_one_was_given(tmp_path: Path) -> None:
-    """Nobody has to say the long buckets only because he relaxed a middle one."""
+    """Longer buckets inherit at least the relaxed threshold of a shorter one, so that they need not be stated."""
     said = "  interactive: {prompt_buckets: {512-4k: {ttft: {threshold_seconds: 10}}}}\n"
 
     assert thresholds(config_with(tmp_path, said), "interactive", Objective.TTFT) == [1.5, 10.0, 10.0, 24.0, 48.0, 1.5]
 
 
 def test_a_lane_without_a_preset_gets_exactly_what_it_says(tmp_path: Path) -> None:
-    """No length stretches it, and nothing comes with it."""
+    """No prompt length raises its thresholds, and nothing is added to them."""
     config = config_with(tmp_path, "  docs: {ttft: {threshold_seconds: 3, target: 0.99}}\n")
 
     assert thresholds(config, "docs", Objective.TTFT) == [3.0] * 6
@@ -84,7 +84,7 @@ def test_a_lane_without_a_preset_gets_exactly_what_it_says(tmp_path: Path) -> No
 
 
 def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) -> None:
-    """The name of a lane only decides where the config does not."""
+    """The name of a lane decides only if the config names no preset."""
     config = config_with(tmp_path, "  docs: {preset: batch}\n  interactive: {preset: none}\n")
 
     assert thresholds(config, "docs", Objective.TTFT)[0] == 30.0
@@ -92,7 +92,7 @@ def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) ->
 
 
 def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> None:
-    """The end-to-end threshold is then no longer stretched, as there is no threshold to stretch it by."""
+    """Without a TTFT threshold the end-to-end threshold is no longer raised with it."""
     config = config_with(
         tmp_path,
         "  interactive: {ttft: none}\n  code: {ttft: none, prompt_buckets: {64k+: {e2e: {threshold_seconds: 7}}}}\n",
@@ -105,7 +105,7 @@ def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> 
 
 
 def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
-    """Said in full, it stands alone; a target still comes from the preset, where there is one."""
+    """A bucket that states a whole objective needs none of its lane; a preset, if any, still gives the target."""
     said = """\
   docs: {prompt_buckets: {0-512: {e2e: {threshold_seconds: 9, target: 0.9}}}}
   batch: {ttft: none, prompt_buckets: {64k+: {ttft: {threshold_seconds: 9}}}}
@@ -119,7 +119,7 @@ def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
 
 
 def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:
-    """One lane's shares leave the other lanes' alone."""
+    """Shares set for one lane leave those of the other lanes unchanged."""
     objectives = objectives_of(
         config_with(tmp_path, "  batch: {blame_shares: {queue: 0.9, prefill: 0.1, first_token: 0}}\n")
     )
@@ -129,14 +129,14 @@ def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:
 
 
 def test_a_lane_or_bucket_with_all_keys_commented_out_says_nothing(tmp_path: Path) -> None:
-    """As a section does: a template can stand in the file."""
+    """A lane or bucket without any key counts as unset, as a section does, so that a template can stay in the file."""
     config = config_with(tmp_path, "  interactive:\n  code:\n    prompt_buckets:\n      0-512:\n")
 
     assert objectives_of(config).by_lane == objectives_of(config_with(tmp_path)).by_lane
 
 
 def test_objectives_change_without_a_restart(tmp_path: Path) -> None:
-    """They are read for each request, and nothing is baked from them."""
+    """Objectives are read for each request, and no value is derived from them at the start."""
     old, new = config_with(tmp_path), config_with(tmp_path, "  interactive: {ttft: {threshold_seconds: 9}}\n")
 
     assert old.objectives != new.objectives
@@ -146,7 +146,7 @@ def test_objectives_change_without_a_restart(tmp_path: Path) -> None:
 def lanes_of(
     aim: st.SearchStrategy[object], odd: st.SearchStrategy[object] | None = None
 ) -> st.SearchStrategy[dict[str, object]]:
-    """Lanes with such aims; where `odd` is given, with that too where something else belongs."""
+    """Lanes with these objectives; if `odd` is given, also with that value in a wrong place."""
     strange = st.nothing() if odd is None else odd
     aims = {"ttft": aim, "tpot": aim, "e2e": aim}
     buckets = st.dictionaries(st.sampled_from(BUCKETS), st.fixed_dictionaries({}, optional=aims) | strange, max_size=3)
@@ -158,7 +158,7 @@ def lanes_of(
 
 
 def outcome(said: dict[str, object], file: Path) -> Config | tuple[str, ...]:
-    """The config, or why it is refused."""
+    """The config, or the errors for which it is refused."""
     lanes = {"header": "x-lane", "names": LANES}
     file.write_text(json.dumps({"engine": {"url": "http://127.0.0.1:8000"}, "lanes": lanes, "objectives": said}))
     try:
@@ -180,7 +180,8 @@ ODD: st.SearchStrategy[object] = st.sampled_from(
 def test_right_values_are_taken_or_contradict_each_other(
     tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]
 ) -> None:
-    """Taken, a longer bucket has at least the time of a shorter one; refused, it would not, or something is not said at all."""
+    """A config that is taken has thresholds that do not fall with length. One that is refused would have falling ones,
+    or lacks a value."""
     config = outcome(said, tmp_path_factory.getbasetemp() / "right.yml")
 
     if isinstance(config, Config):
@@ -194,7 +195,7 @@ def test_right_values_are_taken_or_contradict_each_other(
 
 @given(lanes_of(RIGHT | ODD, ODD))
 def test_odd_values_are_refused_in_words(tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]) -> None:
-    """Whatever stands where an objective should, nothing else than the objectives is blamed, and nothing is raised."""
+    """For any value in place of an objective, only objectives are named in the errors, and nothing is raised."""
     config = outcome(said, tmp_path_factory.getbasetemp() / "odd.yml")
 
     assert isinstance(config, Config) or [line for line in config if ": objectives." not in line] == []

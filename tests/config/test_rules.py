@@ -1,4 +1,4 @@
-"""A lane rule that is called unreachable never decides, whatever comes; and what one wider condition takes is found."""
+"""A lane rule that is called unreachable decides no request at all; and a rule behind a wider one is found."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ GROUPS: tuple[dict[str, st.SearchStrategy[object]], ...] = (
     {"service_tiers": st.lists(st.sampled_from(["flex", "fle*", "scale"]), min_size=1, unique=True)},
     {"priority_at_least": bounds, "priority_at_most": bounds},
 )
-"""The conditions that look at the same part of a request."""
+"""Groups of conditions on the same part of a request."""
 PARTS: tuple[Callable[[], Iterator[dict[str, Any]]], ...] = (
     lambda: ({"headers": [(b"x", x.encode()), (b"X-y", y.encode())]} for x, y in product(TEXTS, TEXTS)),
     lambda: ({"path": f"/{text}".encode()} for text in TEXTS),
@@ -44,12 +44,12 @@ PARTS: tuple[Callable[[], Iterator[dict[str, Any]]], ...] = (
     lambda: ({"service_tier": tier} for tier in (None, "flex", "fle*", "fle", "scale")),
     lambda: ({"priority": amount} for amount in AMOUNTS),
 )
-"""Everything that this part of a request can be, in the same order."""
+"""All values of each part of a request, in the same order as the groups."""
 
 
 @st.composite
 def rule_lists(draw: st.DrawFn) -> tuple[list[dict[str, object]], tuple[int, ...]]:
-    """Two to five rules about one or two parts of a request, and which parts those are."""
+    """Two to five rules about one or two parts of a request, and the indexes of those parts."""
     parts = draw(st.sets(st.sampled_from(range(1, len(GROUPS))), min_size=1, max_size=2) | st.just({0}))
     conditions = {key: values for part in parts for key, values in GROUPS[part].items()}
     stated = st.sets(st.sampled_from([*conditions]), min_size=1, max_size=2)
@@ -61,7 +61,7 @@ def rule_lists(draw: st.DrawFn) -> tuple[list[dict[str, object]], tuple[int, ...
 
 
 def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
-    """Every lane that any request gets that differs from others in these parts alone."""
+    """All lanes of the requests that differ in these parts only."""
     found = set()
     for said in product(*(PARTS[part]() for part in parts)):
         request: dict[str, Any] = {"path": b"/", "headers": [], "api_key_sha256": None}
@@ -72,7 +72,7 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
 
 
 def unreachable(each: list[dict[str, Any]]) -> set[int]:
-    """The rules that the config's check calls unreachable."""
+    """Indexes of the rules that the config's check calls unreachable."""
 
     def known(path: Path) -> object:
         if path == ("lanes", "rules"):
@@ -85,7 +85,7 @@ def unreachable(each: list[dict[str, Any]]) -> set[int]:
 
 @given(rule_lists())
 def test_a_rule_that_is_called_unreachable_never_decides(drawn: tuple[list[dict[str, Any]], tuple[int, ...]]) -> None:
-    """Compared with the rules that requests are really sorted by, on every request that there is in a small world."""
+    """Compared with the rules that sort real requests, on every request of a small world."""
     rules, parts = drawn
     sorting = LaneRules(LanesConfig.model_validate({"rules": rules, "api_keys": KEYS}))
     called = {f"rule-{index}" for index in unreachable(rules)}
@@ -109,7 +109,7 @@ PAIRS: dict[str, list[tuple[object, object]]] = {
     "priority_at_least": [(-1, 0)],
     "priority_at_most": [(0, -1)],
 }
-"""Condition to pairs of a wider and a narrower one."""
+"""Condition to pairs of a wider and a narrower value."""
 CASES = [(key, wide, narrow) for key, pairs in PAIRS.items() for wide, narrow in pairs]
 
 
@@ -117,7 +117,8 @@ CASES = [(key, wide, narrow) for key, pairs in PAIRS.items() for wide, narrow in
 def test_a_rule_behind_a_wider_one_is_found_and_the_other_way_round_is_none(
     key: str, wide: object, narrow: object
 ) -> None:
-    """A further condition changes nothing for the later rule, and saves it from an earlier one."""
+    """A further condition on the later rule leaves it unreachable; one on the earlier rule makes the later rule
+    reachable."""
     wider, narrower = {"lane": "wide", key: wide}, {"lane": "narrow", key: narrow}
     more = {"streaming": True}
 
@@ -143,7 +144,7 @@ def test_a_rule_that_still_gets_something_is_no_error(key: str, earlier: object,
 
 
 def test_every_kind_of_condition_is_told_apart() -> None:
-    """A kind that is added to the rules has its pair above, or is equal or not, as `streaming` is."""
+    """Each kind of condition has its pair above, or has no wider and narrower values, as `streaming`."""
     assert {*LaneRule.model_fields} == {"lane", "streaming", *PAIRS}
     one, other = (LaneRule(lane="a", streaming=streaming) for streaming in (True, False))
     assert [takes_all_of(one, one), takes_all_of(one, other), takes_all_of(other, one)] == [True, False, False]

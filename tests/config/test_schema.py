@@ -14,7 +14,7 @@ def config(**sections: object) -> Config:
 
 
 def test_the_ports_are_those_of_the_design() -> None:
-    """Traffic comes in on 8900, everything else on 9901."""
+    """The traffic listener's port is 8900, the admin listener's 9901."""
     assert config().proxy.address == Address("0.0.0.0", 8900)
     assert config().web.address == Address("0.0.0.0", 9901)
     assert config().engine.address == Address("127.0.0.1", 8000)
@@ -31,7 +31,7 @@ def test_the_declared_lanes_are_a_closed_set() -> None:
 
 
 def test_a_config_is_frozen() -> None:
-    """A config that several parts hold is changed by none of them."""
+    """No part of the program can change the config that other parts hold."""
     with pytest.raises(ValueError, match="frozen"):
         config().log.level = "debug"
 

@@ -37,7 +37,7 @@ def test_what_is_no_address(text: str) -> None:
     ],
 )
 def test_engine_urls(text: str, expected: Address) -> None:
-    """A host, a port (80 if unsaid), and at most the root path."""
+    """A host, a port (default 80), and at most the root path."""
     assert expected == parse_engine_url(text)
 
 
@@ -57,6 +57,6 @@ def test_engine_urls(text: str, expected: Address) -> None:
     ],
 )
 def test_what_is_no_engine_url(text: str) -> None:
-    """Anything else is refused, saying what is wrong."""
+    """Any other text is refused, with the reason."""
     with pytest.raises(ValueError, match=r"\w"):
         parse_engine_url(text)

@@ -1,4 +1,4 @@
-"""A YAML text becomes plain values with their places, or complaints with places; no text raises anything."""
+"""A YAML text becomes plain values with their places, or errors with places; no text raises anything."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from sidecar.config.yaml import Complaint, Place, read
 
 
 def test_words_that_yaml_once_took_for_something_else_are_text() -> None:
-    """`off`, `no`, 12:30 and 0777 are what they look like: YAML 1.2, so `via: off` needs no quotes."""
+    """`off`, `no`, 12:30 and 0777 are texts, as in YAML 1.2, so `via: off` needs no quotes."""
     document = read(b"a: off\nb: no\nc: 12:30\nd: 0777\ne: 2024-01-01\nf: 1_000\ng: ~\nh: 1e3\ni: true\nj: -2.5")
 
     assert document.tree == {
@@ -48,7 +48,7 @@ def test_each_key_and_value_has_its_place() -> None:
 
 @pytest.mark.parametrize("scalar", ["!!int abc", "!!float x", "!!bool x", "!!null x", "!!int 1.5", "!secret x"])
 def test_a_tag_that_its_text_does_not_fit_is_an_error(scalar: str) -> None:
-    """A core tag on another text is refused like an unknown tag, and its key is empty."""
+    """A core tag on a text of another type is refused like an unknown tag, and its key has no value."""
     document = read(f"a: {scalar}".encode())
 
     assert document.complaints == [Complaint(("a",), Place(1, 4), "has a tag, which is not supported")]
@@ -70,14 +70,14 @@ def test_a_tag_that_its_text_fits_changes_nothing() -> None:
     ids=["a character that YAML forbids", "no UTF-8", "no UTF-16"],
 )
 def test_what_is_no_text_has_its_place(text: bytes, place: Place) -> None:
-    """The column counts characters, whatever stands before the first that cannot be read."""
+    """The column counts characters, whatever stands before the first byte that cannot be read."""
     (complaint,) = read(text).complaints
 
     assert complaint.place == place
 
 
 def test_a_billion_laughs_are_an_error() -> None:
-    """Aliases of aliases are cut off, not unfolded: one complaint, at the item where the walk stopped."""
+    """Nested aliases are cut off, not expanded: one error, at the item where the reader stopped."""
     laughs = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     laughs += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     (complaint,) = read("\n".join(laughs).encode()).complaints
@@ -103,7 +103,7 @@ FRAGMENTS = st.sampled_from(
     )
 )
 def test_no_bytes_raise_anything(text: bytes) -> None:
-    """Whatever a file holds, reading it ends in a tree or in complaints."""
+    """For any bytes, reading ends in a tree or in errors."""
     document = read(text)
 
     assert isinstance(document.tree, dict)

@@ -102,8 +102,7 @@ def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() ->
 
 @pytest.mark.live
 def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
-    """With Prometheus and Alertmanager installed, the demo prints their addresses, and on a healthy day "no alert
-    fires"."""
+    """With the servers installed, the demo prints their addresses, and on a healthy day "no alert fires"."""
     for name in ("prometheus", "prometheus-alertmanager"):
         need_tool(name)
     demo = start("--duration=26", "--incident=queue")
@@ -141,8 +140,7 @@ def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """The live screen shows the same numbers as the plain one. It needs no terminal: without one, rich prints the last
-    table at the end."""
+    """The live screen shows what the plain one does; without a terminal, rich prints the last table at the end."""
     pytest.importorskip("rich")
     from sidecar.demo.pager import Told  # noqa: PLC0415
     from sidecar.demo.table import LiveScreen  # noqa: PLC0415
@@ -160,8 +158,7 @@ def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFix
 
 
 def test_a_page_that_the_table_reads_is_one_that_the_reference_parser_reads() -> None:
-    """The demo's fast filter keeps whole lines of a metrics page, so that it reads the same value as the reference
-    parser."""
+    """The demo's fast filter keeps whole lines, so that it reads the same value as the reference parser."""
     from sidecar.demo.view import read_page  # noqa: PLC0415
 
     line = 'llm_requests_total{model="a",lane="b\\"c",prompt_bucket="0-512",outcome="ok"} 3\n'

@@ -1,5 +1,4 @@
-"""The demo's incidents and their times: the engine accepts their data, and their order is one that a person can
-follow."""
+"""The demo's incidents and their times: the engine accepts their data, and a person can follow their order."""
 
 from dataclasses import fields, replace
 from itertools import islice

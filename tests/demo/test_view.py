@@ -58,8 +58,8 @@ def test_quantiles_are_those_of_histogram_quantile(q: float, expected: float) ->
 
 
 def test_empty_buckets_still_bound_the_one_that_is_not() -> None:
-    """Lines of empty buckets are not parsed, but their edges count: all samples lie above 0.1 s, so the lowest quantile
-    does too."""
+    """Lines of empty buckets are not parsed, but their edges count: all samples lie above 0.1 s, also the lowest
+    quantile."""
     sums = read_page(page(8, 4.0))
 
     assert sums["llm_time_to_first_token_seconds_bucket", "rag", "0.1"] == 0.0

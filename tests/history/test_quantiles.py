@@ -1,4 +1,4 @@
-"""Quantiles out of the buckets of a histogram: the numbers that Prometheus would give."""
+"""Quantiles from the buckets of a histogram: the same numbers that Prometheus gives."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The last half hour of one process: snapshots near each other for the window that is shown, few and small ones behind it."""
+"""The last half hour of one process: many whole snapshots for the shown window, few and small ones before it."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class Life:
             run_now(self.history.tick(self.at))
 
     def cached(self) -> list[float | None]:
-        """Growth over the three windows."""
+        """Growth of cached prompt tokens over the three windows."""
         windows = run_now(self.history.windows(run_now(self.history.now(self.at))))
         return [
             windows.growth[seconds].counted(c.CACHED_PROMPT_TOKENS_TOTAL, "llama", "chat")
@@ -46,7 +46,7 @@ def test_each_window_grows_until_it_is_full() -> None:
 
 
 def test_two_hours_of_snapshots_stay_small() -> None:
-    """61 whole ones five seconds apart, and behind them one a minute of counters alone."""
+    """61 whole snapshots five seconds apart, and before them one per minute with counters only."""
     life = Life()
     life.lives(7200)
 
@@ -60,7 +60,7 @@ def test_two_hours_of_snapshots_stay_small() -> None:
 
 
 def test_a_reader_that_takes_long_reads_the_window_that_it_began_with() -> None:
-    """Ticks that come while a page is drawn neither end its window nor take its beginning away."""
+    """Ticks during the drawing of a page neither end its window nor remove the window's beginning."""
     life = Life()
     life.lives(600)
     now = run_now(life.history.now(life.at))
@@ -73,7 +73,7 @@ def test_a_reader_that_takes_long_reads_the_window_that_it_began_with() -> None:
 
 
 def test_a_window_in_which_nothing_was_remembered_begins_with_the_last_snapshot() -> None:
-    """A process that was stopped for an hour says over how long it speaks."""
+    """After a process was stopped for an hour, the window states its true length."""
     life = Life()
     life.lives(60)
     life.at += 3600.0

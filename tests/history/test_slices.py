@@ -1,4 +1,4 @@
-"""Long work in slices: run at once it gives the same result."""
+"""Long work in slices gives the same result as run at once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Snapshots of a registry: whole as of one instant, cheap where nothing changed, and what grew between two of them."""
+"""Snapshots of a registry: consistent at one instant, cheap where nothing changed, and the growth between two."""
 
 from sidecar.history.growth import Total
 from sidecar.history.series import GROWTH_SERIES, LONG_SECONDS, WINDOWS
@@ -19,7 +19,7 @@ def registry(*models: str, lanes: int = 0) -> Metrics:
 
 
 def ends(metrics: Metrics, *who: str) -> None:
-    """One request of this model, lane and prompt length."""
+    """One request of this model, lane and prompt bucket ends."""
     metrics.counter(c.REQUESTS_TOTAL).child(*who[:3], "ok").inc()
     metrics.histogram(c.REQUEST_SECONDS).child(*who).observe(1.0)
 
@@ -29,7 +29,7 @@ def slices_of(work: Sliced[object]) -> int:
 
 
 def test_a_request_stands_in_every_family_of_a_snapshot_or_in_none() -> None:
-    """Or it would stand in one table of the page and be missing in the next."""
+    """Otherwise it would be in one table of the page and missing in the next."""
     metrics = registry()
     ends(metrics, *CHAT)
     taking = take(metrics, 5.0)
@@ -43,7 +43,7 @@ def test_a_request_stands_in_every_family_of_a_snapshot_or_in_none() -> None:
 
 
 def test_snapshots_share_what_has_not_changed() -> None:
-    """Half an hour of them costs what happened, and not what there is."""
+    """Half an hour of snapshots costs memory for changed children only."""
     metrics = registry()
     ends(metrics, *CHAT)
     before = run_now(take(metrics, 5.0))
@@ -85,7 +85,7 @@ def test_growth_since_the_process_began_needs_no_second_snapshot() -> None:
 
 
 def test_a_counter_that_stood_still_grew_by_nothing_and_an_unknown_one_is_absent() -> None:
-    """A diagnosis tells the two apart."""
+    """A counter without growth gives 0, one that does not exist gives None; a diagnosis tells the two apart."""
     metrics = registry()
     metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc()
     then = run_now(take(metrics, 0.0))

@@ -1,5 +1,4 @@
-"""The incident bench itself: the runs that it does, the lines that it prints, and that a healthy hour causes no
-page."""
+"""The incident bench itself: the runs that it does, the lines that it prints, and no page in a healthy hour."""
 
 import pytest
 
@@ -37,8 +36,7 @@ def test_the_sample_has_one_reported_seed_of_each_kind() -> None:
 
 @pytest.mark.bench
 def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
-    """A crash must page with the shipped rules. The test follows one run from its seed to its printed line and its
-    page."""
+    """A crash must page with the shipped rules: one run from its seed to its printed line and its page."""
     need_tool("promtool")
 
     finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]).name, SAMPLE["crash"], (True,)))

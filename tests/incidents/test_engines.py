@@ -1,5 +1,4 @@
-"""The configurations are what they claim to be: healthy at every load that a seed draws, and different from each
-other."""
+"""The configurations are what they claim to be: healthy at every load that a seed draws, and unlike each other."""
 
 import pytest
 

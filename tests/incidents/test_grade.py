@@ -44,8 +44,7 @@ def test_the_first_page_is_the_one_that_counts() -> None:
 
 
 def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_does() -> None:
-    """The lane burns fast enough 400 s after the fault, so that its burn began at most one window of five minutes
-    earlier."""
+    """The lane burns fast enough 400 s after the fault, so its burn began at most one window of 300 s earlier."""
     case = case_of([fired(1030.0, "queue")], LATER)
 
     assert (case.seconds, case.seconds_since_fault) == (330.0, 430.0)
@@ -97,8 +96,7 @@ def test_a_page_about_the_engine_is_false_only_where_nothing_burns() -> None:
 
 
 def test_a_made_up_confusion_comes_out_as_it_was_made_up() -> None:
-    """Eight right, one wrong, one missed: the table counts each in its cell, and `broken` names each bound that is not
-    kept."""
+    """Eight right, one wrong, one missed: the table counts each in its cell; `broken` names each bound not kept."""
     right = case_of([fired(660.0, "queue")])
     cases = [right] * 8 + [case_of([fired(660.0, "prefill")]), case_of([])]
 

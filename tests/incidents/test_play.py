@@ -1,5 +1,4 @@
-"""A run is the same for the same seed, a run and its pair differ only in the fault, and every effect does what it
-says."""
+"""A run is the same for the same seed, its pair differs only in the fault, and every effect does what it says."""
 
 from dataclasses import asdict
 
@@ -33,8 +32,8 @@ def test_the_same_seed_is_the_same_run_to_the_last_bit() -> None:
 
 
 def test_a_run_and_its_pair_have_lived_the_same_until_the_fault() -> None:
-    """Until the fault, a run and its pair have the same requests. The requests that the fault adds come on top of the
-    usual ones."""
+    """Until the fault, a run and its pair are the same. The requests that the fault adds come on top of the usual
+    ones."""
     faults = incident(Effect(load={"code": 3.0}))
     run, pair = play(CHUNKS_2048, 3, faults, factor=0.5), play(CHUNKS_2048, 3, pair_of(faults), factor=0.5)
 

@@ -48,8 +48,7 @@ def loaded() -> Run:
 
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "estimator only"])
 def test_the_products_verdicts_are_those_of_the_lives(loaded: Run, *, reports: bool) -> None:
-    """The misses counted from the simulated requests equal those that the product counts from events and their
-    instants."""
+    """Misses counted from the simulated requests equal those that the product counts from their events."""
     samples = Product(CHUNKS_2048, loaded, reports=reports).play(NAMES)
 
     told = verdicts(loaded, CHUNKS_2048.objectives())

@@ -35,8 +35,7 @@ def test_a_client_that_keeps_up_changes_nothing() -> None:
 
 
 def test_a_slow_client_pauses_the_reading_and_sets_the_pace() -> None:
-    """200 tokens come at 100 per second to a client of 10 per second: tokens beyond the buffer come at the client's
-    pace."""
+    """200 tokens come at 100 per second to a client of 10 per second: beyond the buffer they come at its pace."""
     instants = [number * 0.01 for number in range(200)]
 
     reads, pauses, flushed_at = to_slow_client(instants, [1] * 200, 10.0)

@@ -19,7 +19,7 @@ def streamed() -> Story:
 
 
 def test_the_engines_report_splits_the_request_into_five_phases() -> None:
-    """Queue, prefill and decode are the engine's own; first token and stream are what is left of the wire's times."""
+    """Queue, prefill and decode are the engine's own; first token and stream are the rest of the wire's times."""
     ledger = streamed().ledger(queue=0.6, prefill=0.3, decode=1.9)
 
     assert phases(ledger) == {
@@ -34,7 +34,7 @@ def test_the_engines_report_splits_the_request_into_five_phases() -> None:
 
 
 def test_without_a_report_the_time_before_the_first_token_is_unattributed() -> None:
-    """Nobody knows queue from prefill, so neither is said, not even as zero; decode is what the wire saw."""
+    """Queue and prefill cannot be told apart, so neither is in the ledger, not even as zero; decode is the wire's."""
     ledger = streamed().ledger()
 
     assert phases(ledger) == {"unattributed": (1000, "wire"), "decode": (2000, "wire"), "stream": (200, "wire")}
@@ -52,7 +52,8 @@ def test_without_a_report_the_time_before_the_first_token_is_unattributed() -> N
 def test_a_report_may_exceed_the_wire_by_a_rounding(
     queue: float, prefill: float, expected: tuple[float, float]
 ) -> None:
-    """Two clocks never agree to the last millisecond: up to 2 ms or 1 % is taken off, and nothing becomes negative."""
+    """Two clocks differ by some milliseconds: an excess of up to 2 ms or 1 % is taken off, and no phase becomes
+    negative."""
     ledger = streamed().ledger(queue=queue, prefill=prefill)
 
     found = phases(ledger)
@@ -61,7 +62,8 @@ def test_a_report_may_exceed_the_wire_by_a_rounding(
 
 
 def test_a_report_that_contradicts_the_wire_is_refused_whole() -> None:
-    """The engine says 1.2 s of a TTFT of 1 s: then its decode is not believed either, and the refusal is named."""
+    """The engine reports 1.2 s of queue and prefill in a TTFT of 1 s: then its decode is not used either, and the
+    reason is named."""
     ledger = streamed().ledger(queue=0.9, prefill=0.3, decode=0.5)
 
     assert phases(ledger) == {"unattributed": (1000, "wire"), "decode": (2000, "wire"), "stream": (200, "wire")}
@@ -75,7 +77,7 @@ def test_a_report_that_is_longer_than_the_whole_request_is_refused() -> None:
 
 
 def test_an_engine_that_states_queue_and_prefill_as_one_gives_no_split() -> None:
-    """What it states is not the queue and not the prefill; half of it would be a guess."""
+    """The merged value is neither the queue nor the prefill, and halving it would be a guess."""
     report = EngineReport(prefill_seconds=0.8, merged=True)
     ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report)
 
@@ -85,7 +87,7 @@ def test_an_engine_that_states_queue_and_prefill_as_one_gives_no_split() -> None
 
 
 def test_an_estimate_fills_the_time_to_first_token_and_says_what_it_is() -> None:
-    """Two estimated phases that add up to TTFT, and no first_token: the estimator knows nothing of it."""
+    """Two estimated phases add up to TTFT. There is no first_token phase, because the estimator does not know it."""
     report = EngineReport(0.7, 0.3, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
     ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
 
@@ -105,7 +107,8 @@ def test_half_a_report_is_no_split() -> None:
 
 
 def test_output_that_something_held_back_belongs_to_stream() -> None:
-    """The engine decoded for 2.5 s, but tokens passed here for only 2.2 s: it had made output before we saw any."""
+    """The engine decoded for 2.5 s, but tokens passed here for only 2.2 s: some output was made before it was seen
+    here."""
     ledger = streamed().ledger(queue=0.4, prefill=0.1, decode=2.5)
 
     assert round(ledger.held_seconds, 9) == 0.3
@@ -119,7 +122,8 @@ def test_output_that_something_held_back_belongs_to_stream() -> None:
 
 
 def test_a_client_that_pauses_the_stream_is_in_stream_and_not_in_decode() -> None:
-    """With a report by the engine's own decode; without one by the time for which it kept us from reading."""
+    """With a report, decode is the engine's; without one, the time for which the client kept the sidecar from reading
+    is taken off."""
     story = Story().received(0).token(1.0).paused(1.5).resumed(2.5).token(3.0).end(3.0)
 
     assert phases(story.ledger())["decode"] == (1000, "wire")
@@ -128,7 +132,8 @@ def test_a_client_that_pauses_the_stream_is_in_stream_and_not_in_decode() -> Non
 
 
 def test_a_whole_answer_has_the_engines_phases_and_a_rest() -> None:
-    """Non-streamed: there is no first token on the wire, so what the engine does not report is unattributed."""
+    """Non-streamed: there is no first token on the wire, so the time that the engine does not report is
+    unattributed."""
     story = Story().received(0.5).sent(0.5).headers(2.4).end(2.5)
 
     assert phases(story.ledger(queue=0.3, prefill=0.2, decode=1.4, streaming=False)) == {
@@ -142,7 +147,8 @@ def test_a_whole_answer_has_the_engines_phases_and_a_rest() -> None:
 
 
 def test_a_decode_that_fills_the_whole_answer_leaves_nothing_negative() -> None:
-    """A millisecond more decode than wire is a rounding: every other phase is 0 then, and none below."""
+    """A decode that is a millisecond longer than the wire is a rounding: every other phase is then 0, and none is
+    negative."""
     story = Story().received(0).headers(1.9).end(2.0)
 
     assert phases(story.ledger(queue=0.0, prefill=0.0, decode=2.001, streaming=False)) == {
@@ -169,7 +175,7 @@ def test_a_request_that_was_never_delivered_has_no_ledger() -> None:
 
 
 def test_a_late_report_counts_like_an_early_one_and_says_so() -> None:
-    """The report may come seconds after the stream; only the reason differs."""
+    """A report that comes seconds after the stream gives the same ledger; only the reason differs."""
     early, late = (streamed().ledger(0.6, 0.3, 1.9, reason=reason) for reason in (Reason.IN_BAND, Reason.LATE_REPORT))
 
     assert early.shares == late.shares
@@ -207,14 +213,14 @@ def test_whatever_the_report_says_the_phases_add_up_to_what_the_client_waited(
     assert all(share.seconds > -1e-9 for share in ledger.shares)
     assert len({share.phase for share in ledger.shares}) == len(ledger.shares)
     split = {share.phase for share in ledger.shares}
-    # Only of a whole answer may the queue be known and the prefill not: its TTFT cannot be split by halves.
+    # Only for a whole answer may the queue be known and the prefill not: a known TTFT is never split in part.
     assert (Phase.QUEUE in split) >= (Phase.PREFILL in split)
     assert not streaming or (Phase.QUEUE in split) == (Phase.PREFILL in split)
     assert not (streaming and Phase.UNATTRIBUTED in split and Phase.QUEUE in split)
 
 
 def story_of_a_front_end(queue: float, front_end: float) -> Ledger:
-    """TTFT 1 s, the engine states queue and front end alone."""
+    """A ledger with a TTFT of 1 s, of which the engine reports only queue and front end."""
     timeline = Story().received(0).token(1.0).token(1.5).end(1.5).timeline
     report = EngineReport(queue_seconds=queue, front_end_seconds=front_end)
     found = close_ledger(timeline.marks(), streaming=True, report=report, reason=Reason.LATE_REPORT)
@@ -223,7 +229,7 @@ def story_of_a_front_end(queue: float, front_end: float) -> Ledger:
 
 
 def test_where_all_but_the_prefill_is_stated_the_prefill_is_what_is_left() -> None:
-    """Derived, and the front end's time is the first token's."""
+    """Prefill is derived, and the front end's time is in the first_token phase."""
     assert phases(story_of_a_front_end(0.25, 0.0625)) == {
         "queue": (250, "engine"),
         "prefill": (687.5, "derived"),
@@ -245,7 +251,7 @@ def test_where_all_but_the_prefill_is_stated_the_prefill_is_what_is_left() -> No
 def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
     queue: float, front_end: float, reason: Reason, prefill: float | None
 ) -> None:
-    """Within the tolerance of two clocks nothing is left; beyond it, none of it is believed."""
+    """An excess within the tolerance of two clocks leaves a prefill of 0; beyond it, no value of the report is used."""
     ledger = story_of_a_front_end(queue, front_end)
 
     assert ledger.reason is reason
@@ -253,7 +259,8 @@ def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
 
 
 def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
-    """What is left of the whole would be decode, too; the queue stands all the same, where the wire can hold it."""
+    """The rest of the whole answer would include decode. The queue is still used, if it is no longer than the wire's
+    time."""
     timeline = Story().received(0).end(1.5).timeline
     report = EngineReport(queue_seconds=0.25, front_end_seconds=0.0625)
     ledger = close_ledger(timeline.marks(), streaming=False, report=report)
@@ -269,7 +276,8 @@ def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
 
 
 def test_of_several_choices_the_first_to_have_a_token_says_how_long_that_took() -> None:
-    """Their decodes overlap; an incomplete one might have been the first."""
+    """The decodes of several choices overlap, so decode is unknown. If one report is incomplete, none is used, because
+    it might have been the first."""
     fast, slow = EngineReport(0.1, 0.3, 0.2), EngineReport(0.3, 0.2, 0.9)
 
     assert of_choices([slow, fast]) == EngineReport(0.1, 0.3, None)

@@ -1,4 +1,4 @@
-"""Joining the engine's words with their requests: exactly once, in any order, and never with the wrong one."""
+"""Joining the engine's reports with their requests: exactly once, in any order, and never with the wrong request."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ def said(number: float) -> EngineReport:
 
 
 class Table:
-    """A table, what it settled and what it lost."""
+    """A table, the ledgers that it settled, and the losses that it counted."""
 
     def __init__(self, max_entries: int = 100) -> None:
         self.settled: list[tuple[str, EngineReport | None, Reason]] = []
@@ -42,7 +42,7 @@ def test_a_word_finds_its_request_whichever_comes_first(word_first: bool) -> Non
 
 
 def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -> None:
-    """Not before: its request may still be streaming."""
+    """It is not counted before: its request may still be streaming."""
     table = Table()
     table.joins.word(["id:a"], said(1), at=0)
     table.joins.expire(at=9)
@@ -56,7 +56,7 @@ def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -
 
 
 def test_a_word_that_comes_twice_is_used_once() -> None:
-    """Also by another of its keys, also before its request has ended."""
+    """The second report is ignored, also under another of its keys, and also before its request has ended."""
     table = Table()
     table.joins.open(["id:a", "span:1"], "first", at=0)
     table.joins.word(["id:a"], said(1), at=1)
@@ -69,7 +69,7 @@ def test_a_word_that_comes_twice_is_used_once() -> None:
 
 
 def test_an_id_that_two_requests_have_is_nobodys() -> None:
-    """A client that reuses its request id gets no split rather than another request's."""
+    """If a client uses a request id twice, its requests get no split; they never get another request's."""
     table = Table()
     table.joins.open(["id:a"], "first", at=0)
     table.joins.open(["id:a"], "second", at=1)
@@ -81,7 +81,7 @@ def test_an_id_that_two_requests_have_is_nobodys() -> None:
 
 
 def test_a_shared_id_does_not_hide_a_key_of_ones_own() -> None:
-    """The minted span still tells them apart."""
+    """The minted span id still tells the two requests apart."""
     table = Table()
     table.joins.open(["id:a", "span:1"], "first", at=0)
     table.joins.open(["id:a", "span:2"], "second", at=0)
@@ -93,7 +93,8 @@ def test_a_shared_id_does_not_hide_a_key_of_ones_own() -> None:
 
 
 def test_a_trace_that_one_request_has_alone_is_a_key() -> None:
-    """Dynamo's engine spans hang under Dynamo's own: the trace is all that they share with us."""
+    """Dynamo's engine spans are children of Dynamo's own spans: the trace id is the only key that they share with the
+    sidecar."""
     table = Table()
     table.joins.claim("trace", at=0)
     table.joins.open(["span:1"], "first", at=1, trace="trace")
@@ -104,7 +105,7 @@ def test_a_trace_that_one_request_has_alone_is_a_key() -> None:
 
 
 def test_a_trace_that_several_requests_had_is_none() -> None:
-    """Not even when only one of them is still open: the word may be the other's, and late."""
+    """The trace is no key even if only one of its requests is still open: the report may be the other's, and late."""
     table = Table()
     table.joins.claim("trace", at=0)
     table.joins.open(["span:1"], "first", at=0, trace="trace")
@@ -119,7 +120,8 @@ def test_a_trace_that_several_requests_had_is_none() -> None:
 
 @pytest.mark.parametrize("opened_after", [0, 1, 2])
 def test_a_report_of_two_words_waits_for_both(opened_after: int) -> None:
-    """Whether they come before the request has ended, after, or one each: the first to have a token says when that was."""
+    """Both may come before the request has ended, after, or one each: the first to have a token gives queue and
+    prefill."""
     table = Table()
     for number in range(3):
         if number == opened_after:
@@ -132,7 +134,7 @@ def test_a_report_of_two_words_waits_for_both(opened_after: int) -> None:
 
 
 def test_more_words_than_there_are_choices_are_no_report() -> None:
-    """Who knows which of them it is."""
+    """With three reports for two choices it is not known which two belong to the request."""
     table = Table()
     for number in range(3):
         table.joins.word(["span:1"], said(number), at=0, part=number)
@@ -144,7 +146,7 @@ def test_more_words_than_there_are_choices_are_no_report() -> None:
 
 
 def test_a_word_is_kept_for_as_long_as_its_request_runs() -> None:
-    """And not longer, if that ends without asking for it."""
+    """A report is kept while its request runs, and dropped if the request then ends without asking for it."""
     table = Table()
     table.joins.expect("span:1")
     table.joins.word(["span:1"], said(1), at=0)
@@ -160,7 +162,7 @@ def test_a_word_is_kept_for_as_long_as_its_request_runs() -> None:
 
 
 def test_the_tables_are_bounded_and_their_losses_counted() -> None:
-    """The oldest goes first, of requests and of words."""
+    """The oldest goes first, among requests and among reports."""
     table = Table(max_entries=2)
     for number in range(3):
         table.joins.open([f"id:{number}"], str(number), at=number)
@@ -172,7 +174,7 @@ def test_the_tables_are_bounded_and_their_losses_counted() -> None:
 
 
 def test_many_that_are_due_together_are_settled_a_few_at_a_time() -> None:
-    """Or each stream would stand still while a second's worth of ledgers is written."""
+    """Otherwise each stream would pause while the ledgers of a whole second are written."""
     table = Table()
     for number in range(5):
         table.joins.open([f"id:{number}"], str(number), at=0)
@@ -184,7 +186,7 @@ def test_many_that_are_due_together_are_settled_a_few_at_a_time() -> None:
 
 
 def test_at_the_end_everything_is_settled() -> None:
-    """Before the last scrape."""
+    """All open ledgers are settled before the last scrape."""
     table = Table()
     table.joins.open(["id:a"], "first", at=0)
     table.joins.close_all(Reason.SHUTDOWN)
@@ -208,7 +210,7 @@ steps = st.lists(
 def test_whatever_comes_in_whatever_order_each_request_is_settled_once(
     story: list[tuple[str, int, list[int], int | None, int | None]],
 ) -> None:
-    """And a word is used for at most one request, one with which it shares a key or a trace."""
+    """A report is used for at most one request, and only for one with which it shares a key or a trace."""
     table = Table(max_entries=8)
     opened: dict[str, tuple[set[int], int | None]] = {}
     words: dict[float, tuple[set[int], int | None]] = {}

@@ -1,7 +1,9 @@
-"""A further label of requests is a change of few files: here `tenant` is added to a copy of the product, and passes through it.
+"""A further label of requests is a change of few files: here `tenant` is added to a copy of the product, and passes
+through it.
 
-Beside the files of `CHANGES` such a label needs a reader of it in classify/, its set in config/schema.py, its size where series
-are counted (config/checks.py, config/file.py, cli.py), the set handed over in app.py, and docs/metrics.md: about a dozen.
+Besides the files of `CHANGES` such a label needs a reader of it in classify/, its set in config/schema.py, its size
+where series are counted (config/checks.py, config/file.py, cli.py), the set handed over in app.py, and docs/metrics.md:
+about a dozen files.
 """
 
 import ast
@@ -39,7 +41,7 @@ CHANGES = {
     ),
     "observe/request.py": (("RequestLabels(model, lane, ", "RequestLabels(model, lane, 'acme', "),),
 }  # fmt: skip
-"""File to what is written there instead of what."""
+"""File to pairs of text and replacement."""
 STORY = """
 import json
 from prometheus_client.parser import text_string_to_metric_families
@@ -65,7 +67,8 @@ print(json.dumps([[s.name, s.labels.get("tenant"), bool(s.value)] for s in sampl
 
 
 def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp_path: Path) -> None:
-    """Five files of the product carry it from the classification to the page; all others hand the value on as it is."""
+    """Five files of the product carry the label from the classification to the page; all others pass its value on
+    unchanged."""
     shutil.copytree(PACKAGE, tmp_path / "sidecar", ignore=shutil.ignore_patterns("__pycache__"))
     for name, pairs in CHANGES.items():
         path = tmp_path / "sidecar" / name
@@ -93,7 +96,8 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
 
 
 def test_few_modules_name_a_label_of_requests() -> None:
-    """All others hand the value on. The page and the history name it because they draw one bar for each prompt length."""
+    """All other modules pass the labels on as one value. The page and the history name a label because they draw one
+    bar for each prompt length."""
     declares = {"ledger/request_labels.py", "metrics/vocabulary.py", "metrics/declaration.py"}
     fills = {"observe/request.py"}
     promises = {"slo/objective.py", "observe/slo_counters.py"}

@@ -1,4 +1,4 @@
-"""The fixture of all tests of logs."""
+"""The fixture of all tests of logs: a tape of the written lines."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A storm of one event is held back and counted, and the others are written."""
+"""Events of one name above the rate are held back and counted; other events are written."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.support.logs import Tape
 
 
 def test_after_the_burst_the_rate_holds() -> None:
-    """Three at once, then two a second; the first that is admitted again comes with the count of those that were not."""
+    """Three at once, then two per second; the next admitted event carries the count of those held back."""
     limit = EventRateLimit(2.0, 3)
 
     assert [limit.admit("a", at) for at in (0.0, 0.0, 0.0, 0.0, 0.25, 0.5, 0.75, 1.0)] == [
@@ -26,14 +26,14 @@ def test_after_the_burst_the_rate_holds() -> None:
 
 
 def test_a_clock_that_steps_back_gives_no_tokens() -> None:
-    """Time that runs backwards counts as none."""
+    """A clock that runs backwards counts as one that stands still."""
     limit = EventRateLimit(1.0, 1)
 
     assert [limit.admit("a", at) for at in (10.0, 5.0, 5.5, 6.5)] == [0, None, None, 2]
 
 
 def test_names_have_rates_of_their_own() -> None:
-    """A name with its own rate does not take from the usual one, nor gives to it."""
+    """A name with its own rate neither uses nor adds to the default one."""
     limit = EventRateLimit(1.0, 1, {"request": (1.0, 2)})
 
     assert [limit.admit(name, 0.0) for name in ("request", "request", "request", "a", "a")] == [0, 0, None, 0, None]
@@ -51,7 +51,8 @@ def test_names_beyond_a_thousand_share_one_limit() -> None:
 
 
 def test_a_storm_is_held_back_and_counted(tape: Tape) -> None:
-    """A thousand events of one name are twenty lines; other names are not touched; the next line says how many are missing."""
+    """A thousand events of one name give twenty lines; other names are not affected; the next line says how many are
+    missing."""
     log = structlog.get_logger()
     for _ in range(1000):
         log.warning("engine_refused")
@@ -67,7 +68,7 @@ def test_a_storm_is_held_back_and_counted(tape: Tape) -> None:
 
 
 def test_what_was_held_back_last_is_told_at_the_end(tape: Tape) -> None:
-    """A storm that nothing follows is still counted in the log, when it closes."""
+    """If no event follows a storm, the count is written when the log closes."""
     for _ in range(25):
         structlog.get_logger().warning("engine_refused")
     tape.logs.close()

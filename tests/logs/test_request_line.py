@@ -1,4 +1,4 @@
-"""The line of one ended request: its phases, marks and counts, and nothing where a value is unknown."""
+"""The line of one ended request: its phases, marks and counts, and no field for an unknown value."""
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.timeline.events import Usage
@@ -8,7 +8,8 @@ from tests.support.logs import Tape, account
 
 
 def test_the_canonical_line_of_a_whole_request(tape: Tape) -> None:
-    """One request is one line: marks since it was accepted, the phases with who measured them, counts, notes apart."""
+    """One request is one line: marks since it was accepted, the phases with their sources, counts, and notes as a
+    separate field."""
     shares = (
         Share(Phase.QUEUE, 0.1, Source.ENGINE),
         Share(Phase.PREFILL, 0.2, Source.ENGINE),
@@ -67,7 +68,7 @@ def test_the_canonical_line_of_a_whole_request(tape: Tape) -> None:
 
 
 def test_what_is_unknown_is_absent(tape: Tape) -> None:
-    """A client that left while waiting has no phases, no token marks and no counts: not zeros, nothing."""
+    """A client that left while waiting has no phases, no token marks and no counts: the fields are absent, not zero."""
     tape.logs.request(account(Outcome.CLIENT_CANCELLED, cancelled_in=Stage.WAITING))
 
     (line,) = tape.lines()
@@ -77,7 +78,7 @@ def test_what_is_unknown_is_absent(tape: Tape) -> None:
 
 
 def test_at_level_warning_only_spoiled_requests_are_logged() -> None:
-    """A request that the server side spoiled is a warning; what the client did or got is info."""
+    """A request that failed on the server side is a warning; all others are info."""
     tape = Tape(level="warning")
     for outcome in Outcome:
         tape.logs.request(account(outcome))

@@ -14,7 +14,7 @@ def fail(message: str) -> None:
 
 
 def test_no_secret_is_ever_written(tape: Tape) -> None:
-    """A canary in every place where a client's secret can stand never shows up in what is written."""
+    """A canary in every place where a client's secret can stand is not in the output."""
     headers = [
         (b"Authorization", f"Bearer {CANARY}".encode()),
         (b"x-api-key", CANARY.encode()),
@@ -39,7 +39,7 @@ def test_no_secret_is_ever_written(tape: Tape) -> None:
 
 
 def test_an_exception_is_its_type_and_its_innermost_places(tape: Tape) -> None:
-    """Of a deep traceback the twelve frames next to the error are written, each as file, line and function."""
+    """A deep traceback is cut to the twelve frames next to the error, each as file, line and function."""
 
     def deeper(levels: int) -> None:
         if levels:
@@ -61,7 +61,7 @@ def test_an_exception_is_its_type_and_its_innermost_places(tape: Tape) -> None:
 
 
 def test_a_giant_text_costs_a_line(tape: Tape) -> None:
-    """A value of ten megabytes is cut before it is looked at."""
+    """A value of ten megabytes is cut before it is examined."""
     structlog.get_logger().info("giant", value="x" * 10_000_000, raw=b"\xff" * 10_000_000)
 
     assert len(tape.lines()) == 1
@@ -69,7 +69,7 @@ def test_a_giant_text_costs_a_line(tape: Tape) -> None:
 
 
 def test_a_forged_line_stays_inside_its_value(tape: Tape) -> None:
-    """A newline and a JSON line in a value, a key or an event name forge nothing."""
+    """A newline and a JSON line in a value, a key or an event name make no second line."""
     forged = 'x"}\n{"event":"request","outcome":"ok"}'
     structlog.get_logger().info(forged, **{forged: forged})
 
@@ -89,7 +89,7 @@ def test_loggers_that_were_cached_follow_a_reload(tape: Tape) -> None:
 
 
 def test_the_console_format_is_for_people() -> None:
-    """The console format is one line an event too, whatever stands in it."""
+    """The console format writes one line per event too, for any content."""
     tape = Tape(format="console")
     structlog.get_logger().warning("engine_refused", reason="a\nb")
     tape.logs.close()

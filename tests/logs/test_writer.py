@@ -11,7 +11,7 @@ from sidecar.logs.writer import LineWriter
 
 
 class Gate(io.BytesIO):
-    """A file whose writes wait until it is opened."""
+    """A file whose writes wait until the test opens it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def test_lines_beyond_the_queue_are_dropped_and_counted() -> None:
 
 
 def test_what_is_queued_is_written_at_the_end_and_later_lines_are_counted() -> None:
-    """`close` waits for the lines before it; a line after it is a dropped one."""
+    """`close` waits for the lines before it; a line after it is dropped."""
     file = io.BytesIO()
     writer = LineWriter(file)
     for number in range(3):
@@ -53,7 +53,7 @@ def test_what_is_queued_is_written_at_the_end_and_later_lines_are_counted() -> N
 
 
 def test_a_file_that_refuses_costs_its_lines() -> None:
-    """A closed file raises in the thread, not in the caller: its lines are counted and the thread goes on."""
+    """A closed file raises in the writer's thread, not in the caller: its lines are counted and the thread goes on."""
     file = io.BytesIO()
     file.close()
     writer = LineWriter(file)
@@ -78,7 +78,7 @@ def test_a_stalled_reader_delays_no_caller() -> None:
             done.set()
 
         threading.Thread(target=flood, daemon=True).start()
-        # Order, not time: the flood ends although not one byte of the pipe has been read.
+        # Order is checked, not time: the flood ends although not one byte of the pipe has been read.
         assert done.wait(60)
         assert logs.dropped_lines > 0 or not logs.flush(0.01)
         drain = threading.Thread(target=reader.read, daemon=True)

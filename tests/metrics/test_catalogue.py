@@ -1,4 +1,4 @@
-"""The catalogue's promises: closed, bounded, and saying the same as the ledger and the relay."""
+"""The catalogue of metrics is closed and bounded, and agrees with the ledger and the relay."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_the_default_config_stays_under_its_ceiling_of_series() -> None:
 
 
 def test_the_ceiling_grows_with_what_the_config_asks_for() -> None:
-    """The inter-token histograms by bucket cost six times their series: two histograms of 28, four children each."""
+    """Inter-token histograms by bucket have six times the series: two histograms of 28 lines, four children each."""
     plain = series_ceiling(2, 6, 2)
 
     assert plain + 2 * 28 * 4 * 5 == series_ceiling(2, 6, 2, inter_token_by_prompt_bucket=True)
@@ -39,7 +39,8 @@ def test_the_ceiling_grows_with_what_the_config_asks_for() -> None:
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_names_follow_the_conventions(metric: Metric) -> None:
-    """Prefix, `_total` on counters and nowhere else, no colon, help, rising edges, sets without repetition."""
+    """The rules: prefix, `_total` on counters and nowhere else, no colon, a help text, rising edges, label sets without
+    repetition."""
     assert metric.name.startswith("llm_")
     assert ":" not in metric.name
     assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
@@ -68,7 +69,7 @@ def test_a_series_count_is_its_lines() -> None:
 
 @st.composite
 def ledgers(draw: st.DrawFn) -> tuple[bool, Ledger]:
-    """Arbitrary marks, an arbitrary report or none, and how it came: a streamed or whole answer's ledger."""
+    """Ledgers of streamed or whole answers, with arbitrary marks and an arbitrary report or none."""
     received_at, first, last, flushed = sorted(draw(st.tuples(durations, durations, durations, durations)))
     got_tokens, streaming = draw(st.booleans()), draw(st.booleans())
     marks = Marks(
@@ -91,7 +92,7 @@ def ledgers(draw: st.DrawFn) -> tuple[bool, Ledger]:
 
 @given(ledgers())
 def test_the_ledger_says_nothing_that_the_catalogue_calls_impossible(drawn: tuple[bool, Ledger]) -> None:
-    """Whatever an engine reports, each phase comes with a source that was counted into the ceiling."""
+    """For any report of an engine, each phase has a source that was counted into the ceiling of series."""
     streaming, ledger = drawn
 
     said = {("true" if streaming else "false", share.phase.value, share.source.value) for share in ledger.shares}

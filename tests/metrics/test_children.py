@@ -1,4 +1,4 @@
-"""A child counts what it is given, and refuses what would spoil it for ever."""
+"""A child counts the values that it gets, and refuses values that would spoil its sum for ever."""
 
 import math
 
@@ -79,7 +79,7 @@ def test_a_write_forgets_the_rendered_lines_and_an_unchanged_gauge_keeps_them() 
 
 
 def test_the_last_exemplar_of_a_bucket_stays_and_a_forged_one_is_none() -> None:
-    """A trace id is 32 hex digits or it is nothing: it stands on the page unescaped by any label rule."""
+    """A trace id of an exemplar is 32 hex digits, or it is left out: it is written to the page without escaping."""
     child = HistogramChild((), Refusals(), (1.0, 2.0))
 
     child.observe(0.5, "a" * 32, 100.0)

@@ -1,4 +1,4 @@
-"""The labels that stand on every series: when the engine may still say them, and when they are fixed."""
+"""The constant labels of every series: until when the engine may still set them, and when they are fixed."""
 
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.constants import Constants
@@ -7,7 +7,7 @@ from sidecar.metrics.registry import Metrics
 
 
 class Page:
-    """A registry whose page is scraped; quantization is the engine's to tell, the GPU is the config's word."""
+    """A registry and its scraped page. The engine reports the quantization; the config sets the GPU."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(
@@ -22,7 +22,7 @@ class Page:
         self.metrics.counter(c.REQUESTS_TOTAL).child("other", "chat", "0-512", "ok").inc()
 
     def scrape(self) -> tuple[str, list[str]]:
-        """The labels of a series that never changes, and what is said of mismatches."""
+        """The labels of a series that never changes, and the mismatch gauges."""
         lines = b"".join(slices(self.metrics, openmetrics=False, at=0.0)).decode().splitlines()
         (cancels,) = [line for line in lines if line.startswith("llm_client_cancels_total{")]
         return cancels.partition("{")[2].partition(",model")[0], [
@@ -31,7 +31,7 @@ class Page:
 
 
 def test_what_the_engine_tells_before_a_request_was_scraped_stands_on_every_series() -> None:
-    """Also on those that a scrape before had seen as unknown: nothing was counted on them."""
+    """Series that an earlier scrape had seen with `unknown` get the label too, because they had counted nothing."""
     page = Page()
     before = page.scrape()
     page.told("fp8")
@@ -42,7 +42,7 @@ def test_what_the_engine_tells_before_a_request_was_scraped_stands_on_every_seri
 
 
 def test_a_request_that_is_faster_than_the_engines_word_does_not_fix_the_label_before_it_is_scraped() -> None:
-    """Nobody has seen its series yet."""
+    """The request's series was not yet scraped, so its label may still change."""
     page = Page()
     page.request()
     page.told("fp8")
@@ -51,7 +51,7 @@ def test_a_request_that_is_faster_than_the_engines_word_does_not_fix_the_label_b
 
 
 def test_what_comes_after_a_request_was_scraped_is_a_mismatch_and_no_new_label() -> None:
-    """Unknown stays unknown; and where it says the same again, the mismatch is over."""
+    """The label stays `unknown` and the mismatch gauge is 1."""
     page = Page()
     page.request()
     page.scrape()
@@ -75,7 +75,7 @@ def test_an_engine_that_comes_back_with_other_weights_is_a_mismatch_until_it_has
 
 
 def test_the_configs_word_outranks_the_engines_and_is_not_compared_with_it() -> None:
-    """People write H100 for what the engine calls NVIDIA H100 80GB HBM3."""
+    """The config's `H100` and the engine's `NVIDIA H100 80GB HBM3` may mean the same, so they are not compared."""
     page = Page()
     page.told(None, "NVIDIA H100 80GB HBM3")
 

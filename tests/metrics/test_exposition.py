@@ -1,4 +1,5 @@
-"""The page: judged by other people's parsers, in slices that hold whole children, under hostile labels."""
+"""The metrics page: valid by independent parsers, written in slices that hold whole children, and safe under hostile
+labels."""
 
 import asyncio
 import gzip
@@ -19,11 +20,12 @@ from tests.support.promtool import check_metrics, families, samples
 
 BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
 FEW = BUCKETS[:1]
-"""For what does not grow with the page: the reference parsers take a second and a half for 20,000 series."""
+"""One bucket, for tests that do not depend on the page's size: the reference parsers take 1.5 s for 20,000 series."""
 
 
 def busy(*, buckets: Sequence[str] = BUCKETS) -> Metrics:
-    """Every child that can exist, each with a value: 20,000 series, or a third of them with `FEW` buckets."""
+    """A registry with every child that can exist, each with a value: 20,000 series, or a third of them with `FEW`
+    buckets."""
     metrics = Metrics(
         lanes=["interactive", "batch"],
         prompt_buckets=buckets,
@@ -58,7 +60,7 @@ async def written(metrics: Metrics, *, openmetrics: bool, squeezed: bool) -> lis
 
 
 def test_both_formats_say_the_same_numbers() -> None:
-    """Text and OpenMetrics, each by its own parser."""
+    """Text and OpenMetrics have the same numbers, each by its own parser."""
     metrics = busy()
 
     assert samples(page(metrics)) == samples(page(metrics, openmetrics=True), openmetrics=True)
@@ -69,7 +71,7 @@ def test_promtool_finds_nothing_to_say() -> None:
 
 
 def test_the_page_has_as_many_series_as_the_registry_says() -> None:
-    """Less the gauges that nobody has set, which are not on the page."""
+    """Gauges that were never set are not on the page, and not counted."""
     metrics = busy()
     whole = page(metrics)
 
@@ -93,7 +95,8 @@ def test_exemplars_are_in_openmetrics_only() -> None:
 
 
 def test_every_slice_is_small_and_holds_whole_children() -> None:
-    """One step of the loop renders at most one slice and a child; a histogram never stands in two slices."""
+    """One step of the event loop renders at most one slice and one child; a histogram is never split over two
+    slices."""
     metrics = busy()
 
     parts = list(slices(metrics, openmetrics=True, at=0.0))
@@ -108,7 +111,7 @@ def test_every_slice_is_small_and_holds_whole_children() -> None:
 
 
 def test_a_histogram_is_consistent_in_itself_while_it_is_written_between_slices() -> None:
-    """Requests go on ending while the page is on its way: each child's count is its +Inf bucket all the same."""
+    """Requests still end while the page is being sent; each child's count equals its +Inf bucket all the same."""
     metrics = busy()
     family = metrics.histogram(c.REQUEST_PHASE_SECONDS)
     whole = b""
@@ -138,7 +141,7 @@ def test_children_born_during_a_scrape_do_not_break_it() -> None:
 
 @pytest.mark.parametrize("openmetrics", [False, True])
 def test_a_whole_page_ends_with_the_process_and_parses(openmetrics: bool) -> None:
-    """prometheus_client's own families come last; OpenMetrics ends with `# EOF`, once."""
+    """prometheus_client's own families come last; OpenMetrics ends with one `# EOF`."""
     whole = b"".join(asyncio.run(written(busy(buckets=FEW), openmetrics=openmetrics, squeezed=False)))
 
     names = {name for name, _ in samples(whole, openmetrics=openmetrics)}
@@ -150,7 +153,7 @@ def test_a_whole_page_ends_with_the_process_and_parses(openmetrics: bool) -> Non
 
 
 def test_a_gzipped_page_is_the_page() -> None:
-    """Squeezed slice by slice, and still one gzip member."""
+    """The page is compressed slice by slice, into one gzip member."""
     metrics = busy()
 
     squeezed = b"".join(asyncio.run(written(metrics, openmetrics=False, squeezed=True)))
@@ -162,7 +165,7 @@ def test_a_gzipped_page_is_the_page() -> None:
 
 
 def test_the_loop_gets_a_turn_after_every_slice() -> None:
-    """Somebody else on the loop runs at least once between any two writes."""
+    """Another task on the loop runs at least once between any two writes."""
 
     async def story() -> int:
         metrics = busy()
@@ -192,7 +195,8 @@ def test_the_loop_gets_a_turn_after_every_slice() -> None:
 
 
 def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> None:
-    """Lanes, models and buckets with NUL, quotes, newlines, surrogates and bidi marks: judged by all three judges."""
+    """Lanes, models and buckets with NUL, quotes, newlines, surrogates and bidi marks add no series, and both parsers
+    and promtool accept the page."""
     metrics = busy(buckets=FEW)
     in_flight = InFlight(metrics)
     requests = metrics.counter(c.REQUESTS_TOTAL)

@@ -1,4 +1,4 @@
-"""Closed sets let in what they were told, and nothing else."""
+"""Closed sets admit the values that were declared, and no others."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_name_is_cut_before_it_fills_the_page() -> None:
 
 
 def test_the_engine_may_tell_sixteen_models_and_no_more() -> None:
-    """The seventeenth is `other` for the life of the process, whenever it is told."""
+    """The seventeenth model is `other` for the rest of the process, whenever it is reported."""
     models = ClosedSet(MODEL)
 
     fresh = models.admit(f"model-{n}" for n in range(100))

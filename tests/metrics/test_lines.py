@@ -1,4 +1,4 @@
-"""How single families and children are written, to the byte."""
+"""The exact bytes of single families and children."""
 
 import math
 
@@ -14,7 +14,8 @@ def nobody() -> None: ...
 
 
 def test_a_counter_is_named_as_each_format_wants() -> None:
-    """OpenMetrics names the family without `_total` and knows its unit; both write the sample with it."""
+    """OpenMetrics names the family without `_total` and states its unit; both formats write the sample with
+    `_total`."""
     text, openmetrics = (head(c.STREAM_PAUSED_SECONDS_TOTAL, openmetrics=each) for each in (False, True))
 
     assert b"# TYPE llm_stream_paused_seconds_total counter\n" in text
@@ -28,7 +29,7 @@ def test_an_info_is_a_gauge_where_there_are_no_infos() -> None:
 
 
 def test_label_values_are_escaped_and_percent_signs_survive() -> None:
-    """A percent sign is the template's own mark, so it is the one to be careful with."""
+    """The percent sign is tested because the template uses it as its own mark."""
     child = CounterChild(('100%d "fast"\\x\n', "batch"), nobody)
     child.inc(3)
 
@@ -74,7 +75,7 @@ def test_an_unchanged_child_is_not_written_again() -> None:
 
 
 def test_a_child_is_written_anew_once_the_constants_are_others() -> None:
-    """They may be learned between two scrapes."""
+    """The constant labels may change between two scrapes, and the cached lines then change too."""
     child = CounterChild((), nobody)
     child.inc()
     lines = [rendered(c.ENGINE_RESTARTS_TOTAL, {"gpu_type": gpu}, child) for gpu in ("unknown", "H100")]

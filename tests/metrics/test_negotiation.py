@@ -1,4 +1,4 @@
-"""A scraper gets the format that it prefers; nothing in a header raises."""
+"""A scraper gets the format that it prefers; no header raises an exception."""
 
 import pytest
 from hypothesis import given

@@ -28,7 +28,7 @@ def overflow(registry: Metrics, label: str) -> float:
 
 
 def test_the_same_labels_are_the_same_child() -> None:
-    """Also when an enumeration's member stands for its word."""
+    """The same, if a label value is a member of an enumeration instead of its text."""
     family = metrics().counter(c.REQUESTS_TOTAL)
 
     family.child("llama", "batch", "0-512", Outcome.OK).inc()
@@ -48,7 +48,7 @@ def test_a_value_outside_becomes_the_fallback_and_is_counted() -> None:
 
 
 def test_ten_thousand_hostile_values_leave_the_series_as_they_were() -> None:
-    """Models, lanes and buckets out of a client's head, invalid UTF-8 included, make no series."""
+    """Models, lanes and buckets that a client invents, invalid UTF-8 included, make no series."""
     registry = metrics()
     family = registry.counter(c.REQUESTS_TOTAL)
     family.child("x", "x", "x", "ok").inc()
@@ -71,7 +71,8 @@ def test_a_wrong_number_of_labels_is_our_mistake() -> None:
 
 
 def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
-    """All three, two, or the lane alone; a value that the request has beyond them makes no other child."""
+    """A metric shows the three labels, two, or the lane alone, as declared; other values of the request make no other
+    child."""
     registry, labels = metrics(), RequestLabels("llama", "batch", "0-512")
 
     shown = [
@@ -87,7 +88,7 @@ def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
 
 
 def test_children_begin_in_every_combination_that_can_exist() -> None:
-    """Of labels that go together only as they do; where a value is fixed, with this value alone."""
+    """Labels that exist only in certain combinations begin in those; a fixed label begins with its value alone."""
     registry = metrics()
     votes, received = registry.counter(p.SLO_BLAMED_MISSES_TOTAL), registry.counter(p.REQUESTS_RECEIVED_TOTAL)
 
@@ -112,7 +113,8 @@ def test_a_model_that_the_engine_tells_later_gets_its_own_series() -> None:
 
 
 def test_no_combination_of_labels_passes_the_limit_of_series() -> None:
-    """What does not fit is counted under its fallbacks, whose places are kept from the start, so nothing is lost."""
+    """Observations beyond the limit are counted under fallback labels, whose series are reserved from the start, so
+    that none is lost."""
     registry = metrics(series_limit=2_000)
     phases = registry.histogram(c.REQUEST_PHASE_SECONDS)
     written = 0

@@ -1,4 +1,5 @@
-"""What goes on to the user's collector: what their clients had sampled, hung under their spans, and nothing else."""
+"""Spans forwarded to the user's collector: those of traces that the clients had sampled, as children of the clients'
+spans, and no others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ OUR_OWN = Minted(TRACE, MINTED, None)
 
 
 class Collector:
-    """What a collector was sent, and what it answers: its statuses in order, then 200."""
+    """A collector that keeps the requests it gets, and answers with its statuses in order, then 200."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -42,7 +43,7 @@ class Collector:
 
 
 class Sending:
-    """A forward towards a collector, and what it counted."""
+    """A forward to a collector, and its counters."""
 
     def __init__(self, collector: Collector, minted: dict[str, Minted], sampled: dict[str, None]) -> None:
         self.collector = collector
@@ -105,7 +106,7 @@ def play(
 def test_a_sampled_span_hangs_under_its_clients_span_again_and_is_otherwise_as_it_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With events, links, its resource and its scope: only the parent that nobody exports is replaced."""
+    """Events, links, resource and scope are kept: only the parent, a span that is never exported, is replaced."""
 
     async def story(sending: Sending) -> None:
         request = request_of({"parent_span_id": MINTED})
@@ -201,7 +202,7 @@ def test_a_busy_collector_is_asked_again_and_what_is_lost_is_counted(
 
 
 def test_a_collector_that_is_not_there_fills_a_bounded_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit is dropped at once; offering never waits."""
+    """Spans beyond the queue are dropped at once; offering never waits."""
 
     async def story(sending: Sending) -> None:
         forward = Forward(

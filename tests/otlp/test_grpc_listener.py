@@ -1,4 +1,5 @@
-"""OTLP over gRPC: a real exporter is content, the same bounds hold, and nothing is inflated but by ourselves."""
+"""OTLP over gRPC: real exporters work, the same bounds hold as over HTTP, and only the sidecar's own code
+decompresses."""
 
 import asyncio
 import gzip
@@ -25,7 +26,7 @@ GOOD = request_of({"name": "known"}).SerializeToString()
 
 
 class Visit:
-    """A started listener, the spans that it was sent, what it dropped, and where it is."""
+    """A started listener, the spans that it got, the spans that it dropped, and its address."""
 
     def __init__(self, spans: list[Span], dropped: list[str], port: int) -> None:
         self.spans, self.dropped, self.address = spans, dropped, f"127.0.0.1:{port}"
@@ -94,7 +95,7 @@ def test_a_real_exporter_is_content(compression: grpc.Compression) -> None:
 
 
 def test_a_partial_success_is_told_and_a_bad_request_is_refused_for_good() -> None:
-    """INVALID_ARGUMENT is not sent again; spans that came before are not lost, and the listener goes on."""
+    """INVALID_ARGUMENT is not sent again; the spans before the error are kept, and the listener goes on."""
 
     async def story(visit: Visit) -> None:
         _, _, partial = await visit.send(request_of({}, {"trace_id": ""}).SerializeToString())
@@ -110,7 +111,8 @@ def test_a_partial_success_is_told_and_a_bad_request_is_refused_for_good() -> No
 
 
 def test_a_bomb_is_refused_before_it_goes_off() -> None:
-    """gRPC's own decompression has no bound, so it is switched off: 64 KiB that hold 64 MiB are refused by ours."""
+    """gRPC's own decompression has no bound, so it is switched off: 64 KiB that hold 64 MiB are refused by the
+    sidecar's own."""
 
     async def story(visit: Visit) -> None:
         code, why, _ = await visit.send(bytes(64 << 20), grpc.Compression.Gzip)

@@ -1,4 +1,4 @@
-"""Gzip from somebody who is not trusted: undone in bounded pieces, or refused."""
+"""Gzip from an untrusted sender is decompressed in bounded pieces, or refused."""
 
 import gzip
 import io
@@ -39,7 +39,7 @@ def test_whatever_was_packed_comes_out_in_whatever_segments_it_came(body: bytes,
 
 
 def test_a_large_body_comes_out_in_pieces() -> None:
-    """The last of what zlib holds back as well."""
+    """The output includes the last bytes that zlib holds back."""
     body = random.Random(1).randbytes(200_000) * 3 + b"end"
     stream = io.BytesIO()
     with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=1) as packing:
@@ -49,7 +49,7 @@ def test_a_large_body_comes_out_in_pieces() -> None:
 
 
 def test_a_bomb_of_ten_gibibytes_is_refused_after_a_few_pieces() -> None:
-    """10 MiB hold 10 GiB of zeros: what comes out before somebody objects is less than half a mebibyte."""
+    """10 MiB hold 10 GiB of zeros: less than half a mebibyte comes out before the refusal."""
     inflation = Inflation()
     pieces = (piece for segment in bomb(10 << 30) for piece in inflation.feed(segment))
 
@@ -59,7 +59,7 @@ def test_a_bomb_of_ten_gibibytes_is_refused_after_a_few_pieces() -> None:
 
 
 def test_a_body_that_packs_less_well_is_refused_at_the_bound() -> None:
-    """50 to 1 is not suspicious in itself; 16 MiB are."""
+    """A ratio of 50 to 1 is allowed; 16 MiB are not."""
     noise = random.Random(1)
     body = b"".join(noise.randbytes(60) + bytes(2440) for _ in range(7000))
     packed = gzip.compress(body)
@@ -71,7 +71,7 @@ def test_a_body_that_packs_less_well_is_refused_at_the_bound() -> None:
 
 
 def test_members_without_end_are_refused() -> None:
-    """Each is 20 bytes, says nothing and costs a decompressor."""
+    """Each member is 20 bytes, holds no data and costs a decompressor."""
     with pytest.raises(TooLargeError, match="members"):
         inflate([gzip.compress(b"") * (MAX_GZIP_MEMBERS + 1)])
 

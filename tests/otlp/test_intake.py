@@ -1,4 +1,4 @@
-"""The intake: every span is handed on, in slices, a few requests at a time, whatever the sink does."""
+"""The intake of spans: every span is handed on, in slices, a few requests at a time, whatever the sink does."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ def play(story: Callable[[Told], Awaitable[None]]) -> None:
 
 
 def test_each_span_is_counted_as_what_became_of_it() -> None:
-    """Taken, unknown, rejected; a sink that fails on one span loses that one only."""
+    """Results are taken, unknown and rejected; a sink that fails on one span loses only that one."""
 
     async def story(told: Told) -> None:
         request = request_of(
@@ -84,7 +84,7 @@ def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_l
 
 
 def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
-    """Every span takes a whole slice here, so between two of them somebody else is served."""
+    """Every span takes a whole slice here, so another task runs between any two spans."""
 
     async def story(told: Told) -> None:
         turns: list[int] = []
@@ -110,7 +110,7 @@ def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
 
 
 def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
-    """Two are held, 32 wait, the next is refused; when the first have gone, there is room."""
+    """Two requests are held and 32 wait; the next is refused. When the first are done, there is room again."""
 
     async def story(told: Told) -> None:
         gate = asyncio.Event()
@@ -150,7 +150,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_a_body_of_just_the_bound_is_read() -> None:
-    """And found to be no request: its zeros are no fields."""
+    """The body is read whole, and then refused as no request: its zeros are no fields."""
 
     async def story(told: Told) -> None:
         with pytest.raises(MalformedError, match="field number"):
@@ -176,13 +176,13 @@ def _spans_without_end() -> bytes:
     ],
 )
 def test_memory_stays_within_ten_times_the_body(made: Callable[[], bytes], json: bool) -> None:
-    """Nothing is built but one span at a time; the body itself is one of the ten."""
+    """The parser builds one span at a time. The body itself counts as one of the ten."""
 
     async def story(told: Told) -> None:
         request = made()
         told.intake._sink = lambda _: False
         with contextlib.suppress(RefusedError):
-            await told.intake.take(body(request), json=json)  # what is made once is made now
+            await told.intake.take(body(request), json=json)  # one-time allocations happen here
 
         tracemalloc.start()
         with contextlib.suppress(RefusedError):

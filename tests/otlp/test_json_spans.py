@@ -1,4 +1,4 @@
-"""The same requests as OTLP/JSON: the same spans, the same refusals, the same pauses."""
+"""OTLP/JSON gives the same spans, the same refusals and the same pauses as protobuf."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def read(body: bytes) -> tuple[list[Span], Tally]:
 
 
 def outcome(body: bytes) -> type:
-    """Whether it was refused or read; anything else is raised."""
+    """Whether the body was read or refused; any other exception is raised."""
     try:
         read(body)
     except RefusedError:
@@ -80,7 +80,7 @@ def test_json_and_protobuf_of_one_request_give_the_same_spans(
 
 
 def test_the_order_of_members_is_the_senders_choice_and_null_is_absent() -> None:
-    """Spans before their scope, scopes before their resource; a null list is an empty one."""
+    """Spans may come before their scope, and scopes before their resource; a null list is an empty one."""
     service = {"attributes": [{"key": "service.name", "value": {"stringValue": "late"}}]}
     body = {
         "else": [1, "[", {"a": '\\"}'}],
@@ -189,7 +189,7 @@ def test_a_request_with_any_one_byte_changed_is_refused_or_read(data: st.DataObj
 
 
 def test_nobody_waits_long_for_the_next_pause() -> None:
-    """Objects without end, strings without end and a long span are all walked in steps of a few hundred tokens."""
+    """Objects without end, strings without end and a long span are all read in steps of a few hundred tokens."""
     hostile = [
         b'{"resourceSpans": [' + b'{"scopeSpans":[{"spans":[{}]}]},' * 5_000 + b"{}]}",
         b'{"a": "' + b'\\"' * 20_000 + b'"}',

@@ -1,4 +1,4 @@
-"""ExportTraceServiceRequest in protobuf: what a span says comes out, and nothing that is sent does harm."""
+"""ExportTraceServiceRequest in protobuf: the values of each span are read, and no body can do harm."""
 
 from itertools import pairwise
 
@@ -45,7 +45,7 @@ def read(body: bytes) -> tuple[list[Span], Tally]:
 
 
 def outcome(body: bytes) -> type:
-    """Whether it was refused or read; anything else is raised."""
+    """Whether the body was read or refused; any other exception is raised."""
     try:
         read(body)
     except RefusedError:
@@ -75,7 +75,7 @@ def test_a_span_says_here_what_its_sender_wrote() -> None:
 
 
 def test_a_resource_and_a_scope_that_stand_behind_their_spans_are_theirs_all_the_same() -> None:
-    """The order of fields is the sender's choice."""
+    """The sender may choose the order of fields."""
     scope = field(1, field(1, b"scope"))
     resource = field(1, field(1, field(1, b"service.name") + field(2, field(1, b"late"))))
     body = field(1, field(2, field(2, IDS) + scope) + resource)
@@ -86,7 +86,8 @@ def test_a_resource_and_a_scope_that_stand_behind_their_spans_are_theirs_all_the
 
 
 def test_a_span_that_ends_before_it_begins_has_no_duration() -> None:
-    """Clocks step; nobody is asked to believe in it. Twice the same span is told twice: who joins it counts it once."""
+    """Clocks step back, so such a span has no duration. A span that comes twice is handed on twice: the join counts it
+    once."""
     found, tally = read(request_of({"start_time_unix_nano": 5, "end_time_unix_nano": 3}, {}, {}).SerializeToString())
 
     assert [span.seconds for span in found] == [None, 1.5, 1.5]
@@ -122,7 +123,7 @@ def test_a_span_that_cannot_be_taken_costs_itself_and_no_other(span: bytes, why:
     ],
 )
 def test_more_attributes_than_anybody_sends_cost_their_span_and_no_work(count: int, why: str) -> None:
-    """The span's length is known, so the rest of it is stepped over in one step."""
+    """The span's length is known, so the rest of it is skipped in one step."""
     tally = Tally()
     walk = _Walk(many_attributes(count), tally)
 
@@ -146,7 +147,7 @@ def test_what_is_too_long_to_be_a_report_is_left_out_and_not_cut() -> None:
 
 
 def test_ten_thousand_nested_values_are_stepped_over_and_not_entered() -> None:
-    """No recursion, so nothing to exhaust."""
+    """The parser does not recurse, so the stack cannot be exhausted."""
     attribute = field(9, field(1, b"deep") + field(2, nested_value(10_000)))
     plain = field(9, field(1, b"plain") + field(2, b"\x18\x07"))
 
@@ -165,7 +166,7 @@ def test_spans_beyond_ten_thousand_are_counted_and_not_read() -> None:
 
 
 def test_a_request_of_nothing_but_fields_ends_at_their_bound() -> None:
-    """Whether they stand outside of the spans or within many of them."""
+    """The bound holds for fields outside of spans and for fields within many spans."""
     with pytest.raises(TooLargeError):
         read(b"\x08\x01" * (MAX_FIELDS + PAUSE_FIELDS + 1))
     span = field(2, IDS + b"\x40\x01" * (MAX_SPAN_FIELDS - 10))
@@ -174,7 +175,7 @@ def test_a_request_of_nothing_but_fields_ends_at_their_bound() -> None:
 
 
 def test_a_request_cut_short_anywhere_is_refused() -> None:
-    """At every byte: no prefix but the empty one is a request."""
+    """Cut at every byte: no prefix but the empty one is a request."""
     body = request_of({}).SerializeToString()
 
     refused = []
@@ -213,7 +214,8 @@ def test_random_bytes_are_refused_or_read_and_nothing_else(body: bytes) -> None:
 
 @given(st.data())
 def test_a_request_with_any_one_byte_changed_is_refused_or_read(data: st.DataObject) -> None:
-    """Near misses reach deeper than noise; where the reference reads it, the spans with their ids are as many."""
+    """Changed bytes reach deeper than random bytes; where the reference parser reads the body, the number of spans with
+    ids is the same."""
     body = bytearray(request_of({}, {}).SerializeToString())
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -230,7 +232,7 @@ def test_a_request_with_any_one_byte_changed_is_refused_or_read(data: st.DataObj
 
 
 def test_nobody_waits_long_for_the_next_pause() -> None:
-    """Between two looks at the clock there are at most a pause's fields and one span's, whatever was sent."""
+    """Between two checks of the clock lie at most a pause's fields and one span's, for any body."""
     hostile = {
         "junk": b"\x08\x01" * 20_000,
         "resources": field(1, field(1, b"")) * 5_000,

@@ -1,4 +1,4 @@
-"""`POST /v1/traces` on the real admin listener: what is answered, to whom, and that real exporters are content."""
+"""`POST /v1/traces` on the real admin listener: its answers, the clients that it accepts, and real exporters."""
 
 import asyncio
 import gzip
@@ -33,7 +33,7 @@ GOOD = request_of({"name": "known"}).SerializeToString()
 
 
 class Visit:
-    """A started listener, the spans that it was sent, and a client."""
+    """A started listener, the spans that it got, and a client."""
 
     def __init__(self, session: aiohttp.ClientSession, spans: list[Span], port: int) -> None:
         self.session, self.spans = session, spans
@@ -80,7 +80,7 @@ def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) 
 
 
 def test_spans_are_taken_in_both_encodings_plain_and_gzipped() -> None:
-    """The answer is an empty response in the request's own encoding; the page says what became of them."""
+    """The answer is an empty response in the request's own encoding; the metrics page counts the spans by result."""
 
     async def story(visit: Visit) -> None:
         request = request_of({"name": "known"}, {"name": "unknown"})
@@ -152,7 +152,7 @@ def test_a_partial_success_says_how_many_were_rejected_and_why() -> None:
 def test_a_request_that_is_refused_is_told_why_in_a_status(
     body: bytes, content_type: str | None, headers: dict[str, str], status: int, words: str
 ) -> None:
-    """google.rpc.Status, in the request's own encoding where it has one; and the listener goes on."""
+    """The answer is a google.rpc.Status, in the request's own encoding where it has one; and the listener goes on."""
 
     async def story(visit: Visit) -> None:
         answered, fields, told = await visit.send(body, content_type, **headers)
@@ -174,7 +174,7 @@ def test_a_request_that_is_refused_is_told_why_in_a_status(
 
 
 def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless the config opens it; a GET is no way to send anything."""
+    """Only loopback may send, unless the config opens the endpoint; a GET is refused."""
 
     async def closed(visit: Visit) -> None:
         assert (await visit.send(GOOD))[0] == 200
@@ -232,7 +232,7 @@ def test_a_real_exporter_is_content(compression: Compression) -> None:
 
 
 def test_abuse_costs_its_sender_and_nobody_else() -> None:
-    """All of it at once: each gets its own answer, and the page is served meanwhile."""
+    """All abuse at once: each request gets its own answer, and the page is served meanwhile."""
 
     async def story(visit: Visit) -> None:
         bomb = gzip.compress(bytes(32 << 20))

@@ -1,4 +1,5 @@
-"""The span room in the whole sidecar, in a process of its own: a real exporter's spans become ledgers, over HTTP and gRPC."""
+"""The span receiver in the whole sidecar, in a process of its own: a real exporter's spans become ledgers, over HTTP
+and gRPC."""
 
 import asyncio
 import gzip
@@ -29,7 +30,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
 QUEUE, PREFILL, DECODE = 0.0011, 0.0013, 0.0002
-"""Seconds, as the engine's span says them."""
+"""Seconds in the engine's span."""
 CLIENT = "b7ad6b7169203331"
 EVENTS = (
     b'data: {"id":"%s","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n',
@@ -40,7 +41,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %
 
 
 class Engine:
-    """A vLLM that says nothing in its answers and exports a span for each, as a child of the traceparent it was sent."""
+    """A vLLM that reports nothing in its answers and exports a span for each, as a child of the traceparent that it was
+    sent."""
 
     def __init__(self) -> None:
         self.parents: list[str] = []
@@ -48,14 +50,14 @@ class Engine:
     def answer(self, request: bytes) -> bytes:
         if not request.startswith(b"POST"):
             return plain_answer(request)
-        time.sleep(0.005)  # longer than what the span says of queue and prefill
+        time.sleep(0.005)  # longer than the span's queue and prefill
         self.parents.append(request.partition(b"traceparent: ")[2][:55].decode())
         answer = b"chatcmpl-%d" % len(self.parents)
         body = b"".join(event % answer if b"%s" in event else event for event in EVENTS)
         return HEAD % len(body) + body
 
     def export(self, exporter: SpanExporter) -> None:
-        """One span for each answer so far. Blocking, as the real one."""
+        """Export one span for each answer so far. Blocking, as the real one."""
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(exporter))
         tracer = provider.get_tracer("vllm.llm_engine")
@@ -75,7 +77,7 @@ class Engine:
 
 
 def sums(sidecar: SidecarProcess) -> dict[str, float]:
-    """Series of the page by name and the labels that matter here."""
+    """Series of the page by name and the labels that these tests use."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(sidecar.page("/metrics")):
         for sample in family.samples:
@@ -88,7 +90,7 @@ def sums(sidecar: SidecarProcess) -> dict[str, float]:
 
 
 async def settled(sidecar: SidecarProcess, requests: int) -> dict[str, float]:
-    """The page once so many ledgers are closed by the engine's word."""
+    """The page once this many ledgers are closed by the engine's report."""
     async with asyncio.timeout(20):
         while True:
             page = await asyncio.to_thread(sums, sidecar)
@@ -104,7 +106,8 @@ async def ask(session: aiohttp.ClientSession, port: int, headers: dict[str, str]
 
 
 def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_path: Path) -> None:
-    """Thirty requests in one client trace, half reported over HTTP and half over gRPC; then abuse, which nobody feels."""
+    """Thirty requests in one client trace, half reported over HTTP and half over gRPC; then abuse, which does not
+    affect traffic."""
 
     async def story() -> None:
         engine, forwarded, all_there = Engine(), list[ExportTraceServiceRequest](), asyncio.Event()
@@ -176,7 +179,8 @@ def spans_of(requests: list[ExportTraceServiceRequest]) -> list[Any]:
 
 
 async def _abuse(session: aiohttp.ClientSession, sidecar: SidecarProcess) -> None:
-    """Hostile requests and traffic at once: every answer is whole, /metrics answers, and memory does not grow with what was sent."""
+    """Hostile requests and traffic at once: every answer is whole, /metrics answers, and memory does not grow with the
+    hostile requests."""
     url = f"http://127.0.0.1:{sidecar.web_port}/v1/traces"
     protobuf, packed = {"Content-Type": "application/x-protobuf"}, {"Content-Encoding": "gzip"}
     bomb = gzip.compress(bytes(64 << 20))
@@ -210,7 +214,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def test_without_the_extra_the_key_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At `sidecar check`, and before anything listens."""
+    """The error comes at `sidecar check`, and before the sidecar listens."""
     monkeypatch.setattr(config_values, "find_spec", lambda _: None)
     file = tmp_path / "sidecar.yml"
     file.write_text("engine: {url: 'http://127.0.0.1:8000'}\nspans: {grpc_listen_address: '127.0.0.1:4317'}\n")

@@ -1,5 +1,4 @@
-"""The recordings in tests/streams have the same shape as today's answers of the real llama.cpp: a new version that
-answers otherwise fails here."""
+"""The recordings in tests/streams have the same shape as the real llama.cpp's answers: a changed version fails here."""
 
 import asyncio
 from pathlib import Path

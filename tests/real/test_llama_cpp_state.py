@@ -1,5 +1,4 @@
-"""The prober recognises a real llama.cpp server without reading its /metrics, and reads /metrics only where the config
-asks for it."""
+"""The prober recognises a real llama.cpp without its /metrics, and reads /metrics only where the config asks for it."""
 
 import asyncio
 

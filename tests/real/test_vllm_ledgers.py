@@ -140,7 +140,7 @@ def run(vllm: RunningEngine, say: Say, tmp_path_factory: pytest.TempPathFactory)
 
 def one_run(vllm: RunningEngine, folder: Path) -> Run:
     config = folder / "sidecar.yml"
-    config.write_text("log:\n  headers: [x-request-id]\n")  # # connects a log line with its client
+    config.write_text("log:\n  headers: [x-request-id]\n")  # connects a log line with its client
     with running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = vllm.metrics()
         witnesses = asyncio.run(clients(vllm, sidecar))

@@ -1,5 +1,4 @@
-"""The recordings in tests/streams have the same shape as today's answers of the real vLLM: a new version that answers
-otherwise fails here."""
+"""The recordings in tests/streams have the same shape as the real vLLM's answers: a changed version fails here."""
 
 import asyncio
 from pathlib import Path

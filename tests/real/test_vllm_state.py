@@ -1,5 +1,4 @@
-"""A real vLLM's own page of metrics has the names that the sidecar looks for, and their values become the sidecar's
-gauges."""
+"""A real vLLM's page of metrics has the names that the sidecar looks for; their values become the sidecar's gauges."""
 
 import asyncio
 import urllib.request

@@ -1,5 +1,4 @@
-"""Makes a tiny model that llama.cpp loads: random weights, and the tokenizer and chat template that `tiny_model.py`
-trained.
+"""Makes a tiny model that llama.cpp loads: random weights, with `tiny_model.py`'s tokenizer and chat template.
 
 Runs inside llama.cpp's environment (`python tiny_gguf.py TOKENIZER_FOLDER FILE`), because only that has `gguf` and
 numpy; the project's own environment never imports this file. Seeded. The model knows nothing about language, as that of

@@ -26,8 +26,7 @@ def decoded(event: bytes) -> dict[str, Any]:
 
 
 def test_metrics_are_milliseconds_and_their_ttft_is_the_prefill() -> None:
-    """vLLM's time_to_first_token_ms counts from first scheduled, in spite of its name, so it does not include the
-    queue."""
+    """vLLM's time_to_first_token_ms counts from first scheduled, whatever its name says, so queue is not in it."""
     metrics = per_request_metrics(a_finished_request())
 
     assert metrics == pytest.approx(

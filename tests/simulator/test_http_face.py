@@ -1,4 +1,4 @@
-# ruff: noqa: ARG001  every story is told with an engine and a client, needed or not
+# ruff: noqa: ARG001  every test gets an engine and a client, needed or not
 """The simulated engine on a real socket answers as vLLM does, in vLLM's order, and notices clients that leave."""
 
 import asyncio

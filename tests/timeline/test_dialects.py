@@ -1,4 +1,4 @@
-"""Every stream in tests/streams is read the same whole, byte by byte and at every split, and as is written down beside it."""
+"""Every stream in tests/streams gives the expected readings, whether fed whole, byte by byte or split anywhere."""
 
 import json
 import pathlib
@@ -45,7 +45,7 @@ class TestEveryStream:
         assert whole == read(stream, *(raw[at : at + 1] for at in range(len(raw))))
         if len(raw) <= 4096:
             splits = list(range(len(raw)))
-        else:  # at every byte around each line end, and now and then between
+        else:  # at every byte around each line end, and at some bytes between
             near = {at + step for at, byte in enumerate(raw) if byte == 0x0A for step in (-1, 0, 1, 2)}
             splits = sorted(near.union(range(0, len(raw), 29)))
         for at in splits:
@@ -110,13 +110,13 @@ class TestPaths:
         assert name == dialect.name
 
     def test_the_root_generates_on_tgi_alone(self) -> None:
-        """On any other engine, or before it is known, a POST there is a mistake."""
+        """On any other engine, or before the engine is known, a POST there is no inference request."""
         kinds = [UNKNOWN, *KINDS.values()]
 
         assert [kind.name for kind in kinds if dialect_for(b"/", kind.paths) is not None] == ["tgi"]
 
     def test_say_whether_an_answer_is_a_stream_where_the_request_does_not(self) -> None:
-        """Ollama streams unless told not to; two paths stream whatever they are told."""
+        """Ollama streams unless told not to; two paths always stream."""
         streaming = [b"/api/chat", b"/generate_stream", b"/v2/models/m/generate_stream"]
         paths = [*streaming, b"/v2/models/m/generate", b"/generate", b"/completion", b"/v1/chat/completions"]
         dialects = {path: dialect_for(path) for path in paths}

@@ -1,4 +1,4 @@
-"""Newline-delimited JSON is read whatever the segments, and nothing that comes in can hurt it."""
+"""Newline-delimited JSON is read the same however it is segmented, and no input does harm."""
 
 import json
 import time
@@ -37,7 +37,7 @@ class TestLines:
         assert values(stream) == expected
 
     def test_a_value_may_be_written_for_peoples_eyes(self) -> None:
-        """Lines are put together until what was opened is closed, and the next value begins in its first column."""
+        """Lines are joined until every open bracket is closed, and the next value begins in its first column."""
         said = [{"a": {"b": [1, 2, {"c": "}"}]}}, {"done": True}]
         pretty = "\n".join(json.dumps(value, indent=2) for value in said).encode() + b"\n"
 
@@ -152,7 +152,7 @@ def test_random_bytes_never_raise(segments: list[bytes]) -> None:
     end=st.sampled_from(["\n", "\r\n"]),
 )
 def test_what_was_written_is_read(said: list[dict[str, object]], indent: int | None, end: str) -> None:
-    """However the values are laid out, and whatever stands in their strings."""
+    """The values are read for any layout, and with any characters in their strings."""
     stream = "".join(json.dumps(value, indent=indent) + "\n" for value in said).replace("\n", end).encode()
 
     assert [json.loads(value) for value in values(stream, cap=100_000)] == said

@@ -1,4 +1,5 @@
-"""The short way of one whole event with one token says what the long way says: parser first, then dialect, each by itself."""
+"""The short path for a whole event with one token gives the same readings as the long path through parser and
+dialect."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ DELTA = ("content", "role", "reasoning", "reasoning_content", "tool_calls", "fun
 
 @st.composite
 def chunks(draw: st.DrawFn) -> object:
-    """A chunk with one token, most of them with something else in it, missing or odd."""
+    """A chunk with one token, most of them with another field in it, missing or odd."""
     choice: dict[str, object] = dict(draw(st.sampled_from([CHAT, TEXT])))
     said: dict[str, object] = {"id": "a", "choices": draw(st.sampled_from([[choice]] * 8 + [[choice] * 2, [], None]))}
     places = [(said, TOP), (choice, INSIDE)]
@@ -82,7 +83,7 @@ def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[Reading]:
 def test_the_short_way_says_what_the_long_way_says(
     dialect: Dialect, events: list[bytes], cuts: list[int], together: bool, cap: int
 ) -> None:
-    """Event by event, or cut anywhere: the readings, where each event lies, and what is unfinished, too long or unreadable."""
+    """However the stream is cut, both paths give the same readings, positions, rests, and counts of bad events."""
     stream = b"".join(events)
     ends = sorted({*(min(cut, len(stream)) for cut in cuts), len(stream)})
     segments = [stream[start:end] for start, end in zip([0, *ends], ends, strict=False)] if together else events
@@ -98,7 +99,7 @@ def test_the_short_way_says_what_the_long_way_says(
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("place", ["top", "choice", "delta"])
 def test_no_field_makes_them_differ(dialect: Dialect, place: str) -> None:
-    """Each field that any of them reads, with each odd value, in a chunk that is a token but for this."""
+    """Each field that a dialect reads, with each odd value, in a chunk that is otherwise a token."""
     for name, value in product({"top": TOP, "choice": INSIDE, "delta": DELTA}[place], ODDITIES):
         choice: dict[str, Any] = {**CHAT, **TEXT}
         said: dict[str, Any] = {"id": "a", "choices": [choice]}
@@ -111,7 +112,7 @@ def test_no_field_makes_them_differ(dialect: Dialect, place: str) -> None:
 
 
 def test_what_cannot_be_decoded_is_unreadable_wherever_it_stands() -> None:
-    """Also in a field of which a token needs nothing."""
+    """This holds also for a field that is not needed to recognise a token."""
     reader = EventReader(OpenAIChat())
     reader.feed(FIRST)
 
@@ -152,7 +153,7 @@ def test_only_a_token_alone_goes_the_short_way(data: bytes, short: bool) -> None
 
 
 def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
-    """Reasoning of a thousand tokens is no content; each try in vain would cost it a microsecond."""
+    """Reasoning tokens fail the short path, at a microsecond each; after some failures the reader stops trying."""
     reader = EventReader(OpenAIChat())
     reader.feed(FIRST)
 

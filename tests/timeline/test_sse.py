@@ -1,4 +1,4 @@
-"""The parser does what WHATWG HTML 9.2.6 says, whatever the segments, and nothing that comes in can hurt it."""
+"""The parser follows WHATWG HTML 9.2.6 however the bytes are segmented, and no input does harm."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The timeline: what happened and when comes in, marks come out."""
+"""The timeline turns events and their instants into marks."""
 
 from sidecar.timeline.events import NOTHING, Reading, Usage
 from sidecar.timeline.marks import Marks
@@ -8,7 +8,7 @@ from tests.support.story import START, Story
 
 
 def test_a_streamed_request_yields_every_mark() -> None:
-    """Each mark is the instant at which it was told."""
+    """Each mark is the instant that was passed with its event."""
     story = (
         Story()
         .received(0.1)
@@ -39,7 +39,7 @@ def test_a_streamed_request_yields_every_mark() -> None:
 
 
 def test_what_carries_no_output_is_no_first_token() -> None:
-    """Role frames, pings and usage say nothing of the first token, however early they come."""
+    """Role frames, pings and usage do not set the first-token mark, however early they come."""
     story = Story().received(0).events(0.01, NOTHING, Reading(usage=Usage(prompt_tokens=3)), Reading(done=True))
 
     assert story.timeline.marks().first_token_at is None
@@ -47,7 +47,7 @@ def test_what_carries_no_output_is_no_first_token() -> None:
 
 
 def test_a_mark_told_twice_stays_where_it_was() -> None:
-    """A second end cannot move the first one."""
+    """A second end does not move the first one."""
     marks = Story().sent(0.1).sent(0.5).end(1.0).end(2.0).timeline.marks()
 
     assert (marks.sent_at, marks.ended_at, marks.flushed_at) == (START + 0.1, START + 1.0, START + 1.0)
@@ -62,7 +62,7 @@ def test_gaps_are_per_choice() -> None:
 
 
 def test_events_of_one_read_have_one_instant() -> None:
-    """Tokens that came together have no time between them, and that is said: it is how a buffering hop shows."""
+    """Tokens of one read have no time between them, and the events per read are counted: so a buffering hop is seen."""
     story = Story().events(1.0, Reading(output=(0,)), Reading(output=(0,)), Reading(output=(0,)))
 
     assert story.gaps == [0.0, 0.0]
@@ -70,7 +70,7 @@ def test_events_of_one_read_have_one_instant() -> None:
 
 
 def test_an_engine_cannot_make_the_timeline_grow() -> None:
-    """Choice indexes and finishes past the bound are still output, but not remembered."""
+    """Choice indexes and finishes beyond the bound still count as output, but are not remembered."""
     story = Story()
     for choice in range(10_000):
         story.events(1.0, Reading(output=(choice,), finished=(choice,)))
@@ -81,14 +81,14 @@ def test_an_engine_cannot_make_the_timeline_grow() -> None:
 
 
 def test_usage_told_in_parts_adds_up() -> None:
-    """Anthropic states the prompt at the start and the output at the end; the later word counts where both speak."""
+    """Anthropic states the prompt at the start and the output at the end; of two values the later counts."""
     story = Story().usage(1, prompt_tokens=9, completion_tokens=1).usage(2, completion_tokens=40)
 
     assert Usage(prompt_tokens=9, completion_tokens=40) == story.timeline.marks().usage
 
 
 def test_a_pause_counts_only_between_first_and_last_token() -> None:
-    """Before the first token there is nothing to pause; after the last one the engine no longer decodes."""
+    """Before the first token there is nothing to pause; after the last one the engine does not decode any more."""
     story = Story().received(0).paused(0.1).token(1.0).resumed(1.4).token(2.0).paused(2.1).resumed(2.3).token(3.0)
     assert round(story.timeline.marks().paused_seconds, 9) == 0.6
 
@@ -97,14 +97,14 @@ def test_a_pause_counts_only_between_first_and_last_token() -> None:
 
 
 def test_a_pause_counts_up_to_a_token_that_came_during_it() -> None:
-    """What was read before the pause took effect may still be parsed within it."""
+    """Bytes that were read before the pause took effect may still be parsed during it."""
     story = Story().received(0).token(1.0).paused(2.0).token(2.5).resumed(4.0).token(4.5)
 
     assert round(story.timeline.marks().paused_seconds, 9) == 2.0
 
 
 def test_a_token_read_just_before_the_pause_and_told_within_it_takes_nothing_off() -> None:
-    """Microseconds lie between the two instants; a total below zero is no duration, and was dropped by the counter."""
+    """The two instants differ by microseconds; a negative total is no duration, and the counter would drop it."""
     story = Story().received(0).token(1.0).paused(2.0).token(1.9)
     assert story.timeline.marks().paused_seconds == 0.0
 
@@ -113,7 +113,7 @@ def test_a_token_read_just_before_the_pause_and_told_within_it_takes_nothing_off
 
 
 def test_the_stage_is_how_far_the_request_had_come() -> None:
-    """The word for a client that leaves: upload, waiting, streaming."""
+    """The stage of a client that leaves: upload, waiting or streaming."""
     story = Story()
     stages = [story.timeline.stage()]
     stages.append(story.received(0.1).headers(0.2).timeline.stage())

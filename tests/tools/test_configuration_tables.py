@@ -1,4 +1,4 @@
-"""docs/configuration.md: its tables belong to sections that exist, its examples are good configs, and each key has a reason."""
+"""docs/configuration.md: its tables have their sections, its examples are valid configs, and each key has a reason."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 def test_no_table_of_keys_is_left_of_a_section_that_is_gone() -> None:
-    """Each heading with a table of keys under it is one that `make docs` writes to."""
+    """Each heading with a table of keys below it is one that `make docs` writes to."""
     sections = re.split(r"^(?=## )", PAGE.read_text(), flags=re.MULTILINE)
     headings = {section.partition("\n")[0] for section in sections if "\n| key |" in section}
 
@@ -26,7 +26,7 @@ def test_no_table_of_keys_is_left_of_a_section_that_is_gone() -> None:
 
 
 def test_every_key_has_a_reason() -> None:
-    """No default stands without the sentence that says why."""
+    """Each default has a sentence with its reason."""
     for name in dir(module):
         model = getattr(module, name)
         if name.endswith(("Config", "Rule")) and model is not Config:
@@ -34,7 +34,7 @@ def test_every_key_has_a_reason() -> None:
 
 
 def test_the_example_on_the_page_is_a_good_config(tmp_path: Path) -> None:
-    """The example can be pasted as it stands."""
+    """The example can be pasted unchanged."""
     example, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     file = tmp_path / "sidecar.yml"
     file.write_text(example)
@@ -56,7 +56,7 @@ def test_the_objectives_on_the_page_are_good_with_its_lanes(tmp_path: Path) -> N
 
 
 def test_the_bucket_labels_on_the_page_are_the_defaults() -> None:
-    """The labels that the page names are those that the default edges give."""
+    """The labels on the page are those that the default edges give."""
     labels = ", ".join(f"`{label}`" for label in PromptBuckets(PromptBucketsConfig().edges).labels)
 
     assert labels in PAGE.read_text()

@@ -1,4 +1,4 @@
-"""The pages say what the code says: every generated page, table and list is what `make docs` writes now."""
+"""The pages agree with the code: every generated page, table and list is what `make docs` writes now."""
 
 from functools import cache
 from pathlib import Path

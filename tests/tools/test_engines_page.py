@@ -1,4 +1,4 @@
-"""docs/engines.md: every engine has its rows, each row its origin, and each path that is named generates."""
+"""docs/engines.md: every engine has its rows, each row its origin, and each path that the page names generates."""
 
 import re
 
@@ -9,7 +9,7 @@ from tools.engines_page import page
 
 
 def test_every_engine_states_its_ways_and_what_its_fixtures_follow() -> None:
-    """A row without its origin could not be checked by anybody."""
+    """A row without its origin could not be verified."""
     assert all(kind.channels for kind in KINDS.values())
     lacking = [
         (kind.name, channel.source)
@@ -22,7 +22,7 @@ def test_every_engine_states_its_ways_and_what_its_fixtures_follow() -> None:
 
 
 def test_every_path_on_the_page_is_one_that_generates() -> None:
-    """The table of paths is prose; what it names is looked up."""
+    """The table of paths is written by hand; each path in it is looked up in the code."""
     table = page().partition("| path | spoken by |")[2].partition("\n## ")[0]
     paths = [path for row in table.splitlines() for path in re.findall(r"`(/[^`]*)`", row.rpartition("|")[0])]
 
@@ -31,5 +31,5 @@ def test_every_path_on_the_page_is_one_that_generates() -> None:
 
 
 def test_kinds_are_listed_by_name() -> None:
-    """So that two engineers who add one do not collide."""
+    """In alphabetical order, so that two engineers who each add a kind do not collide."""
     assert list(KINDS) == sorted(KINDS)

@@ -1,4 +1,4 @@
-"""A generated table or list is replaced in its place, and all else on the page is left as it is."""
+"""A generated table or list is replaced in its place, and the rest of the page is left as it is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A runbook's fixes and its warnings are made of its data file."""
+"""A runbook's fixes and warnings are generated from its data file."""
 
 from sidecar.diagnosis.interventions import Chapter, Cost, Intervention, Unhelpful
 from tools.runbook_texts import blocks

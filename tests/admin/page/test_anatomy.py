@@ -1,4 +1,5 @@
-"""The anatomy of the last minutes: differences between snapshots, means that add up, quantiles only where there is ground."""
+"""The phase breakdown of the last minutes: snapshot differences, means that add up, quantiles only with enough
+samples."""
 
 import pytest
 
@@ -53,7 +54,7 @@ def anatomy(history: History, at: float = 30.0) -> Anatomy:
 
 
 def test_before_any_traffic_there_is_nothing_to_show() -> None:
-    """No bar, no zero, no NaN."""
+    """Before any traffic there is no bar, no zero and no NaN."""
     _, history = house()
 
     found = anatomy(history)
@@ -97,7 +98,7 @@ def test_streamed_and_whole_answers_are_two_bars() -> None:
 
 
 def test_a_lane_is_split_by_prompt_length_and_the_lengths_add_up_to_it() -> None:
-    """Short to long, over all models; a length without a request is absent."""
+    """Buckets are in order from short to long, over all models; a bucket without a request is absent."""
     recorder, history = house()
     request(recorder, queue=3.0, bucket="unknown")
     request(recorder, queue=2.0, bucket="512-4k")
@@ -124,7 +125,7 @@ def test_each_phase_has_its_own_quantiles_where_there_is_ground() -> None:
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
-    """A slow hour ago must not colour the bar of a quiet now."""
+    """A slow hour before the window does not change the bar."""
     recorder, history = house()
     request(recorder, queue=9.0)
     for at in range(5, 1000, 5):
@@ -151,7 +152,7 @@ def test_quiet_is_told_from_never() -> None:
 
 
 def test_a_quantile_waits_for_enough_samples() -> None:
-    """The p99 of twenty requests is their maximum by another name."""
+    """Below the minimum number of samples there is no quantile: the p99 of twenty requests would be their maximum."""
     recorder, history = house()
     for _ in range(20):
         request(recorder)

@@ -1,4 +1,4 @@
-"""The error budget: what was missed of what was allowed, over a window that is stated, and never a month."""
+"""The error budget: misses against allowed misses, over a window that the page states, and never over a month."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def shown(history: History, at: float, *lanes: str) -> str:
 
 
 def test_a_budget_burns_and_what_is_left_is_of_the_time_that_was_seen() -> None:
-    """Ten requests allow one miss at 90 %. Two missed: twice as fast as allowed, and nothing left."""
+    """A target of 90 % allows one miss in ten requests. Two misses burn twice as fast, and no budget is left."""
     house = House()
     history = History(house.metrics, at=house.now)
     for late in (5.0, 5.0, *[0.1] * 8):
@@ -45,7 +45,7 @@ def test_a_budget_burns_and_what_is_left_is_of_the_time_that_was_seen() -> None:
 
 
 def test_a_promise_of_which_nothing_was_decided_says_so() -> None:
-    """And not that all of its budget is left."""
+    """Without any decided request the page says so, and does not say that all of the budget is left."""
     house = House()
     history = History(house.metrics, at=house.now)
 

@@ -1,4 +1,5 @@
-"""The status page: plain words, nothing unescaped, nothing loaded, no number where none is known."""
+"""The status page: plain words, everything escaped, nothing loaded from elsewhere, and no number for an unknown
+value."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -48,7 +49,7 @@ def read(of: Status, *, refresh: bool = True) -> Reader:
 
 
 def test_no_traffic_is_said_in_words() -> None:
-    """Not as zeros, not as NaN, and not as a healthy latency."""
+    """Without traffic the page says so in words: no zeros, no NaN, no healthy latency."""
     page = read(status(NOTHING))
 
     assert "No traffic yet" in page.text
@@ -66,7 +67,7 @@ def test_quiet_is_said_otherwise_than_never() -> None:
 
 
 def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
-    """One sentence, the two numbers apart, the verdict, the anatomy; the long list last."""
+    """Sections are in this order: headline, the two numbers, verdict, anatomy; the long table last."""
     page = run_now(status_page(status(anatomy())))
 
     names = ("headline", "two-numbers", "verdict", "anatomy", "budget", "in-flight", "engine", "ended", "table")
@@ -75,7 +76,8 @@ def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
 
 
 def test_phases_ttft_and_gaps_stand_apart() -> None:
-    """The split in means with its sources and quantiles beside it; TTFT, and what is between tokens; never one number for all."""
+    """Phases with means, sources and quantiles, TTFT, and the time between tokens are apart; no number combines
+    them."""
     page = read(status(anatomy()))
 
     assert page.text.index("Time to first token") < page.text.index("Between tokens")
@@ -120,7 +122,7 @@ def test_not_ready_says_why() -> None:
 
 
 def test_nothing_can_speak_html() -> None:
-    """Lanes come from a config and names from an engine: both are text here."""
+    """Lane names from a config and model names from an engine are shown as text."""
     evil = '</svg><script>alert("x")</script>&\udcff'
     facts = Facts(evil, evil, 1.0, evil, source=evil, hints=(evil,), notes=(evil,))
     of = status(anatomy(evil), facts, (False, evil))
@@ -139,7 +141,7 @@ def test_nothing_can_speak_html() -> None:
 
 
 def test_the_page_loads_nothing_and_may_run_one_script() -> None:
-    """The policy has the hashes of this very style and script: whatever else slips in is not run."""
+    """The policy holds the hashes of the page's own style and script, so the browser runs no other."""
     page = read(status(anatomy()))
 
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
@@ -166,7 +168,8 @@ def test_the_page_can_hold_still() -> None:
 
 
 def test_a_person_is_told_by_which_way_the_engine_speaks_and_which_flag_would_make_it_say_more() -> None:
-    """In words of ours, escaped like all others."""
+    """The page says how the engine reports and which flag would make it report more, in escaped words of the
+    sidecar."""
     facts = replace(FACTS, source="not split 100%", hints=("none of <20> usages: --enable-prompt-tokens-details",))
     page = read(status(anatomy(), facts))
 
@@ -175,7 +178,7 @@ def test_a_person_is_told_by_which_way_the_engine_speaks_and_which_flag_would_ma
 
 
 def test_headings_go_down_one_step_at_a_time() -> None:
-    """Whoever hears the page walks it by headings."""
+    """No heading level is skipped, because users of screen readers navigate by headings."""
     page = read(status(anatomy()))
 
     levels = [int(tag[1]) for tag in page.tags if tag in {"h1", "h2", "h3", "h4"}]

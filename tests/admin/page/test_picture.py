@@ -1,4 +1,4 @@
-"""The picture: widths are shares of time, on one scale."""
+"""The picture of the phases: widths are shares of time, on one scale."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,8 @@ def drawn(svg: str) -> list[tuple[str, float, float]]:
 
 
 def test_phases_stand_in_the_order_of_life_and_on_one_scale() -> None:
-    """The longest lane is as wide as the page; a lane half as slow ends in the middle."""
+    """Phases are in the order in which they happen. The longest lane fills the width; half as slow ends in the
+    middle."""
     svg = picture((bar("slow", decode=2.0, queue=1.0, stream=1.0), bar("fast", queue=2.0)))
 
     assert drawn(svg) == [("queue", 0, 25), ("decode", 25, 50), ("stream", 75, 25), ("queue", 0, 50)]
@@ -52,7 +53,7 @@ def test_who_cannot_see_the_picture_hears_it() -> None:
 
 
 def test_a_prompt_length_is_drawn_on_the_scale_of_all_lanes() -> None:
-    """Long prompts may take longer than their lane's mean: they set the scale, and the lane's bar gets shorter."""
+    """A bucket of long prompts may exceed its lane's mean: it then sets the scale, and the lane's bar gets shorter."""
     long = replace(bar("chat", prefill=4.0), prompt_bucket="16k-64k")
     lane = replace(bar("chat", prefill=1.0), buckets=(long,))
 

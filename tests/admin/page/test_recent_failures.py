@@ -1,4 +1,4 @@
-"""The last slow or failed requests: timings, in a ring that ends, each request once, and nothing that a client sent."""
+"""The last slow or failed requests: timings in a bounded ring, each request once, and no data that a client sent."""
 
 from dataclasses import replace
 
@@ -60,7 +60,7 @@ def test_a_slow_request_is_kept_with_its_ledger_and_its_vote() -> None:
 
 
 def test_a_request_that_missed_and_failed_is_told_twice_and_kept_once() -> None:
-    """The promises hear of it first, then whoever closes accounts."""
+    """The objectives report the request first, and the end of the request reports it again."""
     troubles = Troubles(lambda: 40.0)
     failed = account(Outcome.ENGINE_UNREACHABLE)
 
@@ -112,7 +112,7 @@ def test_the_ring_ends_and_the_latest_stands_first() -> None:
 
 
 def test_nothing_that_a_client_sent_is_kept_or_drawn() -> None:
-    """No path, no header, no trace id; of the notes only the sidecar's own word and the status."""
+    """No path, no header, no trace id; of the notes only the sidecar's own reason and the status."""
     kept = trouble(account(Outcome.ENGINE_ERROR), {}, 40.0)
 
     assert "CANARY" not in repr(kept)

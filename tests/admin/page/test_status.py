@@ -1,4 +1,4 @@
-"""The status page as it is served: drawn in turns, once a second at most, whoever asks and however many."""
+"""Serving the status page: it is rendered in slices, at most once a second, for any number of clients."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tests.support.admin import Double, metrics
 
 
 class Counted:
-    """Counts how often somebody wanted a diagnosis: once for each time that the page is drawn."""
+    """Counts calls for diagnoses: one for each time that the page is rendered."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -28,7 +28,7 @@ class Counted:
 
 
 def test_ten_who_watch_cost_as_much_as_one() -> None:
-    """Those who ask while it is drawn wait for the same page; those who come within a second get it as it is."""
+    """Requests during rendering wait for the same page; requests within a second afterwards get it unchanged."""
 
     async def story() -> list[int]:
         now, counted, registry = 100.0, Counted(), metrics()

@@ -1,4 +1,5 @@
-"""The headline and the verdicts: the diagnosis' own phase, the worst lane first, and whatever is measured can be drawn."""
+"""The headline and the verdicts: the phase of the diagnosis, the worst lane first, and every measurement can be
+drawn."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -73,7 +74,7 @@ def test_the_headline_names_the_phase_and_the_lane_that_is_worst() -> None:
 
 
 def test_a_lane_of_five_requests_does_not_outshout_the_one_that_is_known() -> None:
-    """It burns fastest of all, and knows least."""
+    """The lane with few requests burns fastest, but its diagnosis is the least certain."""
     few = lane("rag", Blame.PREFILL, misses=3.0, burn=9.0)
     unknown = lane("batch", Blame.UNATTRIBUTED, misses=50.0, burn=9.0)
 
@@ -85,7 +86,7 @@ def test_an_engine_that_fails_stands_before_whatever_it_does_to_others() -> None
 
 
 def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
-    """Missed requests waited in queue, because prefill is dearer: the page names prefill, and says so."""
+    """Requests waited in queue because prefill costs more: the headline names prefill, and the page says both."""
     page = said(lane("chat", Blame.PREFILL, waited_in={Blame.QUEUE: 0.78, Blame.PREFILL: 0.22}, moved=True))
 
     head = page.text.partition("Verdict")[0]
@@ -115,7 +116,7 @@ def test_where_nothing_is_broken_the_headline_says_what_that_stands_on() -> None
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt_llm", "tgi"])
 @pytest.mark.parametrize("phase", VOTES[Objective.TTFT])
 def test_what_is_to_be_typed_stands_as_code_and_no_backtick_is_shown(phase: Blame, engine: str) -> None:
-    """Flags of every engine, in the steps of every phase."""
+    """Flags of every engine, in the steps of every phase, are shown as code."""
     broken = diagnose(replace(lane("chat", phase).measured, engine=engine))
 
     page = Reader(verdicts([broken]))
@@ -128,7 +129,7 @@ def test_what_is_to_be_typed_stands_as_code_and_no_backtick_is_shown(phase: Blam
 
 @given(st.lists(anything, max_size=4))
 def test_whatever_was_measured_can_be_drawn(measured: list[Measured]) -> None:
-    """Every tag closed, one headline, and its phase that of the diagnosis that stands first."""
+    """Every tag is closed, there is one headline, and its phase is that of the first diagnosis."""
     ordered = worst_first([diagnose(one) for one in measured])
     page = Reader(headline(ordered, BUSY, (True, "")) + verdicts(ordered))
 
