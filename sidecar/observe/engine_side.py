@@ -1,8 +1,8 @@
-"""Everything that the process knows of its engine, beside the road: who asks it, who reads its page, who compares, who advises.
+"""The components that observe the engine beside the traffic: health checks, scrapes, comparison of reports, and advice.
 
-Builds those who watch the engine from the config and puts what they find on the page of metrics, into one log line when
-something changes, and into words for the status page. Knows no socket of its own and no request while it runs; settled
-requests are shown to it one by one. A mistake here is counted as `observer_error` and reaches nobody.
+Builds them from the config, and puts their findings on the metrics page, into one log line when something changes, and
+into text for the status page. Opens no socket of its own and sees no request while it runs; each settled request is
+passed to it. An error here is counted as `observer_error` and does not affect traffic.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class EngineSide:
-    """One process's engine, from the outside."""
+    """One process's view of its engine, from the outside."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class EngineSide:
         in_flight: Callable[[], int],
         known: Callable[[], None],
     ) -> None:
-        """`heard_at`, `in_flight`: of the traffic. `known`: told when the engine said what it is. Who wants to know of restarts
-        says so to `state`.
+        """`heard_at`: when traffic last brought a byte from the engine. `in_flight`: requests in flight. `known`:
+        called when something was learned about the engine. To be told of engine restarts, set `state.on_restart`.
         """
         self.engine = Engine(config.kind, config.models, recorder.admit_models)
         self._url = config.url
@@ -66,11 +66,11 @@ class EngineSide:
         )
 
     def tasks(self) -> tuple[Coroutine[None, None, None], ...]:
-        """What is to run for the process's life. Cancel to stop."""
+        """Coroutines that run for the process's life. Cancel to stop."""
         return self.prober.run(), self.state_prober.run(), self._advise()
 
     def closed(self, account: Account) -> None:
-        """One request is settled. Never raises."""
+        """Take in one settled request. Never raises."""
         try:
             self._tally.closed(account)
             self._advisor.closed(account)
@@ -79,7 +79,7 @@ class EngineSide:
 
     @property
     def name(self) -> str:
-        """The engine for a person: where it stands and what it is; never a credential."""
+        """The engine in words for operators: its address, kind and version; never a credential."""
         engine = self.engine
         if engine.kind == AUTO:
             kind = "not recognised" if engine.asked_what else "kind not known yet"
@@ -89,12 +89,12 @@ class EngineSide:
 
     @property
     def source(self) -> str:
-        """By which way the engine's own times come."""
+        """The way by which the engine's own times arrive."""
         return self._advisor.source()
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Flags that would make it tell more."""
+        """Flags that would make the engine report more."""
         return self._advisor.hints(page_missing=self.state_prober.last is Scraped.BAD_STATUS)
 
     async def _advise(self) -> None:
@@ -103,9 +103,9 @@ class EngineSide:
             self.advise()
 
     def advise(self) -> None:
-        """Say in the log what could be bettered, once each time that it changes."""
+        """Log what the operator could improve, once each time that it changes."""
         hints = self.hints
-        # Counts grow from one time to the next: what is said is the same as long as its flags are.
+        # The counts in a hint grow between calls: hints count as unchanged as long as their flags are.
         flags = tuple(hint.rpartition(": ")[2] for hint in hints)
         if flags != self._advised:
             self._advised = flags

@@ -1,8 +1,8 @@
-"""The engine's own state on our page: gauges while it is known, growth of its counters, restarts, and how its readings ended.
+"""The engine's own state on the metrics page: gauges while it is known, growth of counters, restarts, scrape results.
 
-Knows which number goes where. Refuses to keep a gauge that nobody stands behind: what a reading does not state, or what
-nobody could read, is taken off the page. A counter appears with the first reading that states it, at 0, so that `rate()`
-sees the first growth; before that it is unknown, and no 0.
+Knows which value belongs to which metric. Refuses to keep a stale gauge: a value that a scrape does not state, or that
+could not be read, is taken off the page. A counter appears with the first scrape that states it, at 0, so that `rate()`
+sees the first growth; before that it is unknown, and unknown is not 0.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class EngineStateRecorder:
         agreement: Agreement | None = None,
         now: Callable[[], tuple[float, int]] = lambda: (0.0, 0),
     ) -> None:
-        """`agreement`: compares readings with our own sums. `now`: the monotonic instant, and how many requests are inside."""
+        """`agreement`: compares scrapes with the sidecar's own sums. `now`: monotonic instant, requests in flight."""
         self._agreement = agreement
         self._now = now
         self._waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING).child()
@@ -41,16 +41,16 @@ class EngineStateRecorder:
         self._counters = {name: metrics.counter(metric) for name, metric in _COUNTERS.items()}
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
         self.on_restart: Callable[[], None] = lambda: None
-        """Whoever has learned something about the engine's process forgets it."""
+        """Called after an engine restart: what was learned about the old engine process must be forgotten."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
         self._scrapes.begin()
 
     def scraped(self, result: str) -> None:
-        """A reading ended with this result of the catalogue's."""
+        """A scrape ended with this result, a label value of llm_engine_scrapes_total."""
         self._scrapes.child(result).inc()
 
     def read(self, state: EngineState, growth: Growth) -> None:
-        """A good reading: its gauges, and what its counters grew by."""
+        """Write one successful scrape: its gauges, and the growth of its counters."""
         self._waiting.set(state.requests_waiting)
         self._running.set(state.requests_running)
         self._kv_cache_usage.set(state.kv_cache_usage_ratio)
@@ -67,6 +67,6 @@ class EngineStateRecorder:
                 gauge.set(ratios.agreement.get(phase))
 
     def unknown(self) -> None:
-        """Nobody knows the state now. What has been counted stays counted."""
+        """The engine's state is unknown now: its gauges leave the page, its counters stay."""
         for gauge in (self._waiting, self._running, self._kv_cache_usage, self._traffic_seen, *self._agreed.values()):
             gauge.set(None)

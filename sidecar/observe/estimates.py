@@ -1,8 +1,8 @@
-"""The estimator between the observers and the page: told what passes, asked at each end, and judged wherever the engine reports.
+"""Connects the estimator with the observers and the metrics: sees each request, and estimates its prefill at its end.
 
-It turns an estimate into a report that says of itself that it is one, and compares it with the engine's own word where there
-is one: so the error is published before anybody has to rely on it. It refuses to be more than a guest: where it is
-switched off there is none of it, and nothing here is asked for a request that an engine reported on.
+Turns an estimate into a report that is marked as estimated, and compares it with the engine's own report where there is
+one: so the error is published before operators have to rely on the estimate. Refuses to affect anything else: where the
+config switches it off it does not exist, and a request with an engine's report never gets an estimated one.
 """
 
 from collections.abc import Hashable, Iterable
@@ -16,7 +16,7 @@ from sidecar.slo.prefill_cost import Length, Refusal
 
 
 class Estimates:
-    """One process's. `arrived` and `spoke` are the estimator's own."""
+    """The estimates of one process. `arrived`, `spoke` and `forget` are the estimator's own methods."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.estimator = Estimator()
@@ -32,7 +32,9 @@ class Estimates:
         metrics.before_scrape(self._look)
 
     def ended(self, key: Hashable, model: str, length: Length | None, *, ok: bool) -> float | None:
-        """A request ended; `ok`: streamed, and well. The prefill that is estimated of it, before it taught anything itself; or None."""
+        """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
+        estimator learns from a request only after it has estimated it.
+        """
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
@@ -47,11 +49,11 @@ class Estimates:
         return found
 
     def serves(self, models: Iterable[str]) -> None:
-        """The engine told its models: what was learned of others is of no use any more."""
+        """The engine stated its models: samples of all other models are dropped."""
         self.estimator.keep_only({*models, self._models.fallback})
 
     def stand_in(self, account: Account) -> EngineReport | None:
-        """For a request on which nobody reports: queue and prefill, that add up to its TTFT and say that they are estimated."""
+        """Estimated report for a request without an engine's report: queue and prefill, which add up to its TTFT."""
         marks, prefill = account.marks, account.estimated_prefill_seconds
         if prefill is None or marks.received_at is None or marks.first_token_at is None:
             return None
@@ -65,7 +67,7 @@ class Estimates:
         )
 
     def compare(self, account: Account) -> None:
-        """A ledger was closed: where an engine's own prefill stands in it, publish how far off the estimate was."""
+        """A ledger was closed: if it holds the engine's own prefill, publish the error of the estimate."""
         estimated = account.estimated_prefill_seconds
         if estimated is None or account.ledger is None or account.ledger.ttft_seconds is None:
             return

@@ -1,7 +1,8 @@
-"""The evidence on the page: what prefills cost against what was expected of them, and the engine's silences.
+"""The evidence on the metrics page: seconds that prefills took against the seconds expected, and the engine's silences.
 
-Stands between what passes (told by `slo.py`) and the pure room `sidecar/evidence/`. Knows which number goes where, and when a
-sample may teach: never while objectives are being missed.
+Stands between `slo_counters.py`, which passes on each event of a request, and the pure modules `slo/prefill_work.py`
+and `slo/silence.py`. Knows which value belongs to which metric, and when a sample may be learned from: not while
+objectives are being missed.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,11 +18,11 @@ from sidecar.timeline.outcome import Outcome
 
 
 _REPORTED, _IDLE = "tokens", "tokens, idle"
-"""Measures of length: what one source teaches is never expected of the other."""
+"""Names of length measures: costs learned from engines' reports and from the TTFT of idle requests are kept apart."""
 
 
 class Evidence:
-    """One process's."""
+    """The evidence of one process."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._work = PrefillWork()
@@ -46,8 +47,8 @@ class Evidence:
     ) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown.
 
-        `streaming`: it said that it wants to see its output as it comes. `answer_seconds`: how long its whole answer may take;
-        None if nothing is promised.
+        `streaming`: it asked for a stream. `answer_seconds`: how long its whole answer may take; None without an e2e
+        objective.
         """
         cost = None
         if prompt_tokens is not None:
@@ -59,7 +60,7 @@ class Evidence:
         self._work.received(key, at)
 
     def output(self, key: Hashable, at: float) -> None:
-        """Output of it was read."""
+        """Output of this request was read."""
         if key in self._seen:
             self._silence.spoke(at)
             return
@@ -69,28 +70,28 @@ class Evidence:
         self._silence.began(key, at)
 
     def spoke_of(self, key: Hashable) -> Callable[[float], None] | None:
-        """What its further output is told to, once its first was taken in; else None."""
+        """Callback for the instants of this request's further output, once its first was taken in; else None."""
         return self._silence.spoke if key in self._seen else None
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
-        """Its answer's head came. `streaming`: its output will be seen as it comes."""
+        """The response head came. `streaming`: output will be seen as it comes."""
         self._silence.answering(key, at, streaming=streaming)
 
     def finished(self, key: Hashable, at: float) -> None:
-        """The engine has said all of it, whenever its client will have it."""
+        """The engine has sent the whole answer; the client may still be reading it."""
         self._silence.left(key, at)
         self._work.left(key, at)
 
     def paused(self, key: Hashable, at: float) -> None:
-        """Its client keeps us from reading."""
+        """Reading from the engine stopped, because the client of this request does not keep up."""
         self._silence.paused(key, at)
 
     def resumed(self, key: Hashable, at: float) -> None:
-        """We read again."""
+        """Reading from the engine goes on."""
         self._silence.resumed(key, at)
 
     def ended(self, account: Account, at: float) -> None:
-        """It is over; one that ended well is kept until its ledger is closed."""
+        """The request is over; one with outcome ok is kept until its ledger is closed."""
         if account.outcome is Outcome.OK:
             self.finished(account.key, at)
         else:
@@ -99,7 +100,7 @@ class Evidence:
             self._seen.pop(account.key, None)
 
     def settled(self, account: Account, *, learn: bool) -> None:
-        """Its ledger is closed. `learn`: no objective is being missed now."""
+        """The request's ledger is closed. `learn`: objectives are being met now, so it may become a sample."""
         seen = self._seen.pop(account.key, None)
         told = None if seen is None else _prefill(account, seen)
         if seen is None or told is None:
@@ -110,15 +111,15 @@ class Evidence:
             self._expected.child_for(account.labels).inc(work.expected_seconds)
 
     def forget(self) -> None:
-        """The engine is another."""
+        """The engine process was replaced: forget what prompts cost the old one."""
         self._work.forget()
 
     def look(self, at: float) -> None:
-        """Set what is computed at scrape time."""
+        """Set the values that are computed at scrape time."""
         silent = self._silence.look(at)
         self._silent.set(silent.seconds)
         self._silent_expected.set(silent.expected_seconds)
-        # A difference that is added again may miss by the last bit: that is no fall.
+        # Adding a difference may be off by the last bit; the counter must not be asked to fall by it.
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         self._own.begin()
         self._expected.begin()
@@ -131,7 +132,7 @@ class _Told:
 
 
 def _prefill(account: Account, seen: Seen) -> _Told | None:
-    """Length and seconds of a prefill: by the engine's report; of an unreported request, its TTFT, if it waited for nobody."""
+    """Length and seconds of a prefill by the engine's report; without one, its TTFT if the request did not queue."""
     ledger, usage = account.ledger, account.marks.usage
     if ledger is None or ledger.ttft_seconds is None or usage is None or usage.prompt_tokens is None:
         return None

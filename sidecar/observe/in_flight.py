@@ -1,7 +1,7 @@
-"""Who is inside now: llm_requests_in_flight and llm_oldest_request_seconds, computed at scrape time, and the oldest by name of lane.
+"""The requests in flight: llm_requests_in_flight, llm_oldest_request_seconds (at scrape time), and the oldest requests.
 
-Entering, moving on and leaving are one dictionary step each; ages are looked at only when somebody scrapes. Leaving
-twice, or without having entered, changes nothing: the gauges cannot drift, whatever order a fault makes of the calls.
+Entering, moving on and leaving are one dictionary step each; ages are computed only at a scrape. Leaving twice, or
+without having entered, changes nothing: the gauges cannot drift, in whatever order a fault makes the calls.
 """
 
 from collections.abc import Hashable
@@ -25,41 +25,41 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneInFlight:
-    """One lane's requests that are inside now."""
+    """One lane's requests that are in flight now."""
 
     waiting: int
     streaming: int
-    """Those included whose clients hold them back."""
+    """Held streams included."""
     oldest_seconds: float | None
-    """Age of the oldest that waits; None where none does."""
+    """Age of the oldest waiting request; None if none waits."""
     held: int = 0
-    """Of the streaming ones, those whose clients do not read as fast as the engine writes."""
+    """Streams with a client that does not read as fast as the engine writes."""
 
 
 class Stage(StrEnum):
-    """Where a request is as long as it is inside. What splits the wait is known only when it is over."""
+    """State of a request in flight. How its wait splits into phases is known only when it is over."""
 
     WAITING = "waiting"
     """No output yet: queue, prefill or first token."""
     STREAMING = "streaming"
     """Decode."""
     HELD = "held"
-    """Stream: its client does not read, and so we do not read from the engine."""
+    """Stream with a client that does not read: the sidecar therefore does not read from the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """One request that is inside now."""
+    """One request that is in flight now."""
 
     labels: RequestLabels
-    """Those of the gauges."""
+    """As they stand on the gauges."""
     stage: Stage
     age_seconds: float
     """Since its first byte."""
 
 
 class InFlight:
-    """Inference requests between their first byte and their end. Keys are whatever tells requests apart."""
+    """Inference requests between their first byte and their end. A key is any hashable that identifies a request."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._in_flight = metrics.gauge(REQUESTS_IN_FLIGHT)
@@ -67,40 +67,40 @@ class InFlight:
         self._metrics = metrics
         self._told: int | None = None
         self._groups: dict[tuple[str, ...], _Group] = {}
-        """By the values of their child among those that wait."""
+        """By the label values of the gauge's child with state waiting."""
         self._group_of: dict[Hashable, _Group] = {}
         self._held: set[Hashable] = set()
         metrics.before_scrape(self.look)
 
     def __len__(self) -> int:
-        """How many are inside."""
+        """Number of requests in flight."""
         return len(self._group_of)
 
     def enter(self, key: Hashable, labels: RequestLabels, at: float) -> None:
-        """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the other labels."""
+        """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the new labels."""
         self.leave(key)
-        # Through the closed sets, or what a client sends would name a group.
+        # The labels pass through the closed sets, or a client's text could name a group.
         group = self._group(self._in_flight.child_for(labels, "waiting").labels)
         group.waiting[key] = at
         self._group_of[key] = group
 
     def streaming(self, key: Hashable) -> None:
-        """Its first output arrived."""
+        """The first output of this request arrived."""
         group = self._group_of.get(key)
         if group is not None and key in group.waiting:
             group.streaming[key] = group.waiting.pop(key)
 
     def held(self, key: Hashable) -> None:
-        """Its client does not read, and keeps us from reading."""
+        """The client of this request does not read, so reading from the engine stopped."""
         if key in self._group_of:
             self._held.add(key)
 
     def flows(self, key: Hashable) -> None:
-        """Its client reads again."""
+        """The client of this request reads again."""
         self._held.discard(key)
 
     def leave(self, key: Hashable) -> None:
-        """It ended, however."""
+        """The request ended, in whatever way."""
         self._held.discard(key)
         group = self._group_of.pop(key, None)
         if group is not None:
@@ -115,7 +115,7 @@ class InFlight:
         return {lane: self._summed(groups, at) for lane, groups in lanes.items()}
 
     def oldest(self, at: float, count: int) -> list[Inside]:
-        """So many of the oldest, oldest first."""
+        """The `count` oldest requests, oldest first."""
         entered = (
             (instant, key, group.labels, stage)
             for group in self._groups.values()
@@ -130,7 +130,7 @@ class InFlight:
         ]
 
     def look(self, at: float) -> None:
-        """Set both gauges as of this instant; a lane or model that nobody has used yet stands at 0."""
+        """Set both gauges as of this instant; a lane or model without any request so far stands at 0."""
         if self._metrics.told != self._told:
             self._told = self._metrics.told
             for values in self._in_flight.combinations(state="waiting"):

@@ -1,6 +1,7 @@
-"""What one process's measurements are written to: the recorder and the tables that are told while requests run.
+"""The instruments of one process: the recorder, and the tables that are updated while requests run.
 
-Knows that they share one registry, and nothing else; `wiring.py` makes it, everything in this room is given it.
+Knows that they share one registry, and nothing else; `wiring.py` makes them, the other modules of this folder are given
+them.
 """
 
 from dataclasses import dataclass
@@ -16,17 +17,17 @@ from sidecar.slo.objective import Objectives
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """One process's."""
+    """The instruments of one process."""
 
     metrics: Metrics
     recorder: Recorder
     in_flight: InFlight
     slo: Slo
     estimates: Estimates | None
-    """None where the config wants none."""
+    """None if the config switches the estimator off."""
 
     @classmethod
     def on(cls, metrics: Metrics, objectives: Objectives, *, estimate: bool = False) -> Self:
-        """All of them on one registry."""
+        """Make all of them on one registry."""
         estimates = Estimates(metrics) if estimate else None
         return cls(metrics, Recorder(metrics), InFlight(metrics), Slo(metrics, objectives), estimates)

@@ -1,7 +1,7 @@
-"""What a request owes to the metrics, and when: the only place that turns an account into numbers.
+"""Writes accounts to the metrics, at the end of a request and when it is settled. No other module writes accounts there.
 
-Holds to the populations that each HELP states. Knows no request while it runs, except through the observers that it
-hands out bound, for what happens once per event. Nothing here may reach traffic: a mistake in recording is counted as
+Keeps to the population that each HELP states. Sees no request while it runs, except through the bound callbacks that it
+hands out for what happens once per event. Nothing here may affect traffic: an error in recording is counted as
 `observer_error` and goes no further.
 """
 
@@ -20,7 +20,7 @@ from sidecar.timeline.outcome import Outcome
 class Recorder:
     """Writes accounts and counts what was not measured. Make one per registry.
 
-    On making it, every counter that a rule may read is put on the page at 0, so that `rate()` sees the first event.
+    Making it puts every counter that a rule may read on the page at 0, so that `rate()` sees the first event.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -48,7 +48,7 @@ class Recorder:
         self._injection = metrics.counter(own.USAGE_INJECTION_TOTAL)
         self._spans = metrics.counter(own.SPANS_TOTAL)
         self.overhead = metrics.histogram(own.OVERHEAD_SECONDS).child().observe
-        """Seconds between reading and having written the same bytes."""
+        """Takes the seconds from reading response bytes to having written them."""
         self._counters = (
             *(self._cached, self._uncached, self._cancels, self._requests, self._paused, self._attribution),
             *(self._passthrough, self._dropped, self._failures, self._injection, self._spans),
@@ -57,14 +57,14 @@ class Recorder:
         )
         self._begin_at_zero()
 
-    # --- what is told while a request runs -------------------------------------------------------------------------------
+    # --- while a request runs --------------------------------------------------------------------------------------------
 
     def gap_observer(self, labels: RequestLabels) -> Callable[[float], None]:
-        """What to call with each gap between output events, in seconds: a bound child, about 0.1 us a call."""
+        """Callback for each gap between output events, in seconds: a bound child, about 0.1 us a call."""
         return self._gaps.child_for(labels).observe
 
     def read_observer(self, labels: RequestLabels) -> Callable[[float], None]:
-        """What to call with the number of output events of each read that had any."""
+        """Callback for the number of output events of each read that had any."""
         return self._per_read.child_for(labels).observe
 
     def connected(self, labels: RequestLabels, seconds: float) -> None:
@@ -72,11 +72,11 @@ class Recorder:
         self._connect.child_for(labels).observe(seconds)
 
     def injection(self, result: str) -> None:
-        """What became of asking for the usage chunk, in a word of USAGE_RESULTS."""
+        """Asking for the usage chunk had this result, one of USAGE_RESULTS."""
         self._injection.child(result).inc()
 
     def passthrough(self, outcome: Outcome) -> None:
-        """A request that is no inference ended."""
+        """A request that is no inference request ended."""
         self._passthrough.child(outcome).inc()
 
     def failed(self, reason: str) -> None:
@@ -88,7 +88,7 @@ class Recorder:
         self._dropped.child(reason).inc(n)
 
     def spans(self, result: str, n: int = 1) -> None:
-        """Spans came as OTLP, and this became of them, in a word of SPAN_RESULTS."""
+        """`n` spans came as OTLP with this result, one of SPAN_RESULTS."""
         self._spans.child(result).inc(n)
 
     def outside(self, label: str) -> None:
@@ -98,7 +98,10 @@ class Recorder:
     # --- the end ---------------------------------------------------------------------------------------------------------
 
     def ended(self, account: Account, at_unix: float | None = None) -> None:
-        """Write what is known when the stream ends; the engine's report may come later. `at_unix`: seconds, for exemplars. Never raises."""
+        """Write what is known when the stream ends; the engine's report may come later. Never raises.
+
+        `at_unix`: seconds, for exemplars.
+        """
         try:
             self._ended(account, at_unix)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
@@ -120,7 +123,7 @@ class Recorder:
             self._upload.child_for(labels).observe(marks.received_at - marks.accepted_at)
         if account.streaming:
             self._paused.child_for(labels).inc(marks.paused_seconds)
-            # An engine may answer while the upload still runs; then there is no time to first token to speak of.
+            # An engine may answer while the upload still runs; such a request has no TTFT.
             received_at, first_token_at = marks.received_at, marks.first_token_at
             if received_at is not None and first_token_at is not None and first_token_at >= received_at:
                 self._ttft.child_for(labels).observe(first_token_at - received_at, account.trace_id, at_unix)
@@ -153,7 +156,7 @@ class Recorder:
         self._whole.child_for(labels, streaming).observe(ledger.e2e_seconds, account.trace_id, at_unix)
         child_for = self._phases.child_for
         for share in ledger.shares:
-            # Two instants subtracted twice may differ in the last bit; below a nanosecond that is no contradiction.
+            # Two instants subtracted twice may differ in the last bit: less than a nanosecond below 0 is taken as 0.
             seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
             child_for(labels, streaming, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
         self._attribution.child_for(labels, ledger.source, ledger.reason).inc()
@@ -163,12 +166,12 @@ class Recorder:
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 
     def admit_models(self, names: Iterable[str]) -> None:
-        """The engine told its models: let them in, as far as there is room, with their counters at 0."""
+        """The engine stated its models: admit them, as far as there is room, with their counters at 0."""
         if self._metrics.models.admit(names):
             self._begin_at_zero()
 
     def admit_lanes(self, names: Iterable[str]) -> None:
-        """A reload declared lanes: let the new ones in, with their counters at 0. Lanes that are gone stay."""
+        """A reload declared lanes: admit the new ones, with their counters at 0. Removed lanes stay."""
         if self._metrics.lanes.admit(names):
             self._begin_at_zero()
 

@@ -1,8 +1,8 @@
-"""The observer of one inference request, from classification to its account: it knows everything about the request and touches none of its bytes.
+"""The observer of one inference request, from classification to account: it sees the whole request and moves no byte.
 
-The relay calls it with instants (`proxy/observer.py`); it asks the pure rooms in the order of the walk: classify, timeline,
-ledger; then it hands one account to the settlement (`settlement.py`). Anything here may throw: the relay's guard
-counts it and the bytes go on.
+The relay calls it with instants (`proxy/observer.py`). It calls the pure modules in the order of a request's way
+(classify, timeline, ledger), and then hands one account to the settlement (`settlement.py`). Any method here may raise:
+the relay's guard counts it and the bytes go on.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from sidecar.timeline.timeline import Timeline
 
 
 class PassingObserver(Unobserved):
-    """A request that is no inference: it passes, has no lane, and is one counter."""
+    """Observer of a request that is no inference request: it has no lane, and is only counted."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -52,7 +52,7 @@ class PassingObserver(Unobserved):
 
 
 class Observers:
-    """Makes the observer of each request, and holds what the observers of one process share beside the settlement."""
+    """Makes the observer of each request, and holds the settlement and the rules that all observers share."""
 
     def __init__(
         self, settlement: Settlement, config: Config, headers_for_log: Callable[[Fields], dict[str, str]]
@@ -64,13 +64,13 @@ class Observers:
         self.apply(config)
 
     def apply(self, config: Config) -> None:
-        """A config is in force. Requests in flight keep their lane."""
+        """Put a config into force. Requests in flight keep their lane."""
         self.rules = LaneRules(config.lanes)
         self.max_event_bytes = config.proxy.max_event_bytes
         self.include_usage = config.proxy.include_usage == "auto"
 
     def __call__(self, head: RequestHead) -> Observer:
-        """The observer of an inference request; one counter for everything else."""
+        """A `RequestObserver` for an inference request, a `PassingObserver` for every other one."""
         settlement = self.settlement
         dialect = dialect_for(head.target, settlement.engine.speaks.paths) if head.method == b"POST" else None
         if dialect is None:
@@ -79,7 +79,7 @@ class Observers:
 
 
 class RequestObserver:
-    """One inference request."""
+    """The observer of one inference request."""
 
     wants_body = True
 
@@ -97,7 +97,7 @@ class RequestObserver:
         self._stream: StreamedResponse | None = None
         self._whole: WholeResponse | None = None
         self.data: Callable[[float, bytes], None] = _unread
-        """The hook of response data: decided by the response's head."""
+        """Hook for response bytes; chosen when the response head is read."""
         self._streaming: bool | None = None
         self._response_fields: Fields = ()
         self._refused = False
@@ -105,7 +105,7 @@ class RequestObserver:
         self._trace: TraceContext | None = None
         self._minted: Minted | None = None
         self._key = object()
-        """Tells this request apart in the tables of objectives and evidence."""
+        """Identifies this request in the tables of objectives and evidence."""
         self._arrived = False
 
     @property
@@ -115,7 +115,7 @@ class RequestObserver:
     # --- the request -------------------------------------------------------------------------------------------------
 
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        """Name lane, model and length, ask for the usage chunk where that is proven to be safe, and mint a span."""
+        """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = _is_encoded(self._head.fields)
         self._look = BLIND if encoded else look(body, whole=whole)
         if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
@@ -131,7 +131,7 @@ class RequestObserver:
         return Instead(asked if isinstance(asked, bytes) else None, fields)
 
     def _ask(self, body: bytes, *, encoded: bool) -> bytes | str:
-        """The body with usage asked for, or why it is not asked for."""
+        """The body with the usage option in it, or the value of USAGE_RESULTS that says why it was not added."""
         shared = self._shared
         if not shared.include_usage:
             return "off"
@@ -145,7 +145,7 @@ class RequestObserver:
         return asked.value if isinstance(asked, NotAsked) else asked
 
     def _name(self) -> None:
-        """Put the request into its lane, once."""
+        """Determine the request's model, lane and estimated prompt bucket, once."""
         if self._labels.lane:
             return
         rules = self._shared.rules
@@ -168,7 +168,7 @@ class RequestObserver:
         return self._shared.lengths.bucket_of(model, self._look.text_bytes)
 
     def _arrive(self) -> None:
-        """Once it is whole and has its lane, its deadlines run."""
+        """Start the request's deadlines, once its body is complete and its lane is known."""
         received_at = self._timeline.received_at
         if self._arrived or received_at is None:
             return
@@ -183,13 +183,13 @@ class RequestObserver:
             self._key,
             received_at,
             self._labels,
-            # Whoever says nothing gets no stream; who could not be read may have said anything.
+            # A body without `stream` gets no stream; in a body that was not read whole, `stream` is unknown.
             streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=tokens,
         )
 
     def mark(self, mark: Mark, at: float) -> None:
-        """One of the instants of the walk."""
+        """Take in the instant of one event of the request."""
         match mark:
             case Mark.RECEIVED:
                 self._timeline.received_at = at
@@ -238,7 +238,7 @@ class RequestObserver:
             self._instruments.recorder.dropped("unknown_stream")
         unread = self._streaming and self._stream is None
         self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
-        # With a stated length the usage chunk could not go without the client missing it.
+        # With a Content-Length, the client would wait for the bytes of the usage chunk.
         cuts = self._stream is not None and self._asked_for_usage and not values_of(head.fields, b"content-length")
         return self._stream.cutting() if cuts and self._stream is not None else None
 
@@ -255,7 +255,7 @@ class RequestObserver:
         )
 
     def _began(self) -> None:
-        """A client that reads slowly may end long after the engine has made its report: until then the report is kept."""
+        """The first output came. The engine's report is kept until the end, which may be late if the client is slow."""
         self._instruments.in_flight.streaming(self)
         if self._settlement.listens and self._stream is not None and self._stream.reader.response_id is not None:
             self._settlement.joins.expect(response_key(self._stream.reader.response_id))
@@ -266,16 +266,16 @@ class RequestObserver:
         if self._stream is not None:
             self._stream.finish(at)
         self._timeline.ended(at)
-        if not self._refused:  # a server may refuse at its door while its engine hangs: that is no sign of life
+        if not self._refused:  # a server may refuse requests while its engine hangs: a refusal is no sign of life
             self._instruments.slo.finished(self._key, at)
 
     def blinded(self) -> None:
-        """Its tokens may come, but are not seen: no deadline passes, and no silence is the engine's, because of that."""
-        self._arrived = True  # not from now on, if it has not been
+        """Tokens are no longer seen: because of that no deadline may count as missed, no silence as the engine's."""
+        self._arrived = True  # deadlines that have not started yet never start
         self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
 
     def close(self, at: float, end: End) -> None:
-        """The request is over: one outcome, one account."""
+        """The request is over: determine its one outcome, and hand on its one account."""
         timeline, outcome, failure = self._timeline, end.outcome, end.failure
         self._instruments.in_flight.leave(self)
         self._name()
@@ -297,14 +297,14 @@ class RequestObserver:
             key=self._key,
             notes=self._notes(end),
         )
-        # A choice may finish without a token, and a whole answer has only finishes.
+        # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
         choices = max(account.marks.choices, len(timeline.finished))
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
         self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
 
     def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
-        """Keys by which the engine's report finds this request: the id of its answer, and the span that was minted for it."""
+        """Keys by which the engine's report finds this request: the id of its answer, and the span minted for it."""
         keys: list[RequestKey] = [] if response_id is None else [response_key(response_id)]
         if self._minted is None:
             return tuple(keys)
@@ -317,7 +317,7 @@ class RequestObserver:
         return None if self._trace is None else self._trace.trace_id
 
     def _read_body(self) -> str | None:
-        """A non-streamed answer states its usage in its body. Returns the answer's id, if it says one."""
+        """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""
         if self._whole is None or not self._whole.body:
             return None
         body = bytes(self._whole.body)
@@ -339,18 +339,18 @@ class RequestObserver:
             self._engine.adds_null_usage()
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
-        """What the estimator says of this request's prefill. It is told in any case that the request has left."""
+        """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
         estimates, usage, look = self._instruments.estimates, self._timeline.usage, self._look
         if estimates is None:
             return None
         if failure is Failure.ENGINE_REFUSED:
-            estimates.forget()  # nobody listens there any more: what comes back is another process
+            estimates.forget()  # no process listens there any more: the next one that answers is another process
         tokens = look.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, look.text_bytes)
         return estimates.ended(self, self._labels.model, length, ok=outcome is Outcome.OK and self._streaming is True)
 
     def _bucket(self) -> str:
-        """By what the engine counted; else by an estimate, once enough prompts of this model were counted."""
+        """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
             return self._estimated_bucket(self._labels.model)
@@ -363,7 +363,7 @@ class RequestObserver:
             notes["status"] = str(end.status)
         if end.failure is not None:
             notes["error"] = end.failure.reason
-        # What held the answer back on its last hop, as the kernel saw it; it overlaps with decode, so it is no phase.
+        # For how long, by the kernel, the last hop held the answer back; it overlaps with decode, so it is no phase.
         if end.delivery is not None and end.delivery.receive_window_limited_seconds > 0:
             notes["client_window_limited_seconds"] = f"{end.delivery.receive_window_limited_seconds:.6f}"
         if end.delivery is not None and end.delivery.send_buffer_limited_seconds > 0:
@@ -372,14 +372,14 @@ class RequestObserver:
 
 
 def _is_encoded(fields: Fields) -> bool:
-    """The body is compressed: it passes, and cannot be read."""
+    """Whether the body is compressed: such a body passes, and cannot be read."""
     codings = values_of(fields, b"content-encoding")
     return bool(codings) and any(coding.strip().lower() != b"identity" for coding in codings)
 
 
 def _unread(_at: float, _data: bytes) -> None:
-    """A response body of which nothing is read."""
+    """Hook for a response body that is not read."""
 
 
 def _unheard(_at: float) -> None:
-    """No estimator wants the instants of output."""
+    """Hook for the instants of output where there is no estimator."""

@@ -1,7 +1,8 @@
-"""The body of one response as it passes: a stream, whose every token is told on at once, or a whole JSON answer.
+"""The body of one response as it passes: a stream, each token of which is reported at once, or a whole JSON answer.
 
-Knows which of the readings are told to whom. It refuses to move bytes: a stream is told what has been written, except where
-the usage chunk is cut from it; then `cut` sees each piece before it is written, and the observing waits for `data`.
+Knows which callbacks get which readings. Refuses to move bytes: it sees the bytes of a stream after they were written.
+Only where the usage chunk is cut out, `cut` parses each piece before it is written, and `data` reports the readings
+afterwards.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -19,7 +20,7 @@ _FIRST_CHOICE = (0,)
 
 
 class StreamedResponse:
-    """One stream. Everything that a token is told to is bound once, with the first."""
+    """One streamed response. The callbacks for its tokens are bound once, at the first output."""
 
     def __init__(
         self,
@@ -32,7 +33,9 @@ class StreamedResponse:
         began: Callable[[], None],
         spoke: Callable[[float], None],
     ) -> None:
-        """`per_read`: told the number of output events of each read. `began`: called with the first output, perhaps again. `spoke`: told each instant of output."""
+        """`per_read`: called with the number of output events of each read. `began`: called at the first output,
+        perhaps more than once. `spoke`: called with each instant of output.
+        """
         self.reader = reader
         self.done = False
         """The API's own end mark came."""
@@ -49,12 +52,12 @@ class StreamedResponse:
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
 
     def cutting(self) -> "StreamedResponse":
-        """From the first byte on, each piece goes through `cut`."""
+        """Cut the usage chunk out: from the first byte on, each piece goes through `cut`."""
         self.usage_cut = UsageCut(self.reader)
         return self
 
     def cut(self, data: bytes) -> bytes:
-        """What goes to the client now; what it said is told on by `data`."""
+        """The bytes that go to the client now. `data` reports the readings of this piece, once it is written."""
         readings = self.reader.feed(data)
         self._unseen = [*self._unseen, *readings] if self._unseen else readings
         if readings is ONE_TOKEN or self.usage_cut is None:
@@ -62,13 +65,13 @@ class StreamedResponse:
         return self.usage_cut.kept(data, readings)
 
     def rest(self) -> bytes:
-        """What is still held back."""
+        """The bytes that are still held back; they are released."""
         return b"" if self.usage_cut is None else self.usage_cut.finish()
 
-    # --- what it says ----------------------------------------------------------------------------------------------------
+    # --- what is read from it --------------------------------------------------------------------------------------------
 
     def data(self, at: float, data: bytes) -> None:
-        """Bytes that have been written."""
+        """Take in bytes that have been written to the client."""
         if self.usage_cut is None:
             readings = self.reader.feed(data)
         else:
@@ -92,7 +95,7 @@ class StreamedResponse:
                 self.done = True
 
     def _output(self, at: float, events: int) -> None:
-        """So many output events were read together."""
+        """Report the output events that were read together: `events` is their number."""
         self._per_read(events)
         steady = self._steady
         if steady is None:
@@ -111,11 +114,11 @@ class WholeResponse:
 
     def __init__(self, dropped: Callable[[str], None]) -> None:
         self.body: bytearray | None = bytearray()
-        """None: too long to be read."""
+        """None: longer than MAX_BODY_BYTES, so it is not read."""
         self._dropped = dropped
 
     def data(self, at: float, data: bytes) -> None:  # noqa: ARG002  the hook's shape
-        """Bytes that have been written."""
+        """Take in bytes that have been written to the client."""
         if self.body is None:
             return
         self.body += data

@@ -1,7 +1,8 @@
-"""Where a request's phases are settled: at its end, or when the engine's report on it has come.
+"""Settles each request's phases: at its end, or when the engine's report on it has come.
 
-Holds the requests that wait for their engine (`ledger/pending.py`), mints the spans by which its reports find them, and hands
-closed accounts to the recorder and the log. It does not know how a request is observed while it runs (`request.py`).
+Holds the requests that wait for the engine's report (`ledger/pending.py`), mints the spans by which reports find their
+requests, and hands closed accounts to the recorder and the log. Does not know how a request is observed while it runs
+(`request.py`).
 """
 
 from collections import deque
@@ -21,16 +22,17 @@ from sidecar.timeline.outcome import Outcome
 
 
 MAX_MINTED = 16_384
-"""Spans that are remembered: four times the requests that may wait for their word."""
+"""Minted spans that are remembered: four times the number of requests that may wait for their report."""
 SETTLED_AT_ONCE = 16
-"""A ledger, its metrics and its log line are some 70 us: a second's worth of them in one go would be felt by every stream."""
+"""Most requests settled in one turn. A ledger, its metrics and its log line take about 70 us: a second's worth of them
+in one turn would delay every stream."""
 GIVES_UP_AFTER = 20
-"""Requests in a row whose wait for the engine's word was in vain: from then on only one at a time waits, to find out whether
-that has changed. An engine that exports nothing holds no ledger and no log line back for longer than its first few."""
+"""Requests in a row that waited in vain for the engine's report: from then on only one request at a time waits, to find
+out whether reports come again. An engine that exports nothing delays only its first few ledgers and log lines."""
 
 
 class Settlement:
-    """One process's. Each request that has ended is settled exactly once."""
+    """The settlement of one process. Each request that has ended is settled exactly once."""
 
     def __init__(
         self,
@@ -43,7 +45,9 @@ class Settlement:
         random_hex: Callable[[int], str],
         mints: bool = False,
     ) -> None:
-        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: that many random bytes in hex. `mints`: engines' spans are received."""
+        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: returns so many random bytes in hex. `mints`:
+        engines' spans are received.
+        """
         self.instruments = instruments
         self.engine = engine
         self.log = log
@@ -55,34 +59,34 @@ class Settlement:
         self._random_hex = random_hex
         self._mints = mints
         self.listens = False
-        """The engine's words come by another way than spans: a file that is read, a poll."""
+        """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
-        """Told each request that is over, whatever its outcome."""
+        """Called with each request that is over, whatever its outcome."""
         self.joins: Joins[tuple[Account, EngineReport | None]] = Joins(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )
         self.minted: dict[str, Minted] = {}
-        """Span id to what was minted, for as long as words may still come; the oldest goes first."""
+        """Span id to minted span; above MAX_MINTED the oldest is dropped, on which no report is expected any more."""
         self.sampled_traces: dict[str, None] = {}
-        """Trace ids that their clients had sampled: what is forwarded to the user's collector."""
+        """Trace ids that clients had sampled: their spans are forwarded to the user's collector."""
         self._own_traces: dict[str, str] = {}
-        """Trace id to span id, where the client had no trace: such a trace has one request, by construction."""
+        """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
         self._in_vain = 0
-        """Requests in a row whose word did not come."""
+        """Requests in a row for which no report came."""
         self._due_words: deque[KeyedReport] = deque()
-        """Words that an assembler has let go; not longer than its own bound."""
+        """Reports that the assembler has released; at most as many as the assembler may hold."""
         self._speaks = engine.speaks
         self._assembler = engine.speaks.assembler(self.minted.__contains__)
 
     def engine_known(self) -> None:
-        """The engine told what it is: from now on its words are waited for as long as they may take."""
+        """The engine stated its kind: from now on requests wait for reports as long as this kind's may take."""
         speaks = self.engine.speaks
         self.joins.wait_seconds = speaks.late_report_seconds
         if speaks is not self._speaks:
             self._speaks, self._assembler, self._in_vain = speaks, speaks.assembler(self.minted.__contains__), 0
 
     def mint(self, client: TraceContext | None) -> Minted | None:
-        """A span for one request, where this engine's spans are worth it."""
+        """Mint a span for one request; None if spans are not received or this engine's spans are not read."""
         if not (self._mints and self.engine.speaks.reads_spans):
             return None
         trace_id = self._random_hex(16) if client is None else client.trace_id
@@ -92,7 +96,7 @@ class Settlement:
         if len(self.minted) > MAX_MINTED:
             del self.minted[next(iter(self.minted))]
         if client is not None and client.sampled:
-            self.sampled_traces.pop(trace_id, None)  # the latest stand last
+            self.sampled_traces.pop(trace_id, None)  # the latest comes last
             self.sampled_traces[trace_id] = None
             if len(self.sampled_traces) > MAX_MINTED:
                 del self.sampled_traces[next(iter(self.sampled_traces))]
@@ -103,7 +107,7 @@ class Settlement:
         return minted
 
     def span(self, span: Span) -> bool:
-        """A span of the engine's came; False where it is none that says anything about a request."""
+        """Take in a span from the engine; False if it is of no kind that reports on a request."""
         if self._assembler is None:
             word = self.engine.speaks.span(span)
             words: Sequence[KeyedReport] | None = None if word is None else (word,)
@@ -114,11 +118,11 @@ class Settlement:
         return words is not None
 
     def word(self, word: KeyedReport) -> None:
-        """An engine's word came out-of-band, by another way than a span."""
+        """Take in an engine's report that came out-of-band, by another way than a span."""
         self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
 
     def _hear(self, word: KeyedReport) -> None:
-        """A word from spans: of the request for which its parent was minted; else of the one that is all alone in its trace."""
+        """Give a span's report to the request for which its parent was minted, else to the only one of its trace."""
         ours = tuple(key for key in word.keys if self._is_minted(key))
         if not ours and word.trace_id in self._own_traces:
             ours = (span_key(self._own_traces[word.trace_id]),)
@@ -126,12 +130,15 @@ class Settlement:
             self._in_vain = 0
             self.joins.word(ours, word.report, self.clock(), part=word.part)
             return
-        # Somebody in between has spans of his own, or it is nobody's request. Ids are chosen by clients: they count in their trace.
+        # A hop in between has its own spans, or the request did not pass here. Clients can choose ids, so an id counts
+        # only together with its trace.
         ids = tuple(traced_key(key, word.trace_id or "") for key in word.keys if key.names != "span")
         self.joins.word(ids, word.report, self.clock(), None if ids else word.trace_id, part=word.part)
 
     def expire(self, at: float) -> bool:
-        """What has waited long enough waits no longer. Once a second; True where it is to be told again, after others had their turn."""
+        """End waits that have lasted long enough; call it once a second. True: more are due, so call it again after
+        other work had its turn.
+        """
         self._slo.tick(at)
         if self._assembler is not None:
             self._due_words.extend(self._assembler.due(at))
@@ -154,7 +161,7 @@ class Settlement:
         at: float,
         choices: int = 1,
     ) -> None:
-        """One request has ended; its phases are settled now, or when the engine's word has come."""
+        """One request has ended; its phases are settled now, or when the engine's report has come."""
         self._recorder.ended(account, self._unix())
         self._slo.ended(account.key, account, at)
         self.joins.ended(keys)
@@ -172,7 +179,7 @@ class Settlement:
         self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
 
     def _worth_waiting(self) -> bool:
-        """The engine's words come, or have not failed to come for long; else one request alone waits for them."""
+        """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
         if not (self.listens or (self._mints and self.engine.speaks.reads_spans)):
             return False
         return self.joins.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.joins) == 0)
@@ -186,7 +193,7 @@ class Settlement:
         elif reason is Reason.NO_REPORT:
             self._in_vain += 1
         if report is None and in_band is not None:
-            report, reason = in_band, Reason.IN_BAND  # what was said in-band still says why there is no split
+            report, reason = in_band, Reason.IN_BAND  # the in-band report still says why there is no split
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:

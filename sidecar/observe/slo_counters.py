@@ -1,8 +1,8 @@
-"""Promises on the page: who counts, who missed, who is blamed, who still waits; told what passes, request by request.
+"""Objectives on the metrics page: requests that count, misses, votes on their cause, overdue requests, and evidence.
 
-Stands between the observers and the pure rooms `objectives/` and `evidence/`, and writes what they say. Knows no rule and no alert:
-burn rates and verdicts are made of these counters by `alert_rules/`. Nothing here may reach traffic: a mistake is counted as
-`observer_error`.
+Stands between the observers, which call it with each event of a request, and the pure modules of `slo/`, and writes
+what these decide. Knows no rule and no alert: `alert_rules/` computes burn rates and verdicts from these counters.
+Nothing here may affect traffic: an error is counted as `observer_error`.
 """
 
 from collections import Counter
@@ -25,16 +25,16 @@ from sidecar.timeline.outcome import Outcome
 
 
 class Steady(NamedTuple):
-    """What a stream's output is told to once its first has been told to `Slo.output`: two calls in place of a look-up in four tables."""
+    """Callbacks for a stream's output after its first `Slo.output`: two calls in place of a look-up in four tables."""
 
     deadlines: TokenDeadlines | None
-    """None: no token of it has a deadline."""
+    """None: no token of the stream has a deadline."""
     spoke: Callable[[float], None]
-    """Told the instant."""
+    """Called with the instant."""
 
 
 class Slo:
-    """One process's. All instants are seconds of one monotonic clock. `objectives` is replaced as a whole on reload."""
+    """One process's counters. All instants are monotonic seconds. A reload replaces `objectives` as a whole."""
 
     def __init__(self, metrics: Metrics, objectives: Objectives) -> None:
         self._metrics = metrics
@@ -44,7 +44,7 @@ class Slo:
         self._burning = Burning()
         self._now = 0.0
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
-        """Told each request that missed, once it has voted: its last account, and each objective with its vote."""
+        """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
         self._requests = metrics.counter(p.SLO_REQUESTS_TOTAL)
         self._misses = metrics.counter(p.SLO_MISSES_TOTAL)
         self._allowed = metrics.counter(p.SLO_ALLOWED_MISSES_TOTAL)
@@ -64,7 +64,7 @@ class Slo:
         metrics.before_scrape(self._look)
 
     def replace(self, objectives: Objectives) -> None:
-        """A config is in force. Requests in flight keep what they were promised."""
+        """Put a config's objectives into force. Requests in flight keep the objectives that they arrived with."""
         self.objectives = objectives
         for family in (self._threshold, self._target):
             for child in family.children.values():
@@ -83,9 +83,9 @@ class Slo:
     def received(
         self, key: Hashable, at: float, labels: RequestLabels, *, streaming: bool | None, prompt_tokens: float | None
     ) -> None:
-        """A request is whole and on its way. `prompt_tokens`: counted or estimated; None where nobody can say.
+        """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown.
 
-        `streaming`: whether its answer will be a stream; None where nobody knows until it comes.
+        `streaming`: whether its answer will be a stream; None if that is unknown until the response head.
         """
         self._received.child_for(labels).inc()
         if prompt_tokens is not None:
@@ -99,49 +99,49 @@ class Slo:
         )
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
-        """The head of its answer came. `streaming`: it is a stream; None: from now on nobody sees when its tokens come."""
+        """The response head came. `streaming`: the answer is a stream; None: its tokens cannot be seen from now on."""
         self._now = at
         self._judge.answering(key, at, streaming=streaming)
         self._evidence.answering(key, at, streaming=streaming is True)
 
     def output(self, key: Hashable, events: int, at: float) -> None:
-        """So many output events of a stream were read together."""
+        """`events` output events of a stream were read together."""
         self._now = at
         self._judge.output(key, at, events)
         self._evidence.output(key, at)
 
     def steady(self, key: Hashable) -> Steady | None:
-        """What may take the place of `output` from now on; None as long as its beginning has not been told to all."""
+        """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
         spoke = self._evidence.spoke_of(key)
         return None if spoke is None else Steady(self._judge.deadlines_of(key), spoke)
 
     def paused(self, key: Hashable, at: float) -> None:
-        """Its client keeps us from reading."""
+        """Reading from the engine stopped, because the client of this request does not keep up."""
         self._evidence.paused(key, at)
 
     def resumed(self, key: Hashable, at: float) -> None:
-        """We read again."""
+        """Reading from the engine goes on."""
         self._evidence.resumed(key, at)
 
     def finished(self, key: Hashable, at: float) -> None:
-        """The engine has said all of it; its client may have it later."""
+        """The engine has sent the whole answer; the client may still be reading it."""
         self._evidence.finished(key, at)
 
     def tick(self, at: float) -> None:
-        """Count what is overdue; at least once a second. Never raises."""
+        """Decide the deadlines that have passed; call it at least once a second. Never raises."""
         self._now = at
         self._contained(self._judge.tick, at)
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
     def ended(self, key: Hashable, account: Account, at: float) -> None:
-        """It is over. What missed and has no ledger to come votes now. Never raises."""
+        """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
         self._contained(self._evidence.ended, account, at)
         self._contained(self._ended, key, account, at)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
-        """The ledger of a request that ended well is closed. Never raises."""
+        """The ledger of a request with outcome ok is closed. Never raises."""
         self._now = at
         self._contained(self._settled, key, account)
         self._contained(self._learned, account, at)
@@ -154,7 +154,7 @@ class Slo:
 
     def _ended(self, key: Hashable, account: Account, at: float) -> None:
         if account.marks.received_at is None and account.outcome is not Outcome.OK:
-            # It was over before its body had come, turned away at the door perhaps: nobody has told the judge of it.
+            # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             self._judge.received(key, self._case(account.labels, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
@@ -189,7 +189,7 @@ class Slo:
         self._evidence.settled(account, learn=not self._burning.at(at))
 
     def engine_restarted(self) -> None:
-        """What was learned of the engine's process says nothing about the next."""
+        """Forget what was learned about the old engine process."""
         self._evidence.forget()
 
     def _case(self, labels: RequestLabels, at: float, streaming: bool | None) -> Case:
@@ -214,7 +214,7 @@ class Slo:
             self._overdue.child_for(labels).inc(count)
 
     def _begin_at_zero(self) -> None:
-        """Every series that a rule reads, for the models and lanes that are known by now."""
+        """Put every series that a rule reads on the page at 0, for the models and lanes that are known by now."""
         metrics = self._metrics
         if metrics.told == self._told:
             return

@@ -1,11 +1,11 @@
-"""The usage chunk: asked for on behalf of a client that did not ask, and taken out of what that client gets.
+"""The usage chunk: requested for a client that did not request it, and cut out of the stream that this client gets.
 
-It knows how `stream_options.include_usage` is written into a body without re-serialising it, and which bytes of the
-stream that asked for are the chunk that came of it. It refuses to hold back a token: until every choice has given its
-finish reason all bytes pass at once; after that only an event still incomplete waits, since it may be that chunk.
+Knows how `stream_options.include_usage` is written into a body without re-serialising it, and which bytes of the
+resulting stream are the usage chunk. Refuses to hold back a token: until every choice has given its finish reason all
+bytes pass at once; after that only an incomplete event waits, since it may be that chunk.
 
-The cut owns no parser: it is told what the stream's own `EventReader` made of each segment, so that one pass serves
-both the client's bytes and the timeline's readings.
+The cut has no parser of its own: it gets the readings that the stream's own `EventReader` made of each segment, so that
+one pass serves both the client's bytes and the timeline's readings.
 
 What a client of vLLM may notice: with usage asked for, vLLM (0.32, 0.33) moves `system_fingerprint` from the chunk with
 the finish reason to the usage chunk, and so out of what this client gets.
@@ -21,16 +21,16 @@ from sidecar.timeline.reader import EventReader
 
 
 MAX_HELD_BYTES = 65_536
-"""A usage chunk has some 500 bytes; what is a hundred times longer is something else."""
+"""Most bytes that are held. A usage chunk has about 500 bytes; an event a hundred times longer is something else."""
 
 _KEY = b'"stream_options":{"include_usage":true}'
 _VALUE = b'{"include_usage":true}'
 
 
 def ask_for_usage(body: bytes, look: Look) -> bytes | NotAsked:
-    """The body with `stream_options.include_usage` true written into it, every other byte in its place; or why not.
+    """The body with `stream_options.include_usage` true written into it, every other byte unchanged; or why not.
 
-    `look` is this body's own. `json.loads` of the result equals that of the body plus this one key.
+    `look` must be made of this body. `json.loads` of the result equals that of the body plus this one key.
     """
     if not look.whole:
         return NotAsked.NOT_WHOLE
@@ -60,7 +60,7 @@ def _inserted(body: bytes) -> bytes:
 
 
 def _replaced(body: bytes) -> bytes | NotAsked:
-    """The null of `stream_options` gives way; the scan that finds it is bounded."""
+    """Replace the null of `stream_options`; the scan that finds it is bounded."""
     null = None
     at_end = 0
     for member in members(body):
@@ -68,15 +68,33 @@ def _replaced(body: bytes) -> bytes | NotAsked:
         if member.name == "stream_options":
             null = member  # of duplicates the last one counts
     if null is None or body[at_end:].strip(b" \t\n\r") != b"}":
-        return NotAsked.UNCLEAR  # too many parts to look through them all
+        return NotAsked.UNCLEAR  # the body has more members than the scan reads
     return body[: null.start] + _VALUE + body[null.end :]
 
 
+# A cut is in one of three states.
+#
+#   passing   Some choice has not given its finish reason yet. Every byte goes out at once.
+#   holding   Every choice has given its finish reason, so no token is left to delay. A complete event is the usage chunk,
+#             which is cut, or it goes out at once. An incomplete event may become the chunk: it is held from its first
+#             field on. Bytes are held in no other state.
+#   over      Final: nothing is cut and nothing is held any more. It is entered when
+#               - the chunk was cut: an event with usage and no choice, in `holding` (`cut`);
+#               - usage came in any other event: the engine states it by itself (`engine_forces_usage`);
+#               - an event with `usage: null` came (`engine_adds_null_usage`);
+#               - the held bytes exceeded MAX_HELD_BYTES: they go out, whatever they are (`gave_up`);
+#               - the stream ended: the held bytes go out (`finish`).
+#
+# One byte may be cut in `over`: if the chunk and its segment ended in CR, an LF at the start of the next segment is the
+# second half of that line end (`_drop_lf`).
+#
+# The reader counts offsets from the start of the stream (`fed`, `spans`, `unfinished_at`). The bytes at hand, held ones
+# first, begin at stream offset `base`; offset minus `base` is an index into them.
 class UsageCut:
-    """Stands in the byte path of one stream for which usage was asked, and takes the usage chunk out.
+    """Stands in the byte path of one stream for which usage was requested, and cuts the usage chunk out.
 
-    Bytes are held back only after every choice's finish reason, only from the first field of an incomplete event, and
-    at most 64 KiB of them. Whatever is not that one chunk goes out byte for byte and in order.
+    Bytes are held only after every choice's finish reason, only from the first field of an incomplete event, and at
+    most 64 KiB of them. Every byte outside that one chunk goes out unchanged and in order.
     """
 
     __slots__ = (
@@ -98,18 +116,18 @@ class UsageCut:
         self._finished: set[int] = set()
         self._held = b""
         self._over = False  # nothing more will be cut
-        self._drop_lf = False  # the chunk ended in CR at the end of a segment: a LF that follows is its own
+        self._drop_lf = False  # the chunk ended in CR at the end of a segment: an LF that follows is part of it
         self.cut = False
-        """The usage chunk was taken out."""
+        """The usage chunk was cut out."""
         self.engine_forces_usage = False
-        """The engine states usage outside the chunk asked for, so it does so by itself: nothing is cut."""
+        """The engine states usage outside the requested chunk, so it does so by itself: nothing is cut."""
         self.engine_adds_null_usage = False
-        """The engine answers include_usage with `usage: null` in every chunk: nothing is cut, and it should not be asked again."""
+        """The engine answers include_usage with `usage: null` in every chunk: nothing is cut; do not ask it again."""
         self.gave_up = False
-        """An event after the end was longer than may be held: it passed, whatever it was."""
+        """An event after the last finish reason exceeded MAX_HELD_BYTES: it passed, whatever it was."""
 
     def kept(self, data: bytes, readings: Sequence[Reading]) -> bytes:
-        """What goes to the client now. `readings`: what the reader made of `data`, just now."""
+        """The bytes that go to the client now. `readings`: the reader's readings of `data`, made just before."""
         if self._over:
             if not self._drop_lf:
                 return data
@@ -132,13 +150,13 @@ class UsageCut:
         return bytes_at_hand[: gap[0]] + bytes_at_hand[gap[1] : hold_from]
 
     def finish(self) -> bytes:
-        """The stream is over: what is still held, which was no whole event."""
+        """The stream is over: returns the held bytes, which are an incomplete event."""
         held, self._held = self._held, b""
         self._over = True
         return held
 
     def _gap(self, base: int, bytes_at_hand: bytes, readings: Sequence[Reading]) -> tuple[int, int]:
-        """The part of the bytes at hand that is cut, as offsets in them; empty and at their start if none is."""
+        """Start and end of the part of the bytes at hand that is cut; (0, 0) if none is."""
         if self._drop_lf and bytes_at_hand:
             self._drop_lf = False
             return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
