@@ -1,8 +1,8 @@
 """The catalogue: every metric that this process can expose, declared once (design section 6).
 
-Each HELP states population, unit and source, because a number whose population is unknown is worse than none. Labels
-are closed sets; the only ones told at run time are lanes (config), prompt buckets (config) and models (engine or
-config). Knows no values. docs/metrics.md is generated from here, and a test holds it to that.
+Each HELP states population, unit and source, because a number of unknown population is worse than none. Labels are
+closed sets; the only ones filled at run time are lanes (config), prompt buckets (config) and models (engine or config).
+Holds no values. docs/metrics.md is generated from this file, and a test compares the two.
 """
 
 from dataclasses import replace
@@ -275,14 +275,14 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
     (MODEL, Label("result", ("right", "wrong"))),
 )
 
-# --- objectives and evidence, declared in promises.py, and the sidecar itself, in own.py ------------------------------------------------------------------------------
+# --- objectives and evidence, declared in slo_metrics.py, and the sidecar itself, in self_metrics.py ---------------------
 
 CATALOGUE: tuple[Metric, ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Metric)),
     *PROMISES,
     *OWN,
 )
-"""In the order of the page: this file, then promises.py and own.py."""
+"""In the order of the page: this file, then slo_metrics.py and self_metrics.py."""
 
 
 def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ...]:
@@ -296,9 +296,9 @@ def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ..
 
 
 def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
-    """The series that a process can reach at most, process_* and python_* left out.
+    """The most series that a process can reach, process_* and python_* left out.
 
-    All three count their fallbacks: `other`, `unknown`, `other`. One model that the engine serves is models=2.
+    All three numbers include the fallback: `other`, `unknown`, `other`. One model that the engine serves is models=2.
     """
     sizes = Sizes(lanes, prompt_buckets, models)
     return sum(metric.series(sizes) for metric in catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket))

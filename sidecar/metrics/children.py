@@ -1,7 +1,8 @@
 """Children: one labelled series (or one histogram's series) each, as cheap to write as Python allows.
 
-They hold numbers and nothing else. `rendered` is the page's cache of a child's lines, and every write forgets it; the
-page (`exposition.py`) fills it in, and `template`, made with the constant labels that `constants` names. Everything happens on one thread, so a child is never seen half written.
+They hold numbers and nothing else. `rendered` caches a child's lines for the page, and every write clears it;
+`lines.py` fills it in, and `template`, which is made with the constant labels in `constants`. Everything happens on one
+thread, so a child is never seen half written.
 """
 
 import re
@@ -15,7 +16,7 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Exemplar(NamedTuple):
-    """One observation that a trace exists of."""
+    """One observation with its trace id."""
 
     trace_id: str
     value: float
@@ -23,7 +24,7 @@ class Exemplar(NamedTuple):
 
 
 class CounterChild:
-    """Rises. `value` may be read."""
+    """A number that only rises. `value` may be read."""
 
     __slots__ = ("_refused", "constants", "labels", "rendered", "template", "value")
 
@@ -36,7 +37,7 @@ class CounterChild:
         self._refused = refused
 
     def inc(self, n: float = 1) -> None:
-        """Add n >= 0. What is negative or no number is refused and counted: a counter must not fall."""
+        """Add n >= 0. A negative, infinite or NaN n is refused and counted: a counter must not fall."""
         if not 0 <= n < _INFINITY:
             self._refused()
             return
@@ -45,7 +46,7 @@ class CounterChild:
 
 
 class GaugeChild:
-    """A value now, or None: unknown, and then not exported."""
+    """A current value; None means unknown, and is not exported."""
 
     __slots__ = ("constants", "labels", "rendered", "template", "value")
 
@@ -57,19 +58,19 @@ class GaugeChild:
         self.constants: Mapping[str, str] | None = None
 
     def set(self, value: float | None) -> None:
-        """Say what it is now; None takes it off the page."""
+        """Set the current value; None takes it off the page."""
         if value != self.value:
             self.value = value
             self.rendered = None
 
     def inc(self, n: float = 1) -> None:
-        """Add n, which may be negative, to the value, or to 0 where there is none."""
+        """Add n, which may be negative, to the value, or to 0 if the value is unknown."""
         self.value = (self.value or 0) + n
         self.rendered = None
 
 
 class HistogramChild:
-    """Observations, as counts between edges (not cumulative; the last counts what lies above every edge) and a sum."""
+    """Observations: a sum, and counts between edges (not cumulative; the last one counts values above every edge)."""
 
     __slots__ = ("_refused", "bounds", "constants", "counts", "exemplars", "labels", "rendered", "sum", "template")
 
@@ -85,9 +86,10 @@ class HistogramChild:
         self._refused = refused
 
     def observe(self, value: float, exemplar_trace_id: str | None = None, at_unix: float | None = None) -> None:
-        """Count one value >= 0. One NaN would spoil the sum for the process's life: it is refused and counted.
+        """Count one value >= 0. Others are refused and counted: one NaN would spoil the sum for the process's life.
 
-        `exemplar_trace_id`: 32 lower-case hex digits; anything else is no exemplar. `at_unix`: seconds, of the exemplar.
+        `exemplar_trace_id`: 32 lower-case hex digits; anything else makes no exemplar. `at_unix`: its instant in
+        seconds.
         """
         if not 0.0 <= value < _INFINITY:
             self._refused()
@@ -104,7 +106,7 @@ class HistogramChild:
 
     @property
     def count(self) -> int:
-        """How many were observed."""
+        """Number of observations."""
         return sum(self.counts)
 
 

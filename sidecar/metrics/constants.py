@@ -1,9 +1,9 @@
-"""The labels that stand on every series of one process, and from when on they are fixed.
+"""The labels that stand on every series of one process, and the instant from which they are fixed.
 
-Knows that a value may come late: the sidecar serves before its engine has said what it is. What the config or the
-environment states stands from the start. The rest is `unknown` until the engine tells, may still change while no page with
-a request on it has been handed out, and is fixed by the first one that is: a series that was scraped with a value keeps
-it for the process's life. What the engine says later, or says anew after it was replaced, is a mismatch and no new label.
+Knows that a value may come late, since the sidecar serves before its engine has stated what it is. A value from the
+config or the environment is fixed from the start. The others are `unknown` until the engine states them. They may
+change until the first page with a request on it is scraped, and are fixed from then on: a series that was scraped with
+a value keeps it for the process's life. A value that the engine states later is a mismatch, and no new label.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ class Constants:
     __slots__ = ("_sealed", "_stated", "values")
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """`values`: as the config states them; those that are `unknown` are the engine's to tell."""
+        """`values`: as the config states them; those that are `unknown` are filled in by the engine."""
         self.values: Mapping[str, str] = {name: cleaned(value) for name, value in values.items()}
-        """By label name. Replaced as a whole when something is learned: whoever has rendered with it compares identities."""
+        """By label name. Replaced as a whole when a value changes, so that cached lines can compare its identity."""
         self._stated = frozenset(name for name, value in values.items() if value != UNKNOWN)
         self._sealed = False
 
     def seal(self) -> None:
-        """A page with requests on it is about to be handed out: from now on nothing changes."""
+        """Fix all values: a page with requests on it is about to be scraped."""
         self._sealed = True
 
     @property
@@ -36,8 +36,8 @@ class Constants:
         return self._sealed
 
     def tell(self, told: Mapping[str, str | None]) -> dict[str, bool]:
-        """What the engine says, None where it does not. Returns, for each label that is its to tell and that it tells, whether
-        the value in force is another one.
+        """Take in the values that the engine states (None: not stated). Returns, for each label that the engine may
+        fill in and has stated, whether the value in force is another one.
         """
         heard = {
             name: cleaned(value)

@@ -1,7 +1,7 @@
-"""What it takes to declare a metric: its kind, its labels with the sets they are closed over, its buckets.
+"""The types that declare a metric: its kind, its labels with their closed sets, its buckets.
 
 Knows how many children and series a declaration can reach, because that follows from its sets alone. Refuses to hold
-a value: numbers live in `registry.py`, and the declarations themselves in `catalogue.py`.
+a value: numbers are in `registry.py`, and the declarations themselves in `catalogue.py`.
 """
 
 from dataclasses import dataclass
@@ -21,36 +21,36 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One label and the set that its values are closed over."""
+    """One label and the closed set of its values."""
 
     name: str
     values: tuple[str, ...] = ()
-    """The set, where the code knows it. Empty: it is told at run time, by the config or the engine."""
+    """The set, if the code knows it. Empty: the config or the engine fills the set at run time."""
     told_by: str = ""
-    """Who tells the set, in words, where the code does not know it."""
+    """Source of a set that is filled at run time, in words."""
     fallback: str = "other"
-    """What a value outside the set becomes."""
+    """Value that replaces a value outside the set."""
     most: int = 0
-    """How many values may be told in one process's life, the fallback not counted."""
+    """Most values that a set may get at run time in one process's life, the fallback not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many values the told labels have, their fallbacks (`other`, `unknown`) included. All at least 1."""
+    """Number of values of the labels filled at run time, fallbacks (`other`, `unknown`) included. All at least 1."""
 
     lanes: int
     prompt_buckets: int
     models: int
 
     def of(self, label: Label) -> int:
-        """The number of values of one label. Sets that the engine tells and that are no model count as told in full."""
+        """The number of values of one label. A set that the engine fills, other than the models, counts as full."""
         told = {"lane": self.lanes, "prompt_bucket": self.prompt_buckets, "model": self.models}
         return len(label.values) or told.get(label.name, label.most + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, declared once. Use the kinds below, which say what can be done with it."""
+    """One metric, declared once. Use its subclasses below: the kind decides which operations a metric has."""
 
     kind: ClassVar[Kind]
     """The Prometheus type."""
@@ -61,14 +61,14 @@ class Metric:
     constant: bool = True
     """Carries the process's constant labels (quantization, gpu_type)."""
     together: tuple[tuple[str, ...], ...] = ()
-    """The combinations that can exist of the last labels, where the plain product of their sets cannot."""
+    """The possible combinations of the last labels' values, if not every combination is possible."""
     buckets: tuple[float, ...] = ()
     typical: float = 1.0
-    """The share of the reachable children that a usual pod has, once lanes nobody uses are left out."""
+    """Share of the reachable children that a usual pod has, 0 to 1, unused lanes left out."""
 
     @property
     def series_per_child(self) -> int:
-        """A histogram has its finite buckets, +Inf, sum and count; everything else is one line."""
+        """A histogram has its finite buckets, +Inf, sum and count; every other kind has one series."""
         return len(self.buckets) + 3 if self.buckets else 1
 
     def children(self, sizes: Sizes) -> int:
@@ -90,7 +90,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A value now. Not exported until somebody sets it: an unknown is no zero."""
+    """A current value. Not exported until it is set: unknown is not zero."""
 
     __slots__ = ()
     kind = Kind.GAUGE

@@ -18,7 +18,7 @@ from sidecar.metrics.registry import Metrics
 
 
 SLICE_BYTES = 16_384
-"""A slice is closed once it is this long: rendering and gzipping as much takes about 0.2 ms, and one child at most 8 KiB."""
+"""A slice ends once it has so many bytes: rendering and gzipping them takes about 0.2 ms; one child at most 8 KiB."""
 
 END = b"# EOF\n"
 
@@ -33,7 +33,7 @@ class ProcessPage:
         GCCollector(registry=self._registry)
 
     def render(self, *, openmetrics: bool) -> bytes:
-        """About 0.5 ms, and more with many open files: call it beside the loop."""
+        """Render them: takes about 0.5 ms, and more with many open files, so call it in a thread."""
         if openmetrics:
             page: bytes = openmetrics_exposition.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # theirs
             return page.removesuffix(END)
@@ -41,7 +41,7 @@ class ProcessPage:
 
 
 def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]:
-    """The registry's part of the page, in steps that are each bounded; `at` is the monotonic instant of the scrape."""
+    """The registry's part of the page, in steps of bounded length; `at` is the monotonic instant of the scrape."""
     metrics.refresh(at)
     parts: list[bytes] = []
     size = 0
@@ -49,7 +49,7 @@ def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]
         metric = family.metric
         parts.append(head(metric, openmetrics=openmetrics))
         size += len(parts[-1])
-        # A copy: children may be born between two slices.
+        # A copy: children may be added between two slices.
         children: list[Child] = list(family.children.values())
         for child in children:
             lines = rendered(metric, metrics.constants, child)

@@ -1,8 +1,8 @@
-"""Closed sets of label values: the door that nothing a client invents gets through.
+"""Closed sets of label values: a value that a client invents never becomes a label value.
 
-Knows which values are in, and what a value outside becomes. A set may be told further values (the engine's models, a
-reload's lanes) up to a number fixed at the start, and never loses one: a series that was scraped stays. Whatever is
-told is cleaned first, because one lone surrogate in a label value would break every scrape until the restart.
+Knows which values are in a set, and which value replaces one outside. A set may get further values (the engine's
+models, a reload's lanes) up to a number fixed at the start, and never loses one: a series that was scraped stays. Each
+further value is cleaned first, because one lone surrogate in a label value would break every scrape until the restart.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from sidecar.metrics.declaration import Label
 
 
 LONGEST = 256
-"""Characters of a label value; Prometheus has no limit by default, but pages and operators' screens have."""
+"""Most characters of a label value. Prometheus has no limit by default, but pages and operators' screens have."""
 
 
 def cleaned(value: str) -> str:
@@ -33,7 +33,7 @@ class ClosedSet:
         self.admit(told)
 
     def admit(self, values: Iterable[str]) -> list[str]:
-        """Let further values in, as long as there is room; returns those that are new, as they will be shown."""
+        """Add further values, as long as there is room; returns those that are new, as they will be shown."""
         fresh = []
         for value in values:
             if value in self._shown or value == self.fallback:
@@ -42,17 +42,17 @@ class ClosedSet:
                 break
             self._spare -= 1
             shown = cleaned(value)
-            # What is shown is inside too: whoever goes through all shown values must find their children.
+            # The shown value is in the set too: code that goes through all shown values must find their children.
             self._shown[value] = self._shown[shown] = shown
             fresh.append(shown)
         return fresh
 
     def get(self, value: str) -> str | None:
-        """The value as shown, or None if it is outside. The fallback of a told set is always inside."""
+        """The value as shown, or None if it is outside. The fallback of a set filled at run time is always inside."""
         shown = self._shown.get(value)
         return self.fallback if shown is None and self._is_told and value == self.fallback else shown
 
     def shown(self) -> tuple[str, ...]:
-        """Every value that can stand on the page now, the fallback of a told set last."""
+        """Every value that can stand on the page now, the fallback of a set filled at run time last."""
         values = tuple(dict.fromkeys(self._shown.values()))
         return (*values, self.fallback) if self._is_told else values

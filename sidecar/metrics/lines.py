@@ -1,4 +1,4 @@
-"""One child's lines, and one family's head: how numbers are written in Prometheus text 0.0.4 and OpenMetrics 1.0.
+"""Writes one child's lines and one family's head in Prometheus text 0.0.4 and OpenMetrics 1.0.
 
 Both formats write samples alike (edges as `1.0`, counters with `_total`), so one rendering serves both; they differ in
 heads and in exemplars. Everything but the numbers is a template that a child keeps, because that is nine tenths of
@@ -16,7 +16,7 @@ _OPENMETRICS_UNITS = ("seconds", "ratio")
 
 
 def head(metric: Metric, *, openmetrics: bool) -> bytes:
-    """HELP and TYPE of one family. OpenMetrics names a counter without `_total`, an info without `_info`, and knows units."""
+    """HELP and TYPE of one family. OpenMetrics drops a counter's `_total`, an info's `_info`, and adds UNIT."""
     name, kind = metric.name, metric.kind.value
     if openmetrics:
         ending = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(metric.kind, "")
@@ -29,7 +29,7 @@ def head(metric: Metric, *, openmetrics: bool) -> bytes:
 
 
 def rendered(metric: Metric, constants: Mapping[str, str], child: Child) -> bytes:
-    """All lines of one child, from its cache if nothing was written since. Empty for a gauge that nobody has set."""
+    """All lines of one child, from its cache if nothing was written since. Empty for a gauge without a value."""
     if child.constants is not constants:
         child.constants = constants
         child.template = child.rendered = None

@@ -1,7 +1,7 @@
-"""Which of two pages a scraper gets, and whether gzipped, from its Accept and Accept-Encoding (RFC 9110 12.4 and 12.5).
+"""Chooses a scraper's page format and gzip from its Accept and Accept-Encoding (RFC 9110 12.4 and 12.5).
 
-Prometheus asks for OpenMetrics first (only there exemplars exist), a browser and curl get text 0.0.4. Reads a bounded
-number of items, and never raises: what cannot be read is as if it were not there.
+Prometheus asks for OpenMetrics first (only that format has exemplars); a browser and curl get text 0.0.4. Reads at most
+32 items of a header, and never raises: an item that cannot be read counts as absent.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def prefers_openmetrics(accept: str) -> bool:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether gzip is named with a weight above 0; `*` alone is no wish for it."""
+    """Whether gzip is named with a weight above 0; `*` alone does not count."""
     return any(name == "gzip" and _weight(parameters) > 0 for name, parameters in _items(accept_encoding))
 
 

@@ -1,8 +1,8 @@
-"""The registry: all numbers of one process, each in the child that its closed labels name.
+"""The registry: all numbers of one process, each in the child with its label values.
 
 Hot paths bind a child once and call `inc`, `set` or `observe` on it: about 0.1 us, where prometheus_client takes 0.7 us
-behind two locks. Knows the limit of series and holds it. Refuses labels from outside their closed sets: such a value is
-counted under the set's fallback, and in llm_sidecar_label_overflow_total. There is no global registry.
+behind two locks. Knows the limit of series and enforces it. Refuses label values from outside their closed sets: such a
+value is counted under the set's fallback, and in llm_sidecar_label_overflow_total. There is no global registry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 C = TypeVar("C", bound=Child)
 SERIES_LIMIT = 25_000
-"""A pod's scrape should stay a small part of a Prometheus (design section 5)."""
+"""Most series of one process: a pod's scrape should stay a small part of a Prometheus (design section 5)."""
 
 
 class Family(Generic[C]):
@@ -41,7 +41,7 @@ class Family(Generic[C]):
         self._projected = _projection(self._names)
 
     def child_for(self, labels: RequestLabels, *rest: str) -> C:
-        """The child of a request with these labels: those that the metric declares, then the rest of its values in their order."""
+        """The child of a request with these labels; `rest`: the values of the metric's other labels, in their order."""
         values = self._projected(labels) + rest
         found = self.children.get(values)
         return found if found is not None else self._closed(values)
@@ -56,12 +56,14 @@ class Family(Generic[C]):
         return found if found is not None else self._closed(values)
 
     def labels_of(self, values: Iterable[str]) -> RequestLabels:
-        """The labels of a request that the values of a child name; empty where the metric does not have the label."""
+        """The labels of a request from a child's label values; empty where the metric does not have the label."""
         named = dict(zip(self._names, values, strict=False))
         return UNLABELLED._replace(**{name: named[name] for name in RequestLabels._fields if name in named})
 
     def combinations(self, **fixed: str) -> Iterator[tuple[str, ...]]:
-        """The values of every child that can exist by now, in the order of the declaration; of `fixed` labels this value alone."""
+        """The label values of every child that can exist by now, in the order of the declaration; a label in `fixed`
+        has this value alone.
+        """
         shown = [(fixed[closed.name],) if closed.name in fixed else closed.shown() for closed in self._sets]
         together = self.metric.together or ((),)
         free = len(shown) - len(together[0])
@@ -69,7 +71,7 @@ class Family(Generic[C]):
         return (begin + end for begin in product(*shown[:free]) for end in ends)
 
     def begin(self, **fixed: str) -> None:
-        """Have all these children on the page: counters at 0, so that `rate()` sees the first event."""
+        """Put all these children on the page: counters at 0, so that `rate()` sees the first event."""
         for values in self.combinations(**fixed):
             self.child(*values)
 
@@ -99,7 +101,10 @@ class Family(Generic[C]):
         return child
 
     def _reserved(self, key: tuple[str, ...]) -> bool:
-        """Children whose told labels are all fallbacks have their place kept, so that there always is somewhere to count."""
+        """Whether a place is kept for this child: its labels filled at run time are all fallbacks.
+
+        So there is always a child to count in.
+        """
         labels = self.metric.labels
         together = self.metric.together
         return all(value == label.fallback for label, value in zip(labels, key, strict=True) if not label.values) and (
@@ -107,16 +112,16 @@ class Family(Generic[C]):
         )
 
     def _collapsed(self, key: tuple[str, ...]) -> C:
-        """Where a child goes for which there is no room: its told labels become their fallbacks."""
+        """The child that replaces one without room: labels filled at run time become their fallbacks."""
         labels = zip(self.metric.labels, key, strict=True)
         rest = tuple(value if label.values else label.fallback for label, value in labels)
         if rest in self.children or self._reserved(rest):
             return self.child(*rest)
-        return self._make(rest)  # on no page; only a combination that the catalogue calls impossible comes here
+        return self._make(rest)  # not on the page: only a combination that the catalogue declares impossible gets here
 
 
 def _projection(names: Sequence[str]) -> Callable[[RequestLabels], tuple[str, ...]]:
-    """From the labels of a request to those among these names, in the order of the names."""
+    """A function that picks the values with these names from a request's labels, in the order of the names."""
     places = [RequestLabels._fields.index(name) for name in names if name in RequestLabels._fields]
     if len(places) > 1:
         return itemgetter(*places)
@@ -126,8 +131,8 @@ def _projection(names: Sequence[str]) -> Callable[[RequestLabels], tuple[str, ..
 class Metrics:
     """The registry of one process.
 
-    `lanes`, `prompt_buckets` and `models` without their fallbacks (which may stand in them). `constants`: labels with
-    the same value on every series about requests and the engine; those that are `unknown` are the engine's to tell
+    `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `constants`: labels with the same
+    value on every series about requests and the engine; those that are `unknown` are filled in by the engine
     (`constants.py` says until when).
     """
 
@@ -171,23 +176,23 @@ class Metrics:
 
     @property
     def constants(self) -> Mapping[str, str]:
-        """The labels that stand on every series now; the same object until something was learned."""
+        """The labels that stand on every series now; the same object until a value changes."""
         return self._constants.values
 
     @property
     def told(self) -> int:
-        """How many models and lanes are known by now: it only grows."""
+        """Number of models and lanes that are known by now: it only grows."""
         return len(self.models.shown()) + len(self.lanes.shown())
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
-        """The engine says what the constants are (None: it does not say): taken while that is still possible, else compared."""
+        """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""
         gauge = self._gauges[ENGINE_LABEL_MISMATCH.name]
         for name, differs in self._constants.tell(told).items():
             gauge.child(name).set(int(differs))
 
     def info(self, metric: Info, *values: str) -> None:
-        """State one info, in place of what it stated before; a value that the set of its label does not know yet is let in,
-        as long as there is room.
+        """State one info, in place of its values before; a value that is new to its label's set is added to the set, as
+        long as there is room.
         """
         family = self._gauges[metric.name]
         for child in family.children.values():
@@ -201,7 +206,7 @@ class Metrics:
         self._counters[LABEL_OVERFLOW_TOTAL.name].child(label).inc()
 
     def room_for(self, series: int) -> bool:
-        """Whether so many more series fit under the limit, places that are kept left out."""
+        """Whether so many more series fit under the limit, kept places left out."""
         return self.spent + series <= self._limit
 
     def before_scrape(self, look: Callable[[float], None]) -> None:
@@ -209,7 +214,9 @@ class Metrics:
         self._before_scrape.append(look)
 
     def look(self, at: float) -> None:
-        """Have what is computed at scrape time set as of this instant, for a reader in this process: no scrape, which has effects."""
+        """Set the values that are computed at scrape time, as of this instant, for a reader in this process. Unlike a
+        scrape, this fixes no constants.
+        """
         for look in self._before_scrape:
             look(at)
 

@@ -1,6 +1,7 @@
-"""The part of the catalogue that is about the sidecar itself: what it costs, what it refused, what it could not measure.
+"""The metrics about the sidecar itself: its cost, its refusals, and the things that it could not measure.
 
-Declared like all others, and listed with them in `catalogue.py`; without the constant labels, which are about the engine.
+Declared like all others, and listed with them in `catalogue.py`; without the constant labels, which are about the
+engine.
 """
 
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric

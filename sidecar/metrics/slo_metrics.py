@@ -1,7 +1,7 @@
-"""The part of the catalogue that alerts are made of: objectives, their misses and votes, and the evidence of what broke.
+"""The metrics that alerts are made of: objectives, their misses and votes, and the evidence for a cause.
 
-Declared apart from what is measured of each request (`catalogue.py`), because these numbers are verdicts: each request is
-counted once per objective, at its deadline, and rules only add and divide. Knows no values.
+Declared apart from the measurements of each request (`catalogue.py`), because these numbers are verdicts: each request
+is counted once per objective, at its deadline, and rules only add and divide. Holds no values.
 """
 
 from sidecar.metrics.declaration import Counter, Gauge

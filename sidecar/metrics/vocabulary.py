@@ -1,7 +1,7 @@
-"""The words and the edges that metrics are declared with: labels with their closed sets, and bucket layouts.
+"""The labels with their closed sets, and the bucket edges, that metrics are declared with.
 
-Knows every value that a label can have where the code decides it. Refuses to know what a client could invent: lanes,
-prompt buckets and models are told by the config or the engine, and everything else becomes their fallback.
+Knows every label value that the code decides. Refuses to know values that a client could invent: lanes, prompt buckets
+and models come from the config or the engine, and every other value becomes their fallback.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
 
-# --- buckets: the same layout in every pod and version, or `sum by (le)` lies --------------------------------------------
+# --- buckets: the same layout in every pod and version, or `sum by (le)` is wrong ----------------------------------------
 
 _UP_TO_300 = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
 LATENCY_SECONDS = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
@@ -34,7 +34,7 @@ LANE = Label("lane", told_by="the lanes of the config", most=134)
 PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback="unknown", most=16)
 PER_LANE = (MODEL, LANE)
 PER_LENGTH = (*PER_LANE, PROMPT_BUCKET)
-"""The labels of a request (`RequestLabels`) that most metrics show, named once: a label that is added here stands on all of them."""
+"""The labels of a request (`RequestLabels`) that most metrics have: a label added here is added to all of them."""
 STREAMING = Label("streaming", ("true", "false"))
 PHASE = Label("phase", tuple(Phase))
 SOURCE = Label("source", tuple(Source))
@@ -55,7 +55,7 @@ PHASES_TOGETHER = (
     *(("false", phase, "derived") for phase in ("queue", "prefill")),
     *(("false", "unattributed", source) for source in ("derived", "wire")),
 )
-"""What the ledger can say: a test feeds it arbitrary reports and finds nothing else. The blind product would be 48."""
+"""All combinations that the ledger can produce; a test with arbitrary reports finds no other. The product has 48."""
 
 _REPORTED = (Reason.IN_BAND, Reason.LATE_REPORT)
 ATTRIBUTIONS_TOGETHER = (
@@ -81,7 +81,7 @@ DROP_REASONS = (
     "span_not_forwarded",
     "log_limited",
 )
-"""Why something was not measured, or not written down. Traffic is not concerned."""
+"""Reasons why something was not measured, or not written down. Traffic is not affected."""
 
 FAILURE_REASONS = (
     "bad_request",
@@ -109,30 +109,30 @@ FAILURE_REASONS = (
     "shutting_down",
     "sidecar_error",
 )
-"""The words of `x-sidecar-error`; a test holds them to the relay's own table."""
+"""The values of `x-sidecar-error`; a test compares them with the relay's own table."""
 
 
 class NotAsked(StrEnum):
-    """Why the usage chunk was not asked for: a closed set, a counter's label."""
+    """Reasons for not asking for the usage chunk: a closed set, a counter's label."""
 
     ALREADY_ASKED = "already_asked"
     DECLINED = "declined"
     UNCLEAR = "unclear"
     NOT_STREAMED = "not_streamed"
     SEVERAL_CHOICES = "several_choices"
-    """vLLM gives no per-request metrics then, and the split is not worth the intrusion."""
+    """vLLM gives no per-request metrics then: without a split of phases, the change to the request is not worth it."""
     NOT_WHOLE = "not_whole"
     """The body is longer than the look-in bound, or no JSON object."""
     ENGINE_DEFAULT = "engine_default"
-    """`stream_options` is there and leaves include_usage out. vLLM then includes it (its default is true), OpenAI does
-    not: with the key added nobody could tell whether this client would have got the chunk."""
+    """`stream_options` is there without include_usage. vLLM then sends the chunk (its default is true), OpenAI does
+    not: with the key added, the sidecar could not know whether this client would have got the chunk."""
 
 
 USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
-"""What became of asking for the usage chunk, one per inference request."""
+"""Results of asking for the usage chunk, one per inference request."""
 
 SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
-"""What became of a span that an engine sent; a forwarded one is also one of the first two."""
+"""Results for a span that an engine sent; a forwarded one is also one of the first two."""
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),

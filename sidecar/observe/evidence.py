@@ -132,7 +132,7 @@ class _Told:
 
 
 def _prefill(account: Account, seen: Seen) -> _Told | None:
-    """Length and seconds of a prefill by the engine's report; without one, its TTFT if the request did not queue."""
+    """Length and seconds of a prefill: by the engine's report, else by the TTFT, if the request did not queue."""
     ledger, usage = account.ledger, account.marks.usage
     if ledger is None or ledger.ttft_seconds is None or usage is None or usage.prompt_tokens is None:
         return None

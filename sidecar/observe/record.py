@@ -1,4 +1,4 @@
-"""Writes accounts to the metrics, at the end of a request and when it is settled. No other module writes accounts there.
+"""Writes each account to the metrics, at the request's end and when it is settled. No other module writes accounts.
 
 Keeps to the population that each HELP states. Sees no request while it runs, except through the bound callbacks that it
 hands out for what happens once per event. Nothing here may affect traffic: an error in recording is counted as

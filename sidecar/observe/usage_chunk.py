@@ -75,9 +75,9 @@ def _replaced(body: bytes) -> bytes | NotAsked:
 # A cut is in one of three states.
 #
 #   passing   Some choice has not given its finish reason yet. Every byte goes out at once.
-#   holding   Every choice has given its finish reason, so no token is left to delay. A complete event is the usage chunk,
-#             which is cut, or it goes out at once. An incomplete event may become the chunk: it is held from its first
-#             field on. Bytes are held in no other state.
+#   holding   Every choice has given its finish reason, so no token is left to delay. A complete event goes out at once,
+#             unless it is the usage chunk. An incomplete event may become the chunk: it is held from its first field.
+#             Bytes are held in no other state.
 #   over      Final: nothing is cut and nothing is held any more. It is entered when
 #               - the chunk was cut: an event with usage and no choice, in `holding` (`cut`);
 #               - usage came in any other event: the engine states it by itself (`engine_forces_usage`);
