@@ -1,8 +1,8 @@
-"""The client's side of the relay: one connection, one request after the other, whatever arrives in whatever pieces.
+"""The client's side of the relay: one connection, one request after the other, in pieces of any size.
 
-Knows how to read HTTP requests (llhttp does), which of them are refused at the door, and how a connection is kept, held
-back, lingered on and closed. Requests that arrive while another is being answered (pipelining) wait in order, within a
-bound. What a request means and where it goes is the `Exchange`'s business (`relay.py`).
+Knows which requests are refused on arrival, and how a connection is kept, paused, lingered on and closed; llhttp reads
+the HTTP. Requests that arrive while another is being answered (pipelining) wait in order, within a bound. Does not know
+what a request means or where it goes: that is decided by the `Exchange` (`relay.py`).
 """
 
 import asyncio
@@ -26,11 +26,12 @@ PIPELINE_BYTES = 65536
 """Bytes of requests that may wait behind the one being answered; past that the connection is not read."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 << 20
-"""How long, and for how many bytes, the rest of an unwanted upload is read after the answer, so that a reset does not eat the answer (RFC 9112 9.6)."""
+"""Seconds and bytes for which the rest of an unwanted upload is read after the answer, so that a reset does not discard
+the answer (RFC 9112 9.6)."""
 
 
 def _weight(part: Part) -> int:
-    """What a part that waits counts for, in bytes; a head costs more memory than its text."""
+    """Bytes that a waiting part counts for; a head costs more memory than its text."""
     if isinstance(part, bytes):
         return len(part)
     if part is None:
@@ -42,7 +43,7 @@ class ClientConnection(ReadLimit):
     """One client connection."""
 
     def __init__(self, road: Road, all_open: "set[ClientConnection]") -> None:
-        """`all_open`: it stands in there for as long as its socket lives."""
+        """`all_open`: holds this connection for as long as its socket lives."""
         super().__init__(road.pool.soon)
         self.road = road
         self._all_open = all_open
@@ -72,7 +73,7 @@ class ClientConnection(ReadLimit):
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
-            # A small kernel buffer: a slow client is felt here soon, and not hidden behind megabytes that were "sent".
+            # A small kernel buffer: a slow client is noticed soon, and not hidden behind megabytes that were "sent".
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
         self._all_open.add(self)
@@ -82,10 +83,11 @@ class ClientConnection(ReadLimit):
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.client_left(self.road.clock())
-        self.transport = None  # not before: what was still unsent decides whether the client has everything
+        self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
 
     def eof_received(self) -> bool:
-        # A half-closed client cannot be told from one that is gone; every proxy that aborts work for the gone treats both alike.
+        # A half-closed client cannot be told from one that has left; every proxy that aborts work for clients that have
+        # left treats both alike.
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.client_left(self.road.clock())
@@ -139,18 +141,18 @@ class ClientConnection(ReadLimit):
             self._after_upgrade = []
             self._hold_after_upgrade(rest)
         elif rest:
-            # An upgrade that nobody here honours (h2c): the request went on without it, and what follows is HTTP.
+            # An upgrade that the sidecar does not support (h2c): the request went on without it; the rest is HTTP.
             self._read(rest, at)
 
     def _hold_after_upgrade(self, data: bytes) -> None:
-        """Bytes behind a websocket request: for the tunnel if the engine agrees, the next request if it does not."""
+        """Hold bytes behind a websocket request: tunnel bytes if the engine agrees, else the next request."""
         if self._after_upgrade is not None and data:
             self._after_upgrade.append(data)
             self._waiting_bytes += len(data)
             self._update_reading()
 
     def early_tunnel_bytes(self) -> bytes:
-        """The client's bytes that came before the engine's 101, once."""
+        """The client's bytes that came before the engine's 101; a second call returns none."""
         early = b"".join(self._after_upgrade or ())
         self._after_upgrade = None
         self._waiting_bytes -= len(early)
@@ -170,7 +172,7 @@ class ClientConnection(ReadLimit):
             self._take(part, self._at)
 
     def _may_take(self) -> bool:
-        """No request is being answered, or the one that is has not been read to its end."""
+        """Whether a part may be taken now: no request is being answered, or its upload has not been read to its end."""
         return not self._closing and (self.exchange is None or not self.exchange.upload.complete)
 
     def _take(self, part: Part, at: float) -> None:
@@ -196,7 +198,7 @@ class ClientConnection(ReadLimit):
             self.exchange.forward()
 
     def exchange_over(self, *, keep_alive: bool) -> None:
-        """The response is out whole. Take the next request that waits, or wait for one."""
+        """The response was sent whole. Take the next request that waits, or wait for one."""
         self.exchange = None
         if not keep_alive or self.transport is None:
             self.close_when_flushed()
@@ -219,12 +221,12 @@ class ClientConnection(ReadLimit):
     # --- holding back ------------------------------------------------------------------------------------------------
 
     def pause_upload(self) -> None:
-        """The engine does not take the upload as fast as it comes."""
+        """Stop reading the upload: the engine does not take it as fast as it comes."""
         self._upload_paused = True
         self._update_reading()
 
     def resume_upload(self) -> None:
-        """It does again."""
+        """Read the upload again: the engine takes it."""
         self._upload_paused = False
         self._update_reading()
 
@@ -269,12 +271,12 @@ class ClientConnection(ReadLimit):
             self.linger()
 
     def _refuse(self, failure: Failure, at: float) -> None:
-        """What came is no request that may pass. Nothing after it on this connection can be trusted."""
+        """Refuse bytes that are no acceptable request. Nothing after them on this connection can be trusted."""
         exchange = self.exchange
         if exchange is not None:
             if not exchange.upload.complete:
                 exchange.fail(failure, at)
-            return  # else a pipelined request is at fault, and the one before it is answered first
+            return  # if the upload is complete, a pipelined request is at fault: the one before it is answered first
         if self._closing:
             return
         head = self._requests.refused_head
@@ -285,7 +287,7 @@ class ClientConnection(ReadLimit):
         self.answer(failure, bodyless=head is not None and head.method == b"HEAD", upload_complete=False)
 
     def cut_short(self, *, reset: bool) -> None:
-        """The response cannot be completed: make that visible. Without a framing of its own only a reset can say so (RFC 9112 8)."""
+        """Show the client that the response is incomplete. Without framing, only a reset can (RFC 9112 8)."""
         self.exchange = None
         if not reset:
             self.close_when_flushed()
@@ -297,7 +299,7 @@ class ClientConnection(ReadLimit):
         self.abort()
 
     def linger(self) -> None:
-        """Say that nothing more is coming, and read the rest of the upload for a moment before closing."""
+        """Close the sending half, and read the rest of the upload for up to LINGER_SECONDS before closing."""
         self.exchange = None
         self._closing = True
         self._lingering_since = self.road.clock()
@@ -320,7 +322,7 @@ class ClientConnection(ReadLimit):
             self.transport.close()
 
     def abort(self) -> None:
-        """Close now, whatever is still unsent."""
+        """Close now; unsent bytes are lost."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -354,7 +356,7 @@ class ClientConnection(ReadLimit):
                 self.abort()
 
     def send_times(self) -> SendTimes | None:
-        """What the kernel says about sending on this connection, since it began."""
+        """The kernel's times of sending on this connection, since it began; None if it has none."""
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
         return None if sock is None else send_times(sock)
 
@@ -364,5 +366,5 @@ class ClientConnection(ReadLimit):
 
     @property
     def idle(self) -> bool:
-        """No request is in flight or half read."""
+        """Whether no request is in flight or half read."""
         return self.exchange is None and self._requests.began_at is None and not self._closing

@@ -1,7 +1,7 @@
-"""Everything that can go wrong on the road, in one table: the status that the client gets, the word in `x-sidecar-error`, and the outcome.
+"""All failures of the relay in one table: the status that the client gets, the value of `x-sidecar-error`, the outcome.
 
-A failure is either answered (no byte of the engine's response has left yet) or it cuts the response short; which of the
-two is the relay's business. The body is the OpenAI error shape, which the clients of every engine know how to show.
+A failure is either answered (if the engine's response has not begun) or cuts the response short; the relay decides
+which. The body has the OpenAI error shape, which the clients of every engine can show.
 """
 
 import json
@@ -16,7 +16,7 @@ ERROR_HEADER = b"x-sidecar-error"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How one failure is told."""
+    """Status, reason, outcome and message of one failure."""
 
     status: int
     reason: str
@@ -26,7 +26,7 @@ class Answer:
 
 
 class Failure(Enum):
-    """What failed, by who failed it: the client (4xx), the engine (502, 504), or we (503)."""
+    """All failures, by cause: the client (4xx, 501, 505), the engine (502, 504), the sidecar (500, 503)."""
 
     # The client's request
     BAD_REQUEST = Answer(400, "bad_request", Outcome.CLIENT_ERROR, "The request is not well-formed HTTP.")
@@ -99,7 +99,7 @@ class Failure(Enum):
         504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer."
     )
     ENGINE_TRUNCATED = Answer(502, "engine_truncated", Outcome.ENGINE_TRUNCATED, "The engine's answer broke off.")
-    # Ours
+    # The sidecar
     TOO_MANY_IN_FLIGHT = Answer(
         503,
         "too_many_in_flight",
@@ -119,7 +119,7 @@ class Failure(Enum):
 
     @property
     def reason(self) -> str:
-        """The word in `x-sidecar-error`, in logs and in counters."""
+        """The value of `x-sidecar-error`, also used in logs and in counters."""
         return self.value.reason
 
 
@@ -139,7 +139,7 @@ REASON_PHRASES = {
 
 
 def error_response(failure: Failure, *, close: bool, bodyless: bool = False) -> bytes:
-    """The whole response for one failure; constant text, so nothing that a client sent can come back in it.
+    """The whole response for one failure; its text is constant, so nothing that a client sent can come back in it.
 
     `bodyless`: the request was a HEAD; the length is stated all the same (RFC 9110 9.3.2).
     """

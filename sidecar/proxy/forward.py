@@ -19,21 +19,21 @@ from sidecar.proxy.tcp import is_quiet
 
 
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
-"""`Server` of engines that promise keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp b11434, whose
-chunked answers all end so). The next request would race with that, and a POST is never sent twice."""
+"""`Server` of engines that announce keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp
+b11434, after every chunked answer). The next request would race with that, and a POST is never sent twice."""
 FRAMING_BYTES = 65536
-"""Bytes without any body between them (chunk extensions, trailers, a head) past which a response is no longer believed."""
+"""Bytes without any body between them (chunk extensions, trailers, a head) past which a response is refused."""
 MOST_PIECES = 64
-"""Chunks of one read that are passed on as they are. More of them are joined: each costs some Python, and where chunks end means
-nothing (RFC 9112 7.1)."""
+"""Most chunks of one read that are passed on as they are. More are joined: each costs some Python, and chunk boundaries
+mean nothing (RFC 9112 7.1)."""
 
 
 class Consumer(Protocol):
-    """Whoever owns an engine connection for the time of one exchange."""
+    """The owner of an engine connection for the time of one exchange."""
 
     def engine_head(self, head: ResponseHead) -> None: ...
     def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
-        """All of one read has been parsed: the pieces of body that it brought, and whether the response ended with them."""
+        """All of one read has been parsed. `pieces`: its pieces of body. `complete`: the response ended with them."""
         ...
 
     def engine_failed(self, failure: Failure, at: float) -> None: ...
@@ -83,7 +83,10 @@ class EngineConnection(ReadLimit):
     # --- one exchange ------------------------------------------------------------------------------------------------
 
     def serve(self, consumer: Consumer, method: bytes, *, websocket: bool = False) -> None:
-        """Take the connection for one exchange; `method` decides whether the answer has a body, `websocket` whether it may be a 101."""
+        """Take the connection for one exchange.
+
+        `method` decides whether the answer has a body, `websocket` whether it may be a 101.
+        """
         self.consumer = consumer
         self._method = method
         self._websocket = websocket
@@ -100,7 +103,7 @@ class EngineConnection(ReadLimit):
         self.consumer = None
         self._parser = None
         if reusable and self.transport is not None and not self.transport.is_closing():
-            self.resume_reading()  # the client of this exchange may be slow still; whoever comes next is not
+            self.resume_reading()  # it may have stopped for this exchange's slow client; the next client is another one
             self.pool.put(self)
         else:
             self.abort()
@@ -119,7 +122,7 @@ class EngineConnection(ReadLimit):
 
     @property
     def quiet(self) -> bool:
-        """Idle in the kernel's eyes too. Else it is closing, or its next bytes would be read as somebody's answer."""
+        """Whether it is idle for the kernel too. Else it is closing, or its bytes would be read as the next answer."""
         if self.transport is None or self.transport.is_closing():
             return False
         return self.socket is None or is_quiet(self.socket)
@@ -133,7 +136,8 @@ class EngineConnection(ReadLimit):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        # No user-space buffer towards the engine: what its socket does not take stops the upload, and an empty buffer is `sent_at`.
+        # No user-space buffer towards the engine: bytes that its socket does not take stop the upload, and the instant
+        # at which the buffer is empty is `sent_at`.
         self.transport.set_write_buffer_limits(high=0)
         self.pool.opened(self)
 
@@ -148,7 +152,7 @@ class EngineConnection(ReadLimit):
             self.consumer.engine_unblocked()
 
     def eof_received(self) -> bool:
-        # At once, not when `close` has flushed: an engine that answers and leaves may never take the rest of the upload.
+        # At once, not when `close` has flushed: an engine that answers and closes may never take the upload's rest.
         self._lost(None)
         return False
 
@@ -157,7 +161,7 @@ class EngineConnection(ReadLimit):
 
     def _lost(self, exc: Exception | None) -> None:
         while self._unread and self.consumer is not None:
-            self._read_on()  # it came before the end
+            self._read_on()  # these bytes came before the end of the connection
         self.pool.closed(self)
         consumer, self.consumer = self.consumer, None
         if consumer is None:
@@ -182,7 +186,7 @@ class EngineConnection(ReadLimit):
         at = self.pool.clock()
         consumer = self.consumer
         if consumer is None or self._parser is None:
-            # An idle connection has nothing to say; whatever this is, it would be read as the next client's answer.
+            # No bytes are expected on an idle connection: these would be read as the next client's answer.
             self.pool.discard(self)
             self.abort()
             return
@@ -221,7 +225,7 @@ class EngineConnection(ReadLimit):
 
     def _unparseable(self) -> None:
         if self._complete:
-            self._excess = True  # garbage behind a complete message: that message stands, the connection does not
+            self._excess = True  # garbage behind a complete message: the message is valid, the connection is not reused
         elif self._head is None or self._head.status < 200:
             self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         else:
@@ -274,7 +278,7 @@ class EngineConnection(ReadLimit):
         reusable = (
             b"close" not in options
             and framing[0] is not Framing.UNTIL_CLOSE
-            # HTTP/1.0 has no chunks: after such framing nothing more is believed (RFC 9112 6.1).
+            # HTTP/1.0 has no chunks: after such framing the connection is not reused (RFC 9112 6.1).
             and (version == "1.1" or (b"keep-alive" in options and framing[0] is not Framing.CHUNKED))
             and not (framing[0] is Framing.CHUNKED and LEAVES_AFTER_STREAMS & set(values_of(self._fields, b"server")))
         )

@@ -1,9 +1,9 @@
-"""What HTTP demands of a gateway, as pure functions: which requests are refused, which fields stay behind, how a message is framed.
+"""HTTP's rules for a gateway, as pure functions: which requests are refused, which fields dropped, how messages end.
 
-Knows RFC 9110 and RFC 9112 and nothing else: no sockets, no engine, no lanes. llhttp has already refused what is not
-HTTP at all (both framings at once, duplicate lengths, bare LF, folded lines, control characters); what it lets through
-and an edge must decide (reference/reliability.md B2b) is decided here. Fields are pairs of bytes in the order and the
-case in which they came, duplicates included.
+Knows RFC 9110 and RFC 9112 and nothing else: no sockets, no engine, no lanes. llhttp has already refused bytes that are
+not HTTP at all (both framings at once, duplicate lengths, bare LF, folded lines, control characters). The cases that
+llhttp lets through and an edge must decide (reference/reliability.md B2b) are decided here. Fields are pairs of bytes
+in the order and the case in which they came, duplicates included.
 """
 
 import re
@@ -44,7 +44,7 @@ MAX_CONTENT_LENGTH_DIGITS = 18
 
 @dataclass(slots=True)
 class RequestHead:
-    """The head of one request as the client sent it, with what follows from it for this hop."""
+    """The head of one request as the client sent it, and its consequences for this hop."""
 
     method: bytes
     target: bytes
@@ -93,11 +93,11 @@ def _members(values: Iterable[bytes]) -> list[bytes]:
 
 _CHECKED = frozenset((b"host", b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"expect"))
 _Found = dict[bytes, list[bytes]]
-"""The values of the fields of _CHECKED that are there, by name."""
+"""The values of those fields of _CHECKED that are present, by name."""
 
 
 def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
-    """Refuse what must be refused, and fill in framing, length, expectation and upgrade of what may pass."""
+    """Why the head must be refused, or None: then framing, length, expectation and upgrade are filled in."""
     if head.version not in ("1.0", "1.1"):
         return Failure.UNSUPPORTED_VERSION
     if head.method == b"CONNECT":
@@ -147,7 +147,7 @@ def _check_target(head: RequestHead) -> Failure | None:
 def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Failure | None:
     codings = _members(found[b"transfer-encoding"]) if b"transfer-encoding" in found else None
     if codings:
-        # RFC 9112 6.1: faulty in HTTP/1.0; a coding that we do not understand is 501.
+        # RFC 9112 6.1: faulty in HTTP/1.0; a coding that is not understood is 501.
         if head.version == "1.0":
             return Failure.BAD_FRAMING
         if codings != [b"chunked"]:
@@ -208,8 +208,9 @@ def request_bytes(
     """The head that goes to the engine.
 
     `content_length`: the new length where bytes were spliced in. `identity`: ask for an uncompressed answer, since the
-    usage chunk has to be found in it. `instead`: fields that take the place of the client's of the same name, at the end. `Expect` stays here: it was answered here. Host is the client's own, so that
-    redirects and absolute URLs that the engine makes lead back to where the client came from.
+    usage chunk has to be found in it. `instead`: fields that take the place of the client's of the same name, at the
+    end. `Expect` is dropped, since the sidecar has answered it. Host is the client's own, so that redirects and
+    absolute URLs that the engine makes lead back to the address that the client used.
     """
     if identity:
         instead = (*instead, (b"Accept-Encoding", b"identity"))

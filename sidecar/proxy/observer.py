@@ -1,7 +1,8 @@
-"""The hooks by which the relay tells an observer what passes, and the guard that keeps measuring from being felt.
+"""The hooks by which the relay tells an observer about a request, and the guard that protects traffic from observers.
 
-The relay moves bytes and calls these hooks with instants; it knows nothing of lanes, tokens or metrics. `GuardedObserver`
-stands between: a hook that throws is counted, observation of that request ends, and the bytes go on unobserved.
+The relay moves bytes and calls these hooks with instants; it knows nothing of lanes, tokens or metrics.
+`GuardedObserver` stands between: a hook that raises is counted, observation of that request ends, and the bytes go on
+unobserved.
 """
 
 from collections.abc import Callable
@@ -15,17 +16,17 @@ from sidecar.timeline.outcome import Outcome
 
 
 class Mark(Enum):
-    """Something that happens to a request, at an instant."""
+    """An event of a request; the hook also gets its instant."""
 
     RECEIVED = "received"
-    """The last byte of its body was read."""
+    """The last byte of the request body was read."""
     CONNECTING = "connecting"
-    """A new connection to the engine is opened for it."""
+    """A new connection to the engine is opened for the request."""
     CONNECTED = "connected"
     SENT = "sent"
-    """The engine's socket has all of it."""
+    """The engine's socket has the whole request."""
     PAUSED = "paused"
-    """Its client does not keep up: reading from the engine stopped."""
+    """The client does not keep up: reading from the engine stopped."""
     RESUMED = "resumed"
     ENDED = "ended"
     """The engine's message is complete, or failed."""
@@ -39,7 +40,7 @@ class Instead(NamedTuple):
     body: bytes | None = None
     """None: unchanged."""
     fields: Fields = ()
-    """Take the place of the client's fields of the same name, or are added."""
+    """Fields that replace the client's of the same name, or are added."""
 
 
 UNCHANGED = Instead()
@@ -51,20 +52,20 @@ class End(NamedTuple):
     outcome: Outcome
     failure: Failure | None = None
     status: int | None = None
-    """Of the response; None where none came."""
+    """Status of the response; None if no response came."""
     delivery: SendTimes | None = None
-    """What the kernel says held the response back on its last hop; None where it was not delivered whole."""
+    """Kernel times for which the last hop held the response back; None if it was not delivered whole."""
 
 
 class Cutter(Protocol):
-    """Takes bytes out of a response body before it is written. Nothing is lost: what is held back goes out in order."""
+    """Takes bytes out of a response body before it is written. Bytes that it holds back go out later, in order."""
 
     def cut(self, data: bytes) -> bytes:
-        """The bytes that go to the client now, out of `data` and of what was held back before."""
+        """The bytes that go to the client now, out of `data` and of the bytes held back before."""
         ...
 
     def rest(self) -> bytes:
-        """The body is over: what is still held back. Calling it again gives nothing."""
+        """The body is over: returns the bytes still held back. A second call returns none."""
         ...
 
 
@@ -72,7 +73,7 @@ class Observer(Protocol):
     """One request's observer. All instants are monotonic seconds."""
 
     wants_body: bool
-    """`request_body` is to be called, with as much of the body as the look-in bound allows, before anything is sent."""
+    """Whether `request_body` is called, before anything is sent, with as much body as the look-in bound allows."""
 
     @property
     def done(self) -> bool:
@@ -80,7 +81,7 @@ class Observer(Protocol):
         ...
 
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        """The body, or its beginning. Returns what the engine gets instead."""
+        """Take in the body, or its beginning. Returns the changes to the request that the engine gets."""
         ...
 
     def mark(self, mark: Mark, at: float) -> None: ...
@@ -90,11 +91,11 @@ class Observer(Protocol):
         ...
 
     def data(self, at: float, data: bytes) -> None:
-        """Body bytes that were read at `at` have been written to the client: what came, before anything was cut out."""
+        """Body bytes that were read at `at` have been written to the client. `data`: as read, with nothing cut out."""
         ...
 
     def blinded(self) -> None:
-        """A hook has thrown: nothing more is told but how it ends."""
+        """A hook has raised: from now on only `close` is called."""
         ...
 
     def close(self, at: float, end: End) -> None: ...
@@ -122,7 +123,7 @@ class Unobserved:
 def guarded(
     observer_of: Callable[[RequestHead], Observer], dropped: Callable[[str], None]
 ) -> Callable[[RequestHead], Observer]:
-    """Makes observers that can neither delay nor break their request. Each must be closed exactly once."""
+    """Makes observers that cannot break their request. Each must be closed exactly once."""
 
     def observe(head: RequestHead) -> Observer:
         try:
@@ -135,7 +136,7 @@ def guarded(
 
 
 class GuardedObserver:
-    """An observer whose failures are counted and never felt."""
+    """An observer that never raises: failures of the inner observer are counted, and traffic is unaffected."""
 
     def __init__(self, inner: Observer, dropped: Callable[[str], None]) -> None:
         self._inner = inner
@@ -159,7 +160,7 @@ class GuardedObserver:
         if not self.blind:
             try:
                 return self._inner.request_body(body, whole=whole)
-            except Exception:  # noqa: BLE001  the promise of this class
+            except Exception:  # noqa: BLE001  this class never raises
                 self.blinded()
         return UNCHANGED
 
@@ -167,14 +168,14 @@ class GuardedObserver:
         if not self.blind:
             try:
                 self._inner.mark(mark, at)
-            except Exception:  # noqa: BLE001  the promise of this class
+            except Exception:  # noqa: BLE001  this class never raises
                 self.blinded()
 
     def head(self, at: float, head: ResponseHead) -> Cutter | None:
         if not self.blind:
             try:
                 cutter = self._inner.head(at, head)
-            except Exception:  # noqa: BLE001  the promise of this class
+            except Exception:  # noqa: BLE001  this class never raises
                 self.blinded()
             else:
                 return None if cutter is None else GuardedCutter(cutter, self)
@@ -184,19 +185,19 @@ class GuardedObserver:
         if not self.blind:
             try:
                 self._inner.data(at, data)
-            except Exception:  # noqa: BLE001  the promise of this class
+            except Exception:  # noqa: BLE001  this class never raises
                 self.blinded()
 
     def close(self, at: float, end: End) -> None:
-        # Even a blinded request ended in one outcome, and the observer's own close knows how to say so without a timeline.
+        # A blinded request has an outcome too, and the inner observer's `close` records it without a whole timeline.
         try:
             self._inner.close(at, end)
-        except Exception:  # noqa: BLE001  the promise of this class
+        except Exception:  # noqa: BLE001  this class never raises
             self.blinded()
 
 
 class GuardedCutter:
-    """A cutter whose failures, and those of its observer, cost no byte: what it held back goes first, the rest passes uncut."""
+    """A cutter that never raises. If it or its observer fails, held bytes go out first, and the rest passes uncut."""
 
     def __init__(self, inner: Cutter, observer: GuardedObserver) -> None:
         self._inner = inner
@@ -206,13 +207,13 @@ class GuardedCutter:
         if not self._observer.blind:
             try:
                 return self._inner.cut(data)
-            except Exception:  # noqa: BLE001  the promise of this class; it failed before it took this piece
+            except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took `data`
                 self._observer.blinded()
         return self.rest() + data
 
     def rest(self) -> bytes:
         try:
             return self._inner.rest()
-        except Exception:  # noqa: BLE001  the promise of this class
+        except Exception:  # noqa: BLE001  this class never raises
             self._observer.blinded()
             return b""

@@ -13,9 +13,9 @@ from sidecar.proxy.read_limit import Soon, soon
 
 
 SHORTEST_IDLE_SECONDS = 0.01
-"""Who closes so soon after an answer closes after every one: then nothing is reused."""
+"""An engine that closes sooner than this after an answer closes after every answer: then nothing is reused."""
 LEARNED_FOR_SECONDS = 300.0
-"""An engine's restart closes connections early too; that must not cost reuse for ever."""
+"""A learned limit lasts so long: an engine's restart closes connections early too, and must not end reuse for ever."""
 
 
 class EnginePool:
@@ -69,7 +69,8 @@ class EnginePool:
         try:
             await loop.create_connection(lambda: connection, sock=sock)
         except BaseException:
-            # Cancelled in the turn in which the connection came, uvloop has told of its beginning and never tells of its end.
+            # If cancelled in the turn in which the connection came, uvloop has called `connection_made` and never calls
+            # `connection_lost`.
             self._open.discard(connection)
             sock.close()
             raise
@@ -95,7 +96,7 @@ class EnginePool:
         raise failure or OSError(f"no address for {self.host}")
 
     def keep_for(self, idle_seconds: float) -> None:
-        """A new configured limit, from now on."""
+        """Set a new configured limit, in seconds."""
         self.configured_idle_seconds = self.idle_seconds = idle_seconds
 
     def put(self, connection: EngineConnection) -> None:

@@ -1,8 +1,8 @@
 """At most 64 KiB of one connection are parsed in one turn of the event loop; then every other connection has its turn.
 
-Knows the transport and when to stop it. It does not know what the bytes mean, nor why its connection wants to stop reading.
-uvloop reads up to 256,000 bytes at once, and libuv repeats a read that filled this buffer up to 32 times in the same turn:
-8 MB of one connection, during which no other one is read.
+Knows the transport and when to stop it. It does not know what the bytes mean, nor why its connection wants to stop
+reading. uvloop reads up to 256,000 bytes at once, and libuv repeats a read that filled this buffer up to 32 times in
+the same turn: 8 MB of one connection, during which no other one is read.
 """
 
 import asyncio
@@ -22,13 +22,14 @@ def soon(work: Callable[[], None]) -> None:
 class ReadLimit(asyncio.Protocol):
     """Base of both kinds of connection. Their `data_received` passes a read of more than TURN_BYTES through `first_part`.
 
-    A shorter read needs nothing: it did not fill uvloop's buffer, so libuv does not read this connection again in this turn.
+    A shorter read needs nothing: it did not fill uvloop's buffer, so libuv does not read this connection again in this
+    turn.
     """
 
     def __init__(self, soon: Soon) -> None:
         self.transport: asyncio.Transport | None = None
         self.reading_paused = False
-        """`pause_reading` was called. That a turn is over does not count."""
+        """Whether `pause_reading` is in force; the end of a turn, which also stops the transport, does not count."""
         self._soon = soon
         self._unread = b""
         self._turn_over = False
@@ -69,7 +70,7 @@ class ReadLimit(asyncio.Protocol):
         self.data_received(data)
 
     def _steer(self) -> None:
-        """Stop or start the transport, if what speaks against reading has changed."""
+        """Pause or resume the transport, if the reasons to stop reading have changed."""
         stop = self.reading_paused or self._turn_over
         if stop == self._stopped or self.transport is None or self.transport.is_closing():
             return

@@ -1,11 +1,11 @@
-"""One exchange: a client's request carried to the engine, the engine's response carried back, and both told to an observer.
+"""One exchange: a request is carried to the engine, the response is carried back, and an observer is told of both.
 
 All of it is callbacks on the event loop; nothing here waits, except for a connection to open. The order in a read is
-always the same: parse, write, then observe, so that measuring stands beside the bytes and not in their way. (The one
-exception is a stream from which the usage chunk is cut: there the cut must see an event before it is written.)
+always the same: parse, write, then observe, so that measuring does not delay the bytes. (The one exception is a stream
+from which the usage chunk is cut: there the cut must see an event before it is written.)
 
-An exchange ends exactly once, in `_over`, whatever happens in whatever order: the response went out whole, the client
-left, the engine failed, a limit was hit, or the sidecar is shutting down.
+An exchange ends exactly once, in `_over`, whatever happens in whatever order: the response was sent whole, the client
+left, the engine failed, a limit was exceeded, or the sidecar is shutting down.
 """
 
 import asyncio
@@ -41,6 +41,33 @@ class Client(Protocol):
     def close_when_flushed(self) -> None: ...
 
 
+# The two halves of an exchange run at the same time: an engine may answer while the upload still runs.
+#
+#   Request   held        `upload.held`: the body is collected for the observer; nothing is sent.
+#             forwarded   An idle engine connection is taken, or `_connecting` opens one; the body waits in `upload`.
+#             sending     `_engine` is set: each piece goes out as it comes. `upload.complete`: the client has sent all;
+#                         `upload.sent_at`: the engine's socket has all.
+#   Response  none        `_response` is None: a failure is answered with an error.
+#             begun       `_response` is set: a failure cuts the response short. After a 101 (`tunnel`) bytes pass both
+#                         ways until either side closes, time limits no longer apply, and the outcome is ok.
+#             complete    `_response_complete`: the engine's connection is released; the client must take the rest.
+#   Over      `_ended`    Late calls change nothing.
+#
+# Four methods may end an exchange. Each returns if `_ended` is set, so the first one decides the outcome:
+#   client_flushed   the client's socket took the last byte: outcome by the status;
+#   client_left      the client closed: cancelled, unless it already had the stream's end mark;
+#   engine_failed    the engine's connection closed too early, or sent no valid HTTP;
+#   fail             all else: a time limit (`overdue`, asked by the sweep), a body too large, a malformed upload, no
+#                    connection to the engine, the end of the grace period at shutdown.
+# `_over` closes the engine's connection if it is still held, closes the observer with the one `End`, and lowers
+# `in_flight`. The method that ended the exchange then tells the client's side what follows.
+#
+# One read from the engine takes these steps:
+#   1. `EngineConnection` parses all of it. A head calls `engine_head`, which only puts the client's head into `_out`.
+#   2. `engine_read` gets all pieces of body at once. With a new head it first asks `observer.head` for a cutter.
+#   3. `_write` passes the pieces through the cutter and writes everything at once.
+#   4. `observer.data` gets the bytes as read. If the response is complete, `_answered` follows.
+# A failure that the same read brought comes last, as `engine_failed`, so the bytes before it reach the client.
 class Exchange:
     """One request and its response."""
 
@@ -111,7 +138,7 @@ class Exchange:
         except OSError:
             self._connecting = None
             self.fail(Failure.ENGINE_REFUSED, self.road.clock())
-        except Exception:  # noqa: BLE001  nobody awaits this task: what nobody thought of must end the request all the same
+        except Exception:  # noqa: BLE001  no caller awaits this task: an unexpected error must end the request too
             self._connecting = None
             self.fail(Failure.INTERNAL, self.road.clock())
         else:
@@ -123,7 +150,7 @@ class Exchange:
             self._use(engine)
 
     def _use(self, engine: EngineConnection) -> None:
-        """The engine's connection is there."""
+        """Send the request over this engine connection."""
         self._engine = engine
         engine.serve(self, self.head.method, websocket=self.head.websocket)
         self.client.resume_upload()
@@ -146,7 +173,7 @@ class Exchange:
     def engine_head(self, head: ResponseHead) -> None:
         """A response head: interim ones are passed on as they are, the final one is framed for the client."""
         if head.status < 200 and head.status != 101:
-            # RFC 9110 15.2: a proxy forwards 1xx, but not to HTTP/1.0; 100 answers an expectation that stayed with us.
+            # RFC 9110 15.2: a proxy forwards 1xx, but not to HTTP/1.0; the sidecar itself answers `Expect` with 100.
             if head.status != 100 and self.head.version == "1.1":
                 self._out.append(response_bytes(head, Framing.NONE, close=False))
             return
@@ -190,10 +217,12 @@ class Exchange:
             self._answered(at)
 
     def _write(self, at: float, pieces: list[bytes]) -> None:
-        """All of one read in one write, less what is cut out: the head, if it is there, and the body as this client's framing wants it."""
+        """Write all of one read at once, less the bytes cut out: the head, if there is one, and the body in this
+        client's framing.
+        """
         out, self._out = self._out, []
         cutter, chunked = self._cutter, self._framing is Framing.CHUNKED
-        # One chunk for each of the engine's: what it kept apart stays apart.
+        # One chunk for each of the engine's chunks, so that their boundaries stay.
         for piece in pieces:
             kept = piece if cutter is None else cutter.cut(piece)
             if kept:
@@ -215,7 +244,7 @@ class Exchange:
             road.overhead(road.clock() - at)
 
     def _answered(self, at: float) -> None:
-        """The engine is done with this request: give its connection back, and wait for the client to have it all."""
+        """The engine has sent the whole response: release its connection, and wait until the client's socket has it."""
         self.observer.mark(Mark.ENDED, at)
         if self._engine is not None:
             engine, self._engine = self._engine, None
@@ -242,7 +271,7 @@ class Exchange:
     # --- the client's pace -------------------------------------------------------------------------------------------
 
     def client_blocked(self) -> None:
-        """The client does not keep up: stop reading from the engine. Nobody else's stream is touched."""
+        """The client does not keep up: stop reading from the engine. Other streams are not affected."""
         at = self.road.clock()
         self._client_blocked = True
         self._watch_for_progress(at)
@@ -263,7 +292,7 @@ class Exchange:
         self._stalled_bytes, self._stalled_at = self.client.unsent_bytes, at
 
     def client_tunnel(self, data: bytes) -> None:
-        """Bytes of the client behind a 101."""
+        """Pass on bytes that the client sent into a tunnel."""
         if data and self._engine is not None:
             self._engine.write(data)
 
@@ -276,7 +305,7 @@ class Exchange:
         if self.tunnel:
             self._over(at, Outcome.OK, None)
         elif self.observer.done and self.client.unsent_bytes == 0 and self._response is not None:
-            # It has the stream's own end mark; it did not wait for the end of the framing.
+            # The client has the stream's own end mark; it did not wait for the end of the framing.
             self.observer.mark(Mark.ENDED, at)
             self.observer.mark(Mark.FLUSHED, at)
             self._over(at, outcome_of_status(self._response.status), None)
@@ -285,7 +314,7 @@ class Exchange:
             self._over(at, Outcome.CLIENT_CANCELLED, None)
 
     def engine_failed(self, failure: Failure, at: float) -> None:
-        """The engine's connection is gone, or what came over it was no HTTP."""
+        """The engine's connection is closed, or its bytes were no valid HTTP."""
         self._engine = None
         if self.tunnel:
             if not self._ended:
@@ -295,7 +324,7 @@ class Exchange:
         self.fail(failure, at)
 
     def fail(self, failure: Failure, at: float) -> None:
-        """End the exchange because of `failure`: answer it if nothing was said yet, else cut the response short."""
+        """End the exchange because of `failure`: answer it if no response has begun, else cut the response short."""
         if self._ended:
             return
         self.observer.mark(Mark.ENDED, at)
@@ -322,7 +351,7 @@ class Exchange:
         self.road.in_flight -= 1
 
     def overdue(self, at: float) -> Failure | None:
-        """Which time limit has passed, if any. Asked a few times a second, so that no event has to move a timer."""
+        """The time limit that has passed, or None. Asked a few times a second, so that no event has to move a timer."""
         limits, engine_limits = self.road.limits, self.road.engine_limits
         if self._ended or self.tunnel:
             return None

@@ -1,9 +1,9 @@
-"""Bytes of a client connection in, requests out: the head, the body, the end. No socket is known here.
+"""Reads requests from the bytes of a client connection: the head, the body, the end. Knows no socket.
 
-llhttp reads HTTP and calls back for every chunk of a body; this reader delivers the chunks of one read as one piece, so that
-a chunk costs no Python. It adds what llhttp lacks (limits on heads, on header counts and on framing; trailers kept out of
-the head) and asks `headers.py` whether a head may pass. The first thing that is refused ends the reading:
-nothing behind it on the same connection can be trusted to be a request.
+llhttp reads HTTP and calls back for every chunk of a body; this reader delivers the chunks of one read as one piece, so
+that a chunk costs no Python. It adds what llhttp lacks (limits on heads, on header counts and on framing; trailers kept
+out of the head) and asks `headers.py` whether a head may pass. The first refusal ends the reading: nothing behind it on
+the same connection can be trusted to be a request.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from sidecar.proxy.headers import Framing, RequestHead, check_request
 Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
 FRAMING_ABOVE_BODY_BYTES = 65536
-"""Bytes by which a request's framing (chunk sizes, chunk extensions, trailers) may get ahead of its body. Chunks of five bytes
-and more pay for their own framing."""
+"""Bytes by which a request's framing (chunk sizes, chunk extensions, trailers) may exceed its body. A chunk of at least
+five bytes makes up for its own framing."""
 
 
 class RequestReader:
@@ -29,9 +29,9 @@ class RequestReader:
     ) -> None:
         self.refusal: Failure | None = None
         self.refused_head: RequestHead | None = None
-        """The head of the refused request, where it was well-formed enough to be somebody's."""
+        """The head of the refused request, if it was well-formed enough to be read."""
         self.began_at: float | None = None
-        """When the first byte came of the message that is not complete yet."""
+        """Instant of the first byte of the message that is not complete yet; None between messages."""
         self._deliver = deliver
         self._max_head_bytes = max_head_bytes
         self._max_headers = max_headers
@@ -64,7 +64,7 @@ class RequestReader:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
         body = b"".join(self._pieces)
         self._pieces.clear()
-        # The body's own bytes were counted when they came, and each pays for one byte of framing.
+        # The body's own bytes were counted when they came, and each of them allows one byte of framing.
         self._unproductive_bytes = max(0, self._unproductive_bytes - 2 * len(body))
         self._unproductive_limit = min(self._unproductive_bytes + self._max_head_bytes, FRAMING_ABOVE_BODY_BYTES)
         if self.refusal is None:
@@ -81,7 +81,7 @@ class RequestReader:
             return self._parse(behind)
         except httptools.HttpParserError:
             if self._pieces:
-                self._deliver_body()  # it came before what is wrong
+                self._deliver_body()  # these bytes came before the error
             self.refusal = self.refusal or Failure.BAD_REQUEST
         return None
 
@@ -120,7 +120,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else a trailer: dropped, never merged into the head
-            value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around is no part of it
+            value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around a value is no part of it
             self._fields.append((name, value))
             self._fields_bytes += len(name) + len(value) + 4
 

@@ -1,7 +1,7 @@
-"""What all connections of the road share: limits, clock, the pool towards the engine, the in-flight count, the observers.
+"""The state that all connections share: limits, clock, the pool towards the engine, the in-flight count, the observers.
 
-Knows no socket and no request; the listener (`server.py`) makes one, connections and exchanges read it. The road only promises
-that every request it lets in is closed exactly once; what a request means is behind `observe`.
+Knows no socket and no request; `wiring.py` makes one `Road`, connections and exchanges read it. Refuses to know what a
+request means, which `observe` decides. Every request that is let in is closed exactly once.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Road:
         self.clock = clock
         self.refused = refused
         self.overhead = overhead
-        """Told how many seconds lie between a read and the write of the same bytes, one read in OVERHEAD_SAMPLE."""
+        """Called with the seconds between a read and the write of the same bytes, for one read in OVERHEAD_SAMPLE."""
         self.writes = 0
         self.via = via
         self.engine_authority = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode() + b":%d" % pool.port
@@ -76,7 +76,7 @@ class Road:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something beside the callbacks, kept from the garbage collector until it is done."""
+        """Run a coroutine beside the callbacks, kept from the garbage collector until it is done."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)

@@ -1,7 +1,7 @@
 """The traffic listener: accepts client connections, and ends them.
 
-Holds the open connections, and the sweep that enforces time limits. What the connections share is the `Road`'s (`road.py`),
-what happens on one of them its own (`accept.py`).
+Holds the open connections, and the sweep that enforces time limits. The `Road` (`road.py`) holds the state that they
+share, and each connection handles its own bytes (`accept.py`).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from sidecar.proxy.road import Road
 
 BACKLOG = 1024
 SWEEP_SECONDS = 0.25
-"""How often time limits are looked at; they are seconds to minutes long, so this is exact enough and costs nothing per event."""
+"""Interval of checking the time limits; they are seconds to minutes long, so it is exact enough and costs nothing per event."""
 
 
 class Traffic:
@@ -27,7 +27,7 @@ class Traffic:
         self._sweeper: asyncio.Task[None] | None = None
 
     def connection(self) -> ClientConnection:
-        """A client has come."""
+        """Make the protocol of one new client connection."""
         return ClientConnection(self.road, self._connections)
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
@@ -46,7 +46,7 @@ class Traffic:
         self.road.draining = True
 
     def stop_accepting(self) -> None:
-        """Close the listener and what is idle; requests in flight go on."""
+        """Close the listener and the idle connections; requests in flight go on."""
         self._closes_idle = True
         if self._server is not None:
             self._server.close()
@@ -54,7 +54,7 @@ class Traffic:
         self._close_idle()
 
     def abandon(self) -> None:
-        """The grace is over: end what is still in flight, each with its outcome."""
+        """The grace period is over: end the requests that are still in flight, each with its outcome."""
         at = self.road.clock()
         for connection in list(self._connections):
             if connection.exchange is not None:

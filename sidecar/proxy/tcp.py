@@ -1,4 +1,7 @@
-"""What the kernel knows about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h): whether it is quiet, whether the peer has left, and who held the stream back."""
+"""Facts that the kernel has about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h).
+
+They say whether the connection is quiet, whether the peer has left, and what held the stream back.
+"""
 
 import socket
 import struct
@@ -14,16 +17,16 @@ _TIMES = struct.Struct("=QQQ")
 
 @dataclass(frozen=True, slots=True)
 class SendTimes:
-    """For how long a connection had data to send, and what held it back; seconds since the connection began."""
+    """For how long a connection had data to send, and was held back by what; seconds since the connection began."""
 
     busy_seconds: float
     receive_window_limited_seconds: float
     """The peer's receive buffer was full: the next hop (often an ingress) did not read."""
     send_buffer_limited_seconds: float
-    """Our own send buffer was full: a path with much delay, or ours is small."""
+    """The sidecar's send buffer was full: the path has much delay, or the buffer is small."""
 
     def since(self, earlier: "SendTimes") -> "SendTimes":
-        """What lies between two looks at one connection."""
+        """The difference between two readings of the same connection."""
         return SendTimes(
             self.busy_seconds - earlier.busy_seconds,
             self.receive_window_limited_seconds - earlier.receive_window_limited_seconds,
@@ -32,7 +35,7 @@ class SendTimes:
 
 
 def send_times(sock: socket.socket) -> SendTimes | None:
-    """The kernel's account of this connection, or None where it keeps none."""
+    """The kernel's times of this connection, or None if it keeps none."""
     if not hasattr(socket, "TCP_INFO"):
         return None
     try:
@@ -46,7 +49,7 @@ def send_times(sock: socket.socket) -> SendTimes | None:
 
 
 def is_quiet(sock: socket.socket) -> bool:
-    """Nothing waits to be read: no byte, no end and no reset that the event loop has not come round to yet."""
+    """Whether nothing waits to be read: no byte, no end and no reset that the event loop has not handled yet."""
     try:
         sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""The way in: one request's body from the client to the engine, looked at on the way if an observer wants to see it.
+"""One request's way from the client to the engine; the observer is shown the body first, if it wants to see it.
 
-Knows when the last byte was handed to the engine's socket, and how much waits here for a connection. Which connection it
-is, when the client must be held back and what is answered is the `Exchange`'s business (`relay.py`).
+Knows when the last byte was handed to the engine's socket, and how many bytes wait here for a connection. The
+`Exchange` (`relay.py`) chooses the connection, decides when the client must be held back, and answers.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ class Upload:
         self._look_in_bytes = look_in_bytes
         self._clock = clock
         self.held = observer.wants_body
-        """The body is still being collected for a look; nothing may be sent yet."""
+        """The body is still being collected for the observer; nothing may be sent yet."""
         self._waiting: list[bytes] = []
         self._instead = UNCHANGED
         self._engine: EngineConnection | None = None
         self._unwanted = False
 
     def body(self, data: bytes) -> None:
-        """A piece of the body: sent on, or kept until it has been looked at and there is a connection."""
+        """A piece of the body: sent on, or kept until the observer has seen it and a connection is open."""
         self.size += len(data)
         if self._unwanted:
             return
@@ -64,7 +64,7 @@ class Upload:
             self.written()
 
     def _look(self, *, whole: bool) -> None:
-        """Show the body to the observer; what goes on is what came, or what the observer spliced together."""
+        """Show the body to the observer. The engine gets the observer's changed body if there is one, else this one."""
         self.held = False
         held = b"".join(self._waiting)
         self._instead = self._observer.request_body(held, whole=whole)
@@ -75,7 +75,7 @@ class Upload:
         return CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data
 
     def start(self, engine: EngineConnection, *, authority: bytes, via: bytes | None) -> None:
-        """The engine's connection is there: the head and whatever of the body has come go out in one write."""
+        """The engine's connection is open: the head and the body bytes that have come go out in one write."""
         spliced, chunked = self._instead.body, self._head.framing is Framing.CHUNKED
         out = [
             request_bytes(
@@ -96,12 +96,12 @@ class Upload:
         self.written()
 
     def stop(self) -> None:
-        """The engine has answered, or is gone: what still comes is thrown away."""
+        """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""
         self._unwanted = True
         self._engine = None
 
     def written(self) -> None:
-        """Something was written: if it was the last of it and the engine's socket has it, this instant is `sent_at`."""
+        """Bytes were written: if they were the last and the engine's socket has them, this instant is `sent_at`."""
         if self.complete and self.sent_at is None and self._engine is not None and not self._engine.blocked:
             self.sent_at = self._clock()
             self._observer.mark(Mark.SENT, self.sent_at)
