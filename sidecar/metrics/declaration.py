@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class Kind(StrEnum):
-    """The Prometheus type. An info is a gauge that is always 1 and whose labels are the message."""
+    """The Prometheus type. An info is a gauge that is always 1; its labels are the message."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -254,7 +254,7 @@ class ClientConnection(ReadLimit):
     def flush(self) -> bool:
         """Whether the client's socket has taken everything; if not, `Exchange.client_flushed` follows when it has."""
         if self.transport is None or self.transport.is_closing():
-            return False  # the client is gone, and `connection_lost` is on its way to say so
+            return False  # the client is gone: `connection_lost` will follow
         if self.transport.get_write_buffer_size() == 0:
             return True
         self._flushing = True

@@ -1,7 +1,7 @@
 """The connections to the one engine: how one is opened, and how long an idle one may be kept.
 
-Nothing is ever retried here: a request whose connection failed is answered 502, because a POST may have reached the
-engine (RFC 9110 9.2.2). That is why idle connections are kept for a shorter time than any engine does.
+Nothing is ever retried here: a request that loses its connection is answered 502, because a POST may have reached the
+engine (RFC 9110 9.2.2). That is why idle connections are kept for a shorter time than any engine keeps them.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class EnginePool:
         self.configured_idle_seconds = self.idle_seconds = idle_seconds
 
     def put(self, connection: EngineConnection) -> None:
-        """Keep a connection whose last message ended exactly."""
+        """Keep a connection on which the last message ended exactly."""
         connection.idle_since = self.clock()
         self._idle.append(connection)
 

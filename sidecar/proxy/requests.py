@@ -89,7 +89,7 @@ class RequestReader:
         """Read the body of a request that asked for an upgrade: `Upgrade: h2c` on a POST is what Java's HttpClient sends.
 
         httptools takes every such request for one without a body, whatever its fields say, and would read the body as
-        the next request: a way to smuggle one. A fresh parser is told the framing once more, and goes on from there.
+        the next request: a way to smuggle one. A fresh parser gets the framing once more, and reads on from there.
         """
         self._body_unread = None
         framing = b"Transfer-Encoding: chunked" if head.framing is Framing.CHUNKED else b"Content-Length: %d"
