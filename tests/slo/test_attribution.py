@@ -1,4 +1,4 @@
-"""Each miss votes for one phase: the one that took most more than its share, of the very request that missed."""
+"""Each miss votes for one phase of the request that missed: the phase that exceeded its share by the most."""
 
 from dataclasses import replace
 
@@ -19,13 +19,15 @@ from tests.support.story import Story
 
 TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
 AIMS = Aims(ttft=Aim(1.0, 0.99), tpot=Aim(0.1, 0.99), e2e=Aim(10.0, 0.99))
-"""Of a second to the first token, 0.28 are meant for the queue, 0.69 for prefill and 0.03 for the front end."""
+"""With the default shares, 1 s of TTFT is split into 0.28 s of queue, 0.69 s of prefill and 0.03 s of front end."""
 
 
 def ttft_vote(
     queue: float | None, prefill: float | None = None, first_token: float = 0.0, held: float = 0.0, *, aims: Aims = AIMS
 ) -> Blame:
-    """The vote of a stream whose time to first token was made of these; the engine had made `held` seconds of output before we saw any."""
+    """The TTFT vote of a stream with these phases; the engine had produced `held` seconds of output before the sidecar
+    saw any.
+    """
     ttft = (queue or 0.0) + (prefill or 0.0) + first_token + held
     story = Story().received(0).token(ttft).token(ttft + 1.0).end(ttft + 1.0)
     ledger = story.ledger() if queue is None else story.ledger(queue, prefill, 1.0 + held)
@@ -48,12 +50,14 @@ def ttft_vote(
 def test_a_late_first_token_is_blamed_on_what_took_most_over_its_share(
     queue: float, prefill: float, first_token: float, vote: Blame
 ) -> None:
-    """Not on what took longest: 0.9 s of prefill are 0.21 too many, and half a second of queue 0.22."""
+    """The excess over the share decides, not the duration: 0.9 s of prefill exceed it by 0.21 s, 0.5 s of queue by 0.22
+    s.
+    """
     assert ttft_vote(queue, prefill, first_token) == vote
 
 
 def test_shares_are_the_lanes_own() -> None:
-    """Where a queue is meant to be, half a second of it is none too many."""
+    """With a queue share of 0.6, half a second of queue is within its share."""
     queueing = replace(AIMS, shares={Phase.QUEUE: 0.6, Phase.PREFILL: 0.3, Phase.FIRST_TOKEN: 0.1})
 
     assert ttft_vote(0.5, 0.6) == Blame.QUEUE
@@ -68,12 +72,12 @@ def test_a_phase_without_a_share_has_none() -> None:
 
 @pytest.mark.parametrize(("held", "vote"), [(0.7, Blame.STREAM), (0.1, Blame.QUEUE)])
 def test_what_was_held_back_before_the_sidecar_is_streams(held: float, vote: Blame) -> None:
-    """Nothing of a threshold is meant for a hop that buffers."""
+    """No part of a threshold is reserved for a hop that buffers."""
     assert ttft_vote(0.6, 0.3, 0.0, held) == vote
 
 
 def test_without_a_split_nobody_is_blamed() -> None:
-    """No report; a stream without a token; a ledger that could not be closed at all."""
+    """Three such cases: no report, a stream without a token, and a ledger that could not be closed."""
     tokenless = Story().received(0).end(5.0)
 
     assert ttft_vote(None) == Blame.UNATTRIBUTED
@@ -82,7 +86,7 @@ def test_without_a_split_nobody_is_blamed() -> None:
 
 
 def test_an_estimated_split_votes_like_any_other() -> None:
-    """It has no first_token, and so cannot blame it."""
+    """An estimated split has no first_token phase, and so cannot blame it."""
     story = Story().received(0).token(2.0).token(3.0).end(3.0)
     report = EngineReport(1.5, 0.5, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
     ledger = close_ledger(story.timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
@@ -90,11 +94,12 @@ def test_an_estimated_split_votes_like_any_other() -> None:
     assert blame_of_ledger(TTFT, ledger, story.timeline.marks(), AIMS) == Blame.QUEUE
 
 
-# --- the pace ------------------------------------------------------------------------------------------------------------
+# --- TPOT ----------------------------------------------------------------------------------------------------------------
 
 
 def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report: bool = True) -> Blame:
-    """Of eleven tokens that took so long from first to last: one second was promised."""
+    """The TPOT vote of a stream whose eleven tokens took `seconds` from first to last; the objective allows one second.
+    """
     story = Story().received(0).token(0.5).token(1.0)
     if paused:
         story.paused(1.0).resumed(1.0 + paused)
@@ -108,12 +113,13 @@ def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report:
 )
 @pytest.mark.parametrize("report", [True, False])
 def test_a_slow_pace_is_streams_if_half_of_the_excess_was_held_back(paused: float, vote: Blame, report: bool) -> None:
-    """Two seconds instead of one; what the client kept us from reading we know without any report."""
+    """Two seconds instead of one; the time in which the client did not read is known to the sidecar without any report.
+    """
     assert tpot_vote(2.0, paused=paused, report=report) == vote
 
 
 def test_what_a_hop_held_back_counts_with_what_the_client_did() -> None:
-    """Of a second too many, the hop held back 0.15 s before the first token; the client must have 0.35 s of it."""
+    """The excess is 1 s. The hop held back 0.15 s before the first token, so the client must have held back 0.35 s."""
     assert tpot_vote(2.0, paused=0.36) == Blame.DECODE
     assert tpot_vote(2.0, paused=0.34, held=0.15) == Blame.DECODE
     assert tpot_vote(2.0, paused=0.36, held=0.15) == Blame.STREAM
@@ -141,7 +147,7 @@ def test_a_pace_that_cannot_be_counted_is_nobodys() -> None:
 def test_a_late_whole_answer_is_blamed_by_its_own_shares(
     queue: float, prefill: float, decode: float, rest: float, vote: Blame
 ) -> None:
-    """Of ten seconds: one for the queue, two for prefill, six and a half for decode, half a second for what nobody reports."""
+    """The shares of a 10 s answer: 1 s of queue, 2 s of prefill, 6.5 s of decode, 0.5 s that no engine reports."""
     story = Story().received(0).end(queue + prefill + decode + rest)
 
     ledger = story.ledger(queue, prefill, decode, streaming=False)
@@ -166,7 +172,9 @@ def test_the_shares_of_a_whole_answer_are_all_of_it() -> None:
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_who_did_not_end_well_votes_by_his_outcome(outcome: Outcome) -> None:
-    """Turned away: queue. Failed by the engine: engine. Given up, or cut by ourselves: nobody knows where it waited."""
+    """A rejection votes for queue, an engine failure for engine. A cancel or a cut by the sidecar is unattributed:
+    where the request waited is unknown.
+    """
     expected = Blame.ENGINE if outcome.startswith("engine_") else Blame.UNATTRIBUTED
     expected = Blame.QUEUE if outcome is Outcome.REJECTED else expected
 
@@ -204,7 +212,9 @@ def test_no_ledger_makes_a_vote_that_has_no_series(
     tokens: int | None,
     estimated: bool,
 ) -> None:
-    """Every vote is one of those that stand at 0 from the start, also of a stream that was judged as a whole answer."""
+    """Every vote is one of the series that stand at 0 from the start, also for a stream that was judged as a whole
+    answer.
+    """
     marks = Marks(
         accepted_at=0.0,
         received_at=1.0,

@@ -1,4 +1,6 @@
-"""Each promise is decided once: at its deadline, or when it is met, or when the engine spoils it; and never by what is no fault."""
+"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; ends that are no fault
+decide nothing.
+"""
 
 from itertools import count
 from random import Random
@@ -19,11 +21,11 @@ from sidecar.timeline.outcome import Outcome
 TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
 AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
 START = 100.0
-"""When every request of these stories was received."""
+"""Instant at which every request of these stories was received, unless it is given another."""
 
 
 class Court:
-    """A judge, and what it has decided: (key, objective, missed), in order. Instants are seconds after `START`."""
+    """A judge and its decisions: (key, objective, missed), in order. Instants are seconds after `START`."""
 
     def __init__(self) -> None:
         self.decided: list[tuple[str, str, bool]] = []
@@ -53,7 +55,7 @@ class Court:
         tokens: tuple[float, float, int] | None = None,
         choices: int = 1,
     ) -> Case | None:
-        """`tokens`: the instants of the first and the last, and how many by the usage."""
+        """`tokens`: the instants of the first and the last token, and their number by the usage."""
         first, last, completion = (None, None, None) if tokens is None else tokens
         marks = Marks(
             accepted_at=START,
@@ -73,7 +75,7 @@ class Court:
 
 @pytest.mark.parametrize(("at", "missed"), [(0.5, False), (1.0, False), (1.0001, True), (60.0, True)])
 def test_a_first_token_is_in_time_up_to_its_threshold(at: float, missed: bool) -> None:
-    """The threshold itself still keeps the promise."""
+    """A first token exactly at the threshold meets the objective."""
     court = Court()
     court.received("a")
 
@@ -83,7 +85,9 @@ def test_a_first_token_is_in_time_up_to_its_threshold(at: float, missed: bool) -
 
 
 def test_a_miss_is_counted_at_its_deadline_and_not_when_the_request_ends() -> None:
-    """It waits for a minute in all; a second after it came it has missed, and is overdue until its token comes."""
+    """The request waits for a minute: one second after it came it is a miss, and it stays overdue until its first
+    token.
+    """
     court = Court()
     court.received("a")
 
@@ -99,7 +103,7 @@ def test_a_miss_is_counted_at_its_deadline_and_not_when_the_request_ends() -> No
 
 
 def test_deadlines_are_kept_in_their_own_order() -> None:
-    """Who came later may be due sooner."""
+    """A request that came later may be due sooner."""
     court = Court()
     court.received("slow", aims=Aims(ttft=Aim(30.0, 0.9)))
     court.received("quick", at=5.0)
@@ -120,7 +124,7 @@ def test_a_request_without_promises_is_not_remembered() -> None:
     assert (court.ended("a", 1002.0), court.decided, len(court.judge)) == (None, [], 0)
 
 
-# --- the pace ------------------------------------------------------------------------------------------------------------
+# --- TPOT ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("last", "missed"), [(2.0, False), (2.01, True)])
@@ -136,7 +140,7 @@ def test_a_pace_is_judged_at_the_end(last: float, missed: bool) -> None:
 
 
 def test_two_tokens_have_a_pace() -> None:
-    """Of one gap."""
+    """Two tokens have one gap, and its length is the pace."""
     court = Court()
     court.received("a")
     court.output("a", 0.5)
@@ -148,7 +152,7 @@ def test_two_tokens_have_a_pace() -> None:
 
 @pytest.mark.parametrize(("completion", "choices"), [(1, 1), (5, 2), (0, 1)])
 def test_an_undefined_pace_is_no_verdict(completion: int, choices: int) -> None:
-    """One token has no gap, and two choices no pace of their own."""
+    """One token has no gap, and two choices have no pace of their own."""
     court = Court()
     court.received("a")
     court.output("a", 0.5)
@@ -178,7 +182,7 @@ def test_a_whole_answer_is_judged_by_its_last_byte(at: float, missed: bool) -> N
 
 
 def test_a_whole_answer_that_does_not_come_misses_at_its_deadline() -> None:
-    """And is not overdue: that gauge is of streams."""
+    """It is not overdue: that gauge counts streams only."""
     court = Court()
     court.received("a", streaming=False)
 
@@ -191,7 +195,7 @@ def test_a_whole_answer_that_does_not_come_misses_at_its_deadline() -> None:
 
 
 def test_who_did_not_say_is_held_to_what_the_answer_shows() -> None:
-    """Nothing can be missed before: nobody knows which promise it would be."""
+    """Nothing can be missed before the head: until then it is not known which objective applies."""
     court = Court()
     court.received("stream", streaming=None)
     court.received("whole", streaming=None)
@@ -206,7 +210,7 @@ def test_who_did_not_say_is_held_to_what_the_answer_shows() -> None:
 
 
 def test_a_stream_that_was_not_asked_for_has_no_promise_as_a_whole() -> None:
-    """Its first token counts, told by its head or by itself."""
+    """Its TTFT counts, whether its head or its first token showed that it streams."""
     court = Court()
     for key in ("head", "token", "late"):
         court.received(key, streaming=False)
@@ -234,7 +238,9 @@ def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None
 
 
 def test_an_answer_that_nobody_reads_misses_nothing() -> None:
-    """A compressed stream: its tokens come, and nobody sees when. Neither kept nor missed, nor in the sum of requests."""
+    """The tokens of a compressed stream come at instants that the sidecar cannot see: neither met nor missed, nor in
+    the sum of requests.
+    """
     court = Court()
     court.received("a")
 
@@ -248,7 +254,9 @@ def test_an_answer_that_nobody_reads_misses_nothing() -> None:
 
 
 def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
-    """Its token was late in any case, since the head is no later. But who it was that waited nobody knows any more."""
+    """Its first token was late in any case, since it cannot precede the head. It is no longer overdue, as its tokens
+    cannot be seen.
+    """
     court = Court()
     court.received("a")
 
@@ -257,7 +265,7 @@ def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
     assert (court.decided, len(court.judge.overdue)) == ([("a", TTFT, True)], 0)
 
 
-# --- who counts ----------------------------------------------------------------------------------------------------------
+# --- which ends count ----------------------------------------------------------------------------------------------------
 
 SPOILING = (
     Outcome.REJECTED,
@@ -271,7 +279,9 @@ SPOILING = (
 
 @pytest.mark.parametrize("outcome", [Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED])
 def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: Outcome) -> None:
-    """At the threshold, too. And one who leaves in mid-stream has had his first token, and no pace."""
+    """This includes an end exactly at the threshold. A client that leaves in mid-stream has its TTFT decided, and no
+    pace.
+    """
     court = Court()
     for key, streaming in (("waits", True), ("whole", False), ("streams", True)):
         court.received(key, streaming=streaming)
@@ -286,7 +296,7 @@ def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: O
 
 @pytest.mark.parametrize(("streaming", "after", "objective"), [(True, 1.01, TTFT), (False, 8.01, E2E)])
 def test_a_cancel_after_the_threshold_is_a_miss(streaming: bool, after: float, objective: Objective) -> None:
-    """Whether or not a tick has come between."""
+    """It is a miss whether or not a tick came in between."""
     court = Court()
     court.received("a", streaming=streaming)
 
@@ -299,14 +309,14 @@ def test_a_cancel_after_the_threshold_is_a_miss(streaming: bool, after: float, o
 
 @pytest.mark.parametrize("outcome", SPOILING)
 def test_what_the_engine_spoils_is_a_miss_of_what_was_open_still(outcome: Outcome) -> None:
-    """Of a stream its first token; once that has come, its pace; of a whole answer the whole. However soon, and although every error
-    is answered by what is no stream.
+    """A stream misses its TTFT, or its TPOT once the first token has come; a whole answer misses E2E. This holds
+    however soon the failure comes, and although every error is answered without a stream.
     """
     court = Court()
     for key, streaming in (("waits", True), ("whole", False), ("unclear", None)):
         court.received(key, streaming=streaming)
         court.ended(key, 0.1, outcome, streaming=False)
-    if outcome is not Outcome.REJECTED:  # who has had a token was let in
+    if outcome is not Outcome.REJECTED:  # # a request that has had a token was let in
         court.received("streams")
         court.output("streams", 0.5)
         court.ended("streams", 0.6, outcome, tokens=(0.5, 0.6, 2))
@@ -318,7 +328,7 @@ def test_what_the_engine_spoils_is_a_miss_of_what_was_open_still(outcome: Outcom
 
 
 def test_what_had_missed_already_is_not_missed_again() -> None:
-    """A stream that waited past its threshold and then failed, and a whole answer."""
+    """Covers a stream that waited past its threshold and then failed, and a whole answer that did the same."""
     court = Court()
     court.received("a")
     court.received("b", streaming=False)
@@ -353,7 +363,7 @@ def test_only_what_was_promised_is_missed(
 
 
 def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
-    """Of its first token nobody can say anything; that it failed everybody can."""
+    """Its TTFT cannot be judged, because its tokens cannot be seen; its failure can."""
     court = Court()
     court.received("a")
     court.answering("a", 0.5, streaming=None)
@@ -367,7 +377,9 @@ def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
 
 
 def test_the_first_token_is_due_at_its_threshold_and_the_next_a_pace_later() -> None:
-    """One second, then a quarter of a second each: the one at 1.6 is late, for 1.25 was its deadline."""
+    """The first token is due after 1 s, each further one 0.25 s later: the token at 1.6 s misses its deadline of 1.25
+    s.
+    """
     court = Court()
     court.received("a")
     for at in (1.0, 1.6, 1.8):
@@ -396,7 +408,7 @@ def test_tokens_have_deadlines_only_where_both_are_promised(aims: Aims) -> None:
 
 
 def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
-    """A batch lane promises a first token within the hour: a thousand requests that took a second each leave no thousand deadlines."""
+    """A batch lane has a TTFT of one hour: a thousand requests that took a second each leave no thousand deadlines."""
     court = Court()
     for number in range(1000):
         court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
@@ -408,7 +420,9 @@ def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
 
 
 def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
-    """A hundred wait, each with a deadline of his own, among many who come and go: every one is missed in its second."""
+    """A hundred requests wait, each with a deadline of its own, among many that come and go: every one is missed in its
+    second.
+    """
     court, thresholds = Court(), [float(number) for number in range(100, 200)]
     Random(3).shuffle(thresholds)
     for threshold in thresholds:
@@ -437,7 +451,7 @@ _STREAMING = st.sampled_from([True, False, None])
 def test_each_promise_is_decided_once_whatever_happens_in_whatever_order(
     told: list[tuple[str, int, float, bool | None, Outcome]], aims: Aims
 ) -> None:
-    """And afterwards nobody is remembered."""
+    """After all requests have ended, no request is left in the judge's memory."""
     court, now, lives = Court(), 0.0, count()
     inside: dict[int, str] = {}
 

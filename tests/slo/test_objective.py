@@ -1,4 +1,4 @@
-"""What was promised is looked up by lane and length; where nothing is, nothing is."""
+"""Objectives are looked up by lane and prompt length; a lane or length without objectives gets none."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_what_a_threshold_is_meant_for_is_all_of_it() -> None:
 
 
 def test_a_config_that_changes_later_changes_nothing_here() -> None:
-    """The tables are copied: what is in force is replaced as a whole."""
+    """The tables are copied, so objectives change only by being replaced as a whole."""
     told = {"chat": {"0-512": SHORT}}
     objectives = Objectives(told)
     told["chat"].clear()

@@ -1,4 +1,6 @@
-"""What prefills cost against what was expected: shared seconds count once, and only a prompt that was alone teaches."""
+"""Prefill cost is compared with what was expected: shared seconds count once, and only prompts that ran alone are
+samples.
+"""
 
 from itertools import count
 from random import Random
@@ -26,12 +28,12 @@ NUMBERS = count()
 
 
 def cost(tokens: float) -> float:
-    """What prompts truly cost in these stories: 20 ms, and 0.1 ms a token."""
+    """True cost of a prompt in these stories, in seconds: 20 ms, and 0.1 ms a token."""
     return 0.02 + 1e-4 * tokens
 
 
 class House:
-    """One engine's work and a clock; each verb is something that a request does."""
+    """One engine's prefill work and a clock; each method is something that a request does."""
 
     def __init__(self) -> None:
         self.work = PrefillWork()
@@ -52,20 +54,20 @@ class House:
     def reports(
         self, seen: Seen, tokens: float, *, model: str = "m", seconds: float | None = None, learn: bool = True
     ) -> Work | None:
-        """The engine says that its prefill took so long; unless said otherwise, what such a prompt costs."""
+        """The engine reports that the prefill took `seconds`; by default, what a prompt of this length costs."""
         seconds = cost(tokens) if seconds is None else seconds
         return self.work.prefilled(model, Length(tokens, TOKENS), seen, seconds, learn=learn)
 
     def alone(
         self, tokens: float, *, seconds: float | None = None, learn: bool = True, model: str = "m", after: float = 60.0
     ) -> Work | None:
-        """A request that meets nobody at all."""
+        """A request that runs alone: no other request is in flight."""
         key = self.comes(after=after)
         seen = self.speaks(key, after=cost(tokens) if seconds is None else seconds)
         return self.reports(seen, tokens, model=model, seconds=seconds, learn=learn)
 
     def taught(self) -> "House":
-        """By many prompts of 100 to 10,000 tokens, one a minute."""
+        """After many prompts of 100 to 10,000 tokens, one a minute."""
         rng = Random(1)
         for _ in range(3 * READY_SAMPLES):
             self.alone(100 * 100 ** rng.random())
@@ -85,7 +87,7 @@ def test_what_is_expected_follows_the_length(tokens: float) -> None:
 
 
 def test_nothing_is_expected_before_enough_was_seen() -> None:
-    """And then nothing is counted: own without expected would be evidence of nothing."""
+    """Nothing is counted then either: own seconds without expected seconds would be evidence of nothing."""
     house = House()
 
     assert (house.alone(500), house.expects(500)) == (None, None)
@@ -110,7 +112,7 @@ def test_a_prefill_that_took_no_time_is_none(seconds: float) -> None:
 
 
 def test_a_slower_engine_shows_in_the_ratio() -> None:
-    """Everything takes 2.5 times as long, and is not learned from, because promises are being missed."""
+    """Everything takes 2.5 times as long, and is not learned from, because objectives are being missed."""
     house = House().taught()
     own = expected = 0.0
     for number in range(50):
@@ -130,7 +132,7 @@ def test_another_engine_is_learned_anew() -> None:
 
 
 def test_another_engine_is_learned_as_fast_as_the_first() -> None:
-    """The old one's samples do not make the new one's rare."""
+    """Samples of the old engine do not slow down the sampling of the new one."""
     house = House()
     for _ in range(REMEMBERED_SAMPLES + 10):
         house.alone(1000)
@@ -141,11 +143,11 @@ def test_another_engine_is_learned_as_fast_as_the_first() -> None:
     assert house.expects(1000) == pytest.approx(0.05)
 
 
-# --- who teaches ---------------------------------------------------------------------------------------------------------
+# --- which requests are samples ------------------------------------------------------------------------------------------
 
 
 def learned(house: House) -> int:
-    """How many samples there are in all."""
+    """Number of samples over all curves."""
     return sum(curve.samples for curve in house.work._curves.values())
 
 
@@ -159,7 +161,8 @@ def test_who_was_alone_teaches_unless_something_burns() -> None:
 
 
 def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
-    """The engine may compute both together; the last of them has heard the other within its own prefill."""
+    """The engine may compute both together: the last of them has seen the other's first token within its own prefill.
+    """
     house = House()
     first, second = house.comes(), house.comes(after=0.01)
     reports = [(house.speaks(first, after=0.3), 0.3), (house.speaks(second), 0.29)]
@@ -171,7 +174,9 @@ def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
 
 @pytest.mark.parametrize(("seconds", "samples"), [(0.2, 1), (0.21, 0)])
 def test_who_waited_and_was_computed_after_the_others_teaches(seconds: float, samples: int) -> None:
-    """Its prefill began when the other's first token had come: what it took is its own, as far as the report says so."""
+    """Its prefill began when the other's first token had come: it is a sample if the reported time fits behind that
+    instant.
+    """
     house = House()
     first, second = house.comes(), house.comes()
     house.speaks(first, after=0.3)
@@ -183,7 +188,7 @@ def test_who_waited_and_was_computed_after_the_others_teaches(seconds: float, sa
 
 @pytest.mark.parametrize(("gone_after", "samples"), [(0.1, 1), (0.2, 0)])
 def test_who_left_without_a_token_may_have_been_computed_until_then(gone_after: float, samples: int) -> None:
-    """A client that gave up, or an answer that is not streamed: the prompt that is alone from then on teaches."""
+    """A client that gave up, or an answer that is not streamed: a prompt that is alone from then on is a sample."""
     house = House()
     gone, stays = house.comes(), house.comes()
     house.now += gone_after
@@ -207,7 +212,9 @@ def test_who_had_its_token_disturbs_nobody_by_leaving() -> None:
 
 
 def test_a_burst_does_not_rewrite_what_is_expected() -> None:
-    """Once a length has its samples, one in ten seconds is taken: eighty that took four times as long within ten of them are one."""
+    """Once a length has its samples, one in 10 s is taken: of eighty within 10 s that took four times as long, one
+    counts.
+    """
     house = House()
     for _ in range(REMEMBERED_SAMPLES + 10):
         house.alone(100)
@@ -219,7 +226,7 @@ def test_a_burst_does_not_rewrite_what_is_expected() -> None:
 
 
 def test_an_engine_that_stays_slower_is_learned_in_time() -> None:
-    """While nothing burns: half of the samples take five minutes."""
+    """While no objective burns: half of the samples are replaced within five minutes."""
     house = House()
     for _ in range(REMEMBERED_SAMPLES + 10):
         house.alone(1000)
@@ -229,7 +236,7 @@ def test_an_engine_that_stays_slower_is_learned_in_time() -> None:
     assert house.expects(1000) == pytest.approx(0.15)
 
 
-# --- who waits -----------------------------------------------------------------------------------------------------------
+# --- which requests are idle ---------------------------------------------------------------------------------------------
 
 
 def test_idle_is_who_found_nobody_waiting() -> None:
@@ -242,7 +249,9 @@ def test_idle_is_who_found_nobody_waiting() -> None:
 
 
 def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
-    """Nobody waits, but as many stream as the engine was ever seen to carry: this one may have to wait for one of them."""
+    """No request waits for its first token, but as many stream as the engine has ever carried: this one may have to
+    wait for a slot.
+    """
     house = House()
     first, second = house.comes(), house.comes()
     house.speaks(first)
@@ -252,7 +261,7 @@ def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
 
 
 def test_in_a_saturated_engine_nobody_is_idle() -> None:
-    """Where hardly anybody finds nobody waiting, the few who seem to are the misjudged ones."""
+    """If hardly any request finds no other waiting, the few that seem to are misjudged."""
     house = House()
     queued = [house.comes() for _ in range(RECENT_ARRIVALS)]
     for key in queued:
@@ -262,7 +271,7 @@ def test_in_a_saturated_engine_nobody_is_idle() -> None:
 
 
 def test_a_first_token_comes_once() -> None:
-    """And only of who is known."""
+    """A request that is not known has no first token either."""
     house = House()
     key = house.comes()
     house.speaks(key)
@@ -275,7 +284,7 @@ def test_a_first_token_comes_once() -> None:
 
 
 def test_prompts_that_are_computed_together_share_their_seconds() -> None:
-    """Two that both took a second, half of it together: one second and a half in all, whoever reports first."""
+    """Two prefills of one second each overlap by half a second: 1.5 s in all, whichever is reported first."""
     house = House().taught()
     first, second = house.comes(), house.comes(after=0.5)
     reports = [house.speaks(first, after=0.5), house.speaks(second, after=0.5)]
@@ -293,7 +302,7 @@ def ended(at: int) -> Seen:
 def test_what_is_taken_is_the_union_of_all_prefills_in_whatever_order(
     spans: list[tuple[int, int]], rng: Random
 ) -> None:
-    """Against a set of whole seconds, after every report; and spans stay apart and in order."""
+    """The result is compared with a set of whole seconds after every report; spans stay apart and in order."""
     work, taken, total = PrefillWork(), set[int](), 0.0
     rng.shuffle(spans)
 
@@ -309,7 +318,7 @@ def test_what_is_taken_is_the_union_of_all_prefills_in_whatever_order(
 
 @pytest.mark.parametrize(("ago", "counted"), [(REMEMBERED_SECONDS - 20, True), (REMEMBERED_SECONDS + 20, False)])
 def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: bool) -> None:
-    """A stream of twenty minutes is settled when nobody knows any more who else was in prefill then."""
+    """When a stream of twenty minutes is settled, it is no longer known which other prompts were in prefill then."""
     house = House().taught()
     began = house.now
     for _ in range(int(REMEMBERED_SECONDS / 10) + 4):
@@ -321,7 +330,7 @@ def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: 
 
 
 def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> None:
-    """At a hundred prompts a second the oldest go sooner, and what is gone is never counted twice."""
+    """At a hundred prompts a second the oldest spans are dropped sooner, and a dropped span is never counted twice."""
     house = House().taught()
     for _ in range(2 * MAX_SPANS):
         house.alone(100, after=0.01, learn=False)
@@ -333,7 +342,7 @@ def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> 
 
 
 def test_models_and_lengths_that_nobody_has_seen_do_not_grow_the_memory() -> None:
-    """Model labels are a closed set; should they not be, the first ones stay."""
+    """Model labels are a closed set; should there be more than `MAX_CURVES`, the first ones stay."""
     house = House()
     for number in range(2 * MAX_CURVES):
         house.alone(1000, model=f"{number}")

@@ -1,4 +1,6 @@
-"""What is promised where nobody said anything: sane numbers, for any bucket edges, and never less time for a longer prompt."""
+"""Objectives of lanes for which the config states none: sane numbers for any bucket edges, and never less time for a
+longer prompt.
+"""
 
 import itertools
 
@@ -37,12 +39,12 @@ PROMISING = [preset for name, preset in PRESETS.items() if name != "none"]
     ],
 )
 def test_a_lane_has_the_preset_of_its_name(lane: str, preset: str) -> None:
-    """A name that everybody understands needs no words in the config; any other promises nothing by itself."""
+    """A lane with a well-known name needs no objectives in the config; any other name has none by default."""
     assert preset_for(lane) == preset
 
 
 def test_none_promises_nothing() -> None:
-    """Not even a target: whoever promises something for such a lane says all of it."""
+    """`none` has not even a target: a config that sets objectives for such a lane must state all of them."""
     nothing = PRESETS["none"]
 
     assert [nothing.threshold_seconds(objective) for objective in Objective] == [None, None, None]
@@ -52,7 +54,7 @@ def test_none_promises_nothing() -> None:
 
 @pytest.mark.parametrize("preset", PROMISING)
 def test_every_preset_promises_every_objective(preset: Preset) -> None:
-    """Each has a threshold and a target, and an answer as a whole has more time than its first token."""
+    """Each has a threshold and a target, and a whole answer has more time than a first token."""
     ttft, tpot, e2e = (preset.threshold_seconds(objective) for objective in Objective)
     assert ttft is not None
     assert tpot is not None
@@ -64,20 +66,20 @@ def test_every_preset_promises_every_objective(preset: Preset) -> None:
 
 
 def test_code_is_tighter_than_chat_and_chat_than_batch() -> None:
-    """The three kinds of traffic stand in the order in which people wait for them, in every objective."""
+    """The three kinds of traffic are ordered by how long their users wait for them, in every objective."""
     for objective in Objective:
         order = [preset.threshold_seconds(objective) or 0.0 for preset in (CODE, INTERACTIVE, BATCH)]
         assert order == sorted(set(order))
 
 
 def test_the_target_of_interactive_lets_a_burn_of_ten_be_reached() -> None:
-    """Half of the requests missing is a burn of ten: a tighter tier than that no rule could ever see."""
+    """If half of the requests miss, the burn rate is ten: no rule could ever see a tier above that."""
     assert INTERACTIVE.target is not None
     assert 0.5 / (1 - INTERACTIVE.target) == pytest.approx(10.0)
 
 
 def test_an_ordinary_prompt_has_the_threshold_as_it_stands() -> None:
-    """Up to 4096 tokens length gives nothing; from there on every token counts."""
+    """Up to 4096 tokens, length adds nothing; from there on every token adds time."""
     assert INTERACTIVE.extra_seconds(1.5, 1) == 0.0
     assert INTERACTIVE.extra_seconds(1.5, ORDINARY_TOKENS) == 0.0
     assert INTERACTIVE.extra_seconds(1.5, 2 * ORDINARY_TOKENS) == 1.5
@@ -85,12 +87,12 @@ def test_an_ordinary_prompt_has_the_threshold_as_it_stands() -> None:
 
 
 def test_a_tighter_threshold_is_stretched_by_less() -> None:
-    """Whoever halves the threshold of a small model halves what its long prompts may take, too."""
+    """Halving the threshold of a small model also halves the time added for its long prompts."""
     assert INTERACTIVE.extra_seconds(0.75, 16_384) == INTERACTIVE.extra_seconds(1.5, 16_384) / 2
 
 
 def test_the_open_bucket_ends_at_twice_its_beginning() -> None:
-    """`64k+` has no upper edge, and its threshold needs one: 128k, what most models take at most."""
+    """`64k+` has no upper edge, and its threshold needs one: 128k, the longest prompt of most models."""
     assert longest_tokens((512, 4096, 65_536)) == (512, 4096, 65_536, 131_072)
     assert longest_tokens((100,)) == (100, 200)
 
@@ -101,7 +103,7 @@ def test_the_open_bucket_ends_at_twice_its_beginning() -> None:
     st.floats(0.001, 3600),
 )
 def test_a_longer_prompt_never_has_less_time(preset: Preset, edges: list[int], ttft_seconds: float) -> None:
-    """For any edges and any threshold, from each bucket to the next."""
+    """This holds for any edges and any threshold, from each bucket to the next."""
     stretched = [rounded(ttft_seconds + preset.extra_seconds(ttft_seconds, tokens)) for tokens in longest_tokens(edges)]
 
     assert [(low, high) for low, high in itertools.pairwise(stretched) if low > high] == []
@@ -112,16 +114,16 @@ def test_a_longer_prompt_never_has_less_time(preset: Preset, edges: list[int], t
     [(1.5, 1.5), (4.51, 4.6), (23.9, 24.0), (24.0, 24.0), (305.6, 310.0), (0.57, 0.57), (0.0123, 0.013), (99.5, 100.0)],
 )
 def test_a_threshold_is_rounded_for_people(seconds: float, read: float) -> None:
-    """Two digits, and never tighter than the rule gives."""
+    """A threshold is rounded up to two digits: never tighter than the rule gives."""
     assert rounded(seconds) == read
 
 
 @given(st.floats(0.001, 1e8))
 def test_rounding_never_tightens_and_adds_a_tenth_at_most(seconds: float) -> None:
-    """Whatever is rounded: it is as long as it was, or by less than a tenth longer."""
+    """Any threshold stays as long as it was, or becomes longer by less than a tenth."""
     assert seconds * (1 - 1e-9) <= rounded(seconds) <= seconds * 1.1 + 1e-9
 
 
 def test_the_shares_of_the_threshold_add_up() -> None:
-    """The threshold is spent once."""
+    """The shares of TTFT add up to one, so the threshold is spent once."""
     assert sum(TTFT_SHARES.values()) == pytest.approx(1.0)

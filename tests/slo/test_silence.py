@@ -1,4 +1,6 @@
-"""A silence is not a hang: what explains one and what does not, on both sides of every edge, under a fake clock."""
+"""A silence is not a hang: which pending work explains one and which does not, on both sides of every edge, with a fake
+clock.
+"""
 
 from dataclasses import astuple
 
@@ -10,7 +12,7 @@ from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, U
 
 
 class Engine:
-    """A silence with the clock as its first word. Costs are 0.1 s unless said otherwise."""
+    """A `Silence` whose methods take the instant first. Prefill costs are 0.1 s unless said otherwise."""
 
     def __init__(self) -> None:
         self.silence = Silence()
@@ -21,12 +23,12 @@ class Engine:
         self.silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer)
 
     def streams(self, at: float, key: str) -> None:
-        """A request that has had its first output, at this instant."""
+        """A request that has its first output at this instant."""
         self.asked(at, key)
         self.silence.began(key, at)
 
     def looked(self, at: float) -> tuple[float, float]:
-        """(seconds silent, seconds of work that were pending then)."""
+        """(seconds silent, seconds of prefill work that were pending when the silence began)."""
         seconds, expected = astuple(self.silence.look(at))
         return round(seconds, 9), round(expected, 9)
 
@@ -57,7 +59,7 @@ def test_eight_seconds_of_silence_are_no_stall_and_what_comes_after_is(at: float
 
 @pytest.mark.parametrize(("at", "stalled"), [(130.0, 0.0), (131.0, 1.0)])
 def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: float) -> None:
-    """A prompt of ten seconds, and nothing else."""
+    """The only request is a prompt whose prefill takes ten seconds."""
     engine = Engine()
     engine.asked(100.0, "long", cost=10.0)
 
@@ -67,7 +69,9 @@ def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: f
 
 
 def test_a_long_prompt_in_prefill_excuses_the_streams_beside_it() -> None:
-    """An engine that does not chunk: it came while others streamed, and the silence began at the last token before it."""
+    """An engine that does not chunk prefills: the prompt came while another streamed, and the silence began at the last
+    token before it.
+    """
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.asked(100.5, "long", cost=10.0)
@@ -79,7 +83,7 @@ def test_a_long_prompt_in_prefill_excuses_the_streams_beside_it() -> None:
 
 
 def test_work_that_came_later_does_not_excuse() -> None:
-    """While an engine hangs, work piles up: it explains nothing."""
+    """Work piles up while an engine hangs, so work that came after the silence began explains nothing."""
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.silence.spoke(101.0)
@@ -91,7 +95,7 @@ def test_work_that_came_later_does_not_excuse() -> None:
 
 
 def test_all_that_was_pending_excuses_together() -> None:
-    """Whose first output has come, or who has left, is pending no more."""
+    """A request that has had its first output, or has left, is no longer pending."""
     engine = Engine()
     for key, cost in (("a", 2.0), ("b", 3.0), ("c", 4.0), ("gone", 50.0)):
         engine.asked(100.0, key, cost=cost)
@@ -102,7 +106,7 @@ def test_all_that_was_pending_excuses_together() -> None:
 
 
 def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
-    """What is not known accuses nobody soon: a minute."""
+    """An unknown cost is assumed to be 20 s, so that the engine is accused late: after a minute."""
     engine = Engine()
     engine.asked(100.0, "a", cost=None)
 
@@ -124,7 +128,7 @@ def test_output_ends_a_silence_whoever_it_is_of() -> None:
 
 
 def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
-    """The only stream is paused for ten minutes; when we read again, the silence begins then."""
+    """The only stream is paused for ten minutes; the silence begins when the sidecar reads again."""
     engine = Engine()
     engine.streams(100.0, "a")
     engine.silence.paused("a", 101.0)
@@ -137,7 +141,9 @@ def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
 
 
 def test_what_was_read_before_the_pause_may_be_told_after_it() -> None:
-    """The write of a read fills the client's socket: paused is told first, and then what was read. That starts no silence."""
+    """The write of a read fills the client's socket: the pause is reported first, and then the output read. That starts
+    no silence.
+    """
     engine = Engine()
     engine.streams(100.0, "a")
     engine.silence.paused("a", 101.0)
@@ -184,14 +190,17 @@ def test_who_left_while_paused_is_forgotten() -> None:
     assert engine.looked(200.0) == (0.0, 0.0)
 
 
-# --- what is not seen as it comes ----------------------------------------------------------------------------------------
+# # --- unseen requests
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("answer", "excused"), [(40.0, 40.0), (300.0, 300.0), (None, UNKNOWN_ANSWER_SECONDS)])
 def test_a_whole_answer_explains_for_as_long_as_it_may_take_why_those_who_wait_get_nothing(
     answer: float | None, excused: float
 ) -> None:
-    """It may be what the engine works on. A minute is allowed where nothing is promised, and what comes after is a stall."""
+    """The engine may be working on the whole answer. Without an E2E objective a minute is allowed; any silence beyond
+    is a stall.
+    """
     engine = Engine()
     engine.asked(90.0, "whole", streaming=False, answer=answer)
     engine.asked(100.0, "waits")
@@ -212,7 +221,9 @@ def test_its_own_prefill_may_be_longer_than_its_promise() -> None:
 
 
 def test_a_hang_shows_although_an_unstreamed_request_is_in_flight() -> None:
-    """One hour, a hundred streams that wait, one request that is not streamed: all but the minute that its answer may take."""
+    """In one hour a hundred streams wait beside one unstreamed request: all but the minute that its answer may take is
+    a stall.
+    """
     engine = Engine()
     engine.asked(0.0, "whole", streaming=False)
     for number in range(100):
@@ -224,7 +235,7 @@ def test_a_hang_shows_although_an_unstreamed_request_is_in_flight() -> None:
 
 
 def test_whole_answers_that_are_asked_for_in_a_hang_and_given_up_do_not_hide_it() -> None:
-    """One comes each second and its client waits for ten: neither its coming nor its going is a sign of life."""
+    """One comes each second and its client waits for ten: neither its arrival nor its end is a sign of life."""
     engine = Engine()
     engine.asked(100.0, "waits")
     for second in range(300):
@@ -245,7 +256,9 @@ def test_one_that_was_given_up_excuses_nothing_from_then_on() -> None:
 
 
 def test_it_does_not_explain_why_a_stream_that_has_begun_gets_nothing() -> None:
-    """Such a one has its token at every step, whoever else is in it; only prompts in prefill hold it up, the whole answer's too."""
+    """A begun stream has a token at every step, whichever requests share the step; only prompts in prefill delay it,
+    the whole answer's included.
+    """
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.asked(100.0, "whole", streaming=False, cost=4.0)
@@ -269,7 +282,9 @@ def test_a_begun_stream_whose_client_is_slow_is_owed_nothing() -> None:
 
 
 def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
-    """A stream that waited behind it for its slot is not evidence of a hang; if it still gets nothing now, it is."""
+    """A stream that waited behind it for its slot is not evidence of a hang; if it still has no output 3 x its prefill
+    cost later, it is.
+    """
     engine = Engine()
     engine.asked(100.0, "whole", streaming=False)
     engine.asked(101.0, "stream", cost=4.0)
@@ -292,7 +307,7 @@ def test_one_of_two_whole_answers_is_not_both() -> None:
 
 @pytest.mark.parametrize("by_its_head", [True, False])
 def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
-    """Told by the answer's head, while its prompt is pending still; or by its first output, when it is not."""
+    """This is shown by the answer's head, while its prompt is still pending, or by its first output, when it is not."""
     engine = Engine()
     engine.asked(100.0, "a", streaming=False, cost=1.0)
     if by_its_head:
@@ -305,7 +320,7 @@ def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
 
 
 def test_who_cannot_be_read_after_all_explains_a_minute() -> None:
-    """A compressed answer, or an observer that failed."""
+    """Such are a compressed answer, and a request whose observer failed."""
     engine = Engine()
     engine.asked(100.0, "a")
     engine.asked(100.0, "b")
@@ -341,7 +356,9 @@ def test_an_expected_head_changes_nothing() -> None:
 
 
 def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> None:
-    """Looked at in the middle, and ended by output a little later: all of the twelve seconds beyond eight."""
+    """The total is read in the middle, and output ends the stall a little later: all twelve seconds beyond eight are
+    counted once.
+    """
     rarely, often = Engine(), Engine()
     for engine in (rarely, often):
         engine.streams(100.0, "a")
@@ -354,7 +371,7 @@ def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> Non
 
 
 def test_a_first_token_that_ends_a_stall_counts_it() -> None:
-    """Of a second request, that came while the engine hung."""
+    """The token is that of a second request, which came while the engine hung."""
     engine = Engine()
     engine.streams(100.0, "a")
     engine.asked(101.0, "b")
@@ -364,7 +381,7 @@ def test_a_first_token_that_ends_a_stall_counts_it() -> None:
 
 
 def test_an_end_ends_a_stall_too() -> None:
-    """Its client gave up, and nobody else is there."""
+    """Its client gave up, and no other request is in flight."""
     engine = Engine()
     engine.streams(100.0, "a")
     engine.silence.left("a", 118.0)
@@ -377,7 +394,9 @@ _VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
 def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, float]]) -> None:
-    """The total never falls, nobody is silent without being heard, and when all have left there is nothing in any table."""
+    """The total never falls, the engine is silent only while a stream is being read, and all tables are empty once
+    every request has left.
+    """
     engine, now, total = Engine(), 100.0, 0.0
     silence = engine.silence
     inside: set[str] = set()

@@ -1,4 +1,4 @@
-"""Slack is banked, a miss resets it, and what comes in one read is judged as if it had come one by one."""
+"""Slack accumulates, a miss resets it, and tokens of one read are judged as if they had come one by one."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from sidecar.slo.token_deadlines import TokenDeadlines
 
 
 def told(*reads: tuple[float, int], first_due_at: float = 1.0, pace_seconds: float = 0.1) -> tuple[int, int]:
-    """(deadlines, misses) of a stream of these reads: (instant, events)."""
+    """(deadlines, misses) of a stream with these reads: (instant, events)."""
     tokens = TokenDeadlines(first_due_at, pace_seconds)
     for at, events in reads:
         tokens.output(at, events)
@@ -22,19 +22,19 @@ def test_the_first_is_due_at_the_threshold(at: float, misses: int) -> None:
 
 @pytest.mark.parametrize(("at", "misses"), [(1.1, 0), (1.101, 1)])
 def test_what_comes_early_banks_slack_for_those_behind(at: float, misses: int) -> None:
-    """The first came half a second early; the second may take until its own deadline, and not longer."""
+    """The first token came half a second early; the second may take until its own deadline, and no longer."""
     assert told((0.5, 1), (at, 1)) == (2, misses)
 
 
 def test_one_long_stall_is_one_miss() -> None:
-    """Ten tokens at the promised pace after it: they are due from the late one on."""
+    """Ten tokens follow at the objective's pace: they are due from the late one on."""
     stalled = [(5.0 + 0.125 * number, 1) for number in range(10)]
 
     assert told((0.5, 1), *stalled, pace_seconds=0.125) == (11, 1)
 
 
 def test_a_miss_spends_all_slack() -> None:
-    """What was banked before the stall is no excuse behind it."""
+    """Slack from before a stall does not excuse a token after it."""
     assert told((0.0, 1), (1.5, 1), (1.65, 1)) == (3, 2)
 
 
@@ -45,7 +45,7 @@ def test_a_stream_that_is_always_slower_misses_every_time() -> None:
 
 
 def test_of_a_late_burst_only_the_first_is_late() -> None:
-    """Those behind it are due after it."""
+    """The tokens behind the first are due after it."""
     assert told((9.0, 50)) == (50, 1)
 
 
@@ -55,7 +55,7 @@ def test_of_a_late_burst_only_the_first_is_late() -> None:
     st.integers(1, 500),
 )
 def test_a_read_of_many_is_many_reads_of_one(reads: list[tuple[int, int]], due: int, pace: int) -> None:
-    """In whole numbers, so that no rounding decides."""
+    """Instants are whole numbers, so that rounding decides nothing."""
     at, together, alone = 0, TokenDeadlines(due, pace), TokenDeadlines(due, pace)
     for later, events in reads:
         at += later
