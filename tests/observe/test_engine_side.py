@@ -1,4 +1,4 @@
-"""What the process makes of its engine: labels, words for a person, and advice that is logged once."""
+"""The process's view of its engine: labels, a name for people, and advice that is logged once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ UNTOLD = Account(
 
 
 class House:
-    """An engine side before an engine's pages."""
+    """An engine side that reads the engine at `url`."""
 
     def __init__(self, url: str) -> None:
         self.metrics = Metrics(
@@ -58,7 +58,7 @@ class House:
 
 
 def asked(pages: dict[str, bytes]) -> House:
-    """A house that has asked an engine with these pages what it is."""
+    """A house that has probed an engine with these pages."""
 
     async def answer(request: web.Request) -> web.Response:
         body = pages.get(request.path)
@@ -117,7 +117,7 @@ def test_before_and_after_nobody_recognises_it_a_person_is_told_which_of_both() 
 
 
 def test_advice_is_logged_once_and_again_only_when_it_is_another(logged: list[dict[str, object]]) -> None:
-    """The count in it grows with each request; the flag is what matters."""
+    """The advice counts requests, and the count grows with each; only another flag is logged again."""
     house = asked(VLLM)
     for _ in range(3):
         for _ in range(20):

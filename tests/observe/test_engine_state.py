@@ -1,4 +1,4 @@
-"""The engine's state on our page: what is known stands there, what is not is absent."""
+"""The engine's state on the sidecar's page: values that are known are on it, unknown ones are absent."""
 
 from sidecar.engines.probe.agreement import MIN_REQUESTS, Agreement, Tally
 from sidecar.engines.probe.state import EngineState, Growth
@@ -15,7 +15,7 @@ def shown(metrics: Metrics) -> list[str]:
 
 
 def test_before_the_first_reading_nothing_is_said_about_the_engine() -> None:
-    """A zero would be a claim. Only the readings themselves are counted from the start, for `rate()`."""
+    """A zero would be a claim. Only the scrapes of the engine are counted from the start, for `rate()`."""
     metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
     EngineStateRecorder(metrics)
 

@@ -1,4 +1,6 @@
-"""The estimator in the whole walk, in memory: where nobody reports its word stands in the ledger, where the engine does it is judged."""
+"""The estimator in the whole walk, in memory: without a report its estimate is in the ledger, with one it is judged by
+it.
+"""
 
 import json
 from typing import cast
@@ -21,7 +23,7 @@ from tests.support.walk import Walk
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 TOKEN = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
 COST_SECONDS = 0.3
-"""Of a prompt of 600 tokens, in these stories."""
+"""TTFT of a prompt of 600 tokens in these stories, in seconds, if it does not queue."""
 
 
 def chunk(event: object) -> bytes:
@@ -30,7 +32,7 @@ def chunk(event: object) -> bytes:
 
 
 class Story:
-    """An engine of a kind, and clients that ask it for streams and for usage."""
+    """An engine of one kind, and clients that ask it for streams and for usage."""
 
     def __init__(self, kind: str) -> None:
         self.walk = Walk(engine=Engine(kind, ["tiny"]), estimate=True)
@@ -54,7 +56,7 @@ class Story:
         engine.send(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
 
     def alone(self, ttft: float = COST_SECONDS, metrics: dict[str, float] | None = None) -> None:
-        """A request that meets nobody."""
+        """A request that runs alone: no other request is in flight."""
         self.walk.clock.later(5)
         engine = self.ask()
         self.walk.clock.later(ttft)
@@ -69,7 +71,7 @@ class Story:
         return self
 
     def queued(self) -> None:
-        """Two come at once: the second is served after the first."""
+        """Two requests come at once: the second is served after the first."""
         first, second = self.ask(), self.ask()
         self.walk.clock.later(COST_SECONDS)
         self.token(first, first=True)
@@ -80,7 +82,7 @@ class Story:
 
 
 def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> None:
-    """They add up to the TTFT; first_token is not claimed; decode and stream are what was seen here."""
+    """They add up to the TTFT; first_token is not claimed; decode and stream are measured on the wire."""
     story = Story("none").taught()
     story.queued()
 
@@ -97,7 +99,7 @@ def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> No
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
     assert story.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
     assert story.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
-    assert "llm_estimator_error_seconds_count" not in story.walk.page()  # nobody to be compared with
+    assert "llm_estimator_error_seconds_count" not in story.walk.page()  # # no report to compare with
 
 
 def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> None:
@@ -115,7 +117,9 @@ def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> N
 
 
 def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
-    """Of the first that are answered: estimated 0.3 s, reported 0.25 s, so 0.05 s over; and that nobody queued was right."""
+    """The first estimates say 0.3 s where 0.25 s is reported, so 0.05 s over; that no request queued is a right
+    verdict.
+    """
     story = Story("vllm")
     reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
     for _ in range(READY_SAMPLES + 4):
@@ -131,7 +135,7 @@ def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_
 
 
 def test_a_wrong_verdict_is_published_as_one() -> None:
-    """The engine says that it queued; the estimator saw nobody wait."""
+    """The engine reports a queue time; the estimator saw no request waiting."""
     story = Story("vllm")
     reported = {"queue_time_ms": 200.0, "time_to_first_token_ms": 50.0, "generation_time_ms": 100.0}
     for _ in range(READY_SAMPLES + 1):
@@ -153,7 +157,7 @@ def test_a_restart_that_the_engines_metrics_show_is_forgotten_with() -> None:
 
 
 def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> None:
-    """It has no process there; one that is slow to answer has, and is not forgotten."""
+    """A refused connection shows that no engine process is there; a slow engine has one, and is not forgotten."""
     story = Story("none").taught()
     ready = []
     for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
@@ -166,7 +170,7 @@ def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> 
 
 
 def test_who_fails_or_leaves_teaches_nothing_and_is_not_waited_for() -> None:
-    """Every way out takes a request off the list, or nobody would ever arrive idle again."""
+    """Every end takes a request off the waiting list; otherwise no later request would ever count as idle."""
     story = Story("none")
     for _ in range(3):
         client_gone = story.walk.client()

@@ -1,4 +1,6 @@
-"""The evidence on the page: whose seconds count, who may teach, and that a silence comes and goes with its requests."""
+"""The evidence on the page: which prefill seconds count, which are samples, and that a silence comes and goes with its
+requests.
+"""
 
 from itertools import count
 
@@ -25,7 +27,7 @@ PREFILL_SECONDS = 0.25
 
 
 def report(seconds: float = PREFILL_SECONDS, *, source: Source = Source.ENGINE) -> EngineReport:
-    """All that a request waited for was its prefill."""
+    """A report in which prefill is all that the request waited for."""
     return EngineReport(0.0, seconds, queue_source=source, prefill_source=source)
 
 
@@ -52,7 +54,7 @@ class House:
         usage: Usage | None = None,
         streaming: bool = True,
     ) -> Account:
-        """Of a request whose first token is now."""
+        """The account of a request whose first token is now."""
         marks = Marks(
             accepted_at=self.now - ttft,
             received_at=self.now - ttft,
@@ -75,7 +77,7 @@ class House:
         outcome: Outcome = Outcome.OK,
         streaming: bool = True,
     ) -> tuple[float, float]:
-        """A whole request that meets nobody; (own, expected) seconds by which the page has grown."""
+        """One whole request that runs alone; returns the (own, expected) seconds by which the page has grown."""
         before = self.prefills()
         self.now += 60.0
         key = self.comes(streaming=streaming)
@@ -110,7 +112,7 @@ class House:
 
 
 def test_all_evidence_stands_at_0_before_it_happens() -> None:
-    """Models that are told later, too."""
+    """This holds for models that become known later, too."""
     house = House()
     house.metrics.models.admit(["mixtral"])
 
@@ -123,7 +125,9 @@ def test_all_evidence_stands_at_0_before_it_happens() -> None:
 
 
 def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
-    """Thrice as long as on quieter days; what is expected stays, since nothing is learned while promises are missed."""
+    """It took three times as long as before; the expectation stays, since nothing is learned while objectives are
+    missed.
+    """
     house = House().taught()
 
     assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
@@ -131,13 +135,15 @@ def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
 
 
 def test_without_a_report_who_waited_for_nobody_counts_by_his_first_token() -> None:
-    """Expected from others of his kind alone: what reports taught is not used, the front end is not in it."""
+    """It is compared with other requests counted by first tokens: reports are not used, as they leave out the front
+    end.
+    """
     assert House().taught(reports=False).alone(ttft=0.5) == (0.5, 0.25)
     assert House().taught(reports=True).alone(ttft=0.5) == (0.0, 0.0)
 
 
 def test_an_estimated_prefill_is_no_evidence_of_what_prefills_cost() -> None:
-    """The estimate itself would be compared with what it was made from: the request counts by its first token."""
+    """Else the estimate would be compared with what it was made from, so the request counts by its first token."""
     house = House().taught(reports=False)
 
     assert house.alone(ttft=0.5, said=report(0.125, source=Source.ESTIMATED)) == (0.5, 0.25)
@@ -157,7 +163,9 @@ def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
 
 
 def test_cached_tokens_cost_nothing() -> None:
-    """Expected is of the uncached length. One as short as this nobody has seen, and nothing is expected of it."""
+    """Expected seconds depend on the uncached length. No request as short as that was seen yet, so nothing is expected
+    of it.
+    """
     house = House().taught()
     cached = Usage(prompt_tokens=4000, cached_tokens=3000)
     all_cached = Usage(prompt_tokens=4000, cached_tokens=4000)
@@ -194,7 +202,8 @@ def test_a_restarted_engine_is_expected_anew() -> None:
 
 
 def test_a_silence_shows_its_length_and_what_explains_it() -> None:
-    """A prompt whose cost is known, by reports or, where nobody reports, by first tokens; and one whose cost is not."""
+    """A known cost comes from reports, or from first tokens where there are none; an unknown one is assumed to be 20 s.
+    """
     for house in (House().taught(), House().taught(reports=False)):
         house.comes()
         house.now += 5.0
@@ -217,7 +226,7 @@ def test_a_stall_grows_on_the_page_and_is_over_with_the_next_token() -> None:
 
 
 def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
-    """Sums of differences miss by the last bit."""
+    """Sums of differences are off by the last bit."""
     house = House().taught()
     house.comes()
     total = 0.0
@@ -231,7 +240,7 @@ def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
 
 
 def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
-    """The engine has said all; what is left stands between us and the client."""
+    """The engine's answer is complete; the rest of it waits between the sidecar and the client."""
     house = House()
     key = house.comes()
     house.evidence.output(key, house.now)
@@ -255,7 +264,7 @@ def test_who_pauses_is_not_spoken_to() -> None:
 
 
 def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
-    """One that was not to be streamed, and one whose head shows that it cannot be read; each for a minute."""
+    """One request is not streamed, the other's head shows that its body cannot be read; each excuses a minute."""
     house = House()
     house.comes()
     whole, compressed = house.comes(streaming=False), house.comes()
@@ -271,7 +280,7 @@ def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
 
 @pytest.mark.parametrize(("outcome", "silent"), [(Outcome.OK, 2.0), (Outcome.CLIENT_CANCELLED, 32.0)])
 def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: float) -> None:
-    """A client that gives up in a hang says nothing about the engine."""
+    """A client that gives up during a hang is no sign of life of the engine."""
     house = House()
     house.comes()
     whole = house.comes(streaming=False)

@@ -1,4 +1,4 @@
-"""Who is inside: gauges that cannot drift, and ages as of the scrape."""
+"""Requests in flight: gauges that cannot drift, and ages as of the scrape."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def metrics() -> Metrics:
 
 
 def gauges(registry: Metrics, at: float) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
-    """(model, lane, state) to how many, and the oldest's age."""
+    """(model, lane, state) to the number of requests and the oldest one's age in seconds."""
     registry.refresh(at)
     oldest = registry.gauge(c.OLDEST_REQUEST_SECONDS).children
     return {
@@ -43,7 +43,7 @@ def test_a_request_waits_then_streams_then_is_gone() -> None:
 
 
 def test_every_lane_is_on_the_page_before_its_first_request() -> None:
-    """Also a lane or a model that is told later: an alert on the oldest request must not miss its series."""
+    """Also for a lane or a model that becomes known later: an alert on the oldest request must not miss its series."""
     registry = metrics()
     InFlight(registry)
 
@@ -77,7 +77,7 @@ def test_the_page_of_a_lane_sums_its_models() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["enter", "streaming", "leave"]), st.integers(0, 5))))
 def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) -> None:
-    """Twice in, twice out, out before in: the sum of the gauges is who is inside, and at the end nobody is."""
+    """A request may enter or leave twice, or leave first: the gauges' sum is the number in flight, and 0 at the end."""
     registry = metrics()
     inside = InFlight(registry)
     expected: set[int] = set()
@@ -99,7 +99,7 @@ def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) 
 
 
 def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
-    """Over all lanes, oldest first; a client that does not read holds its own stream and nobody else's."""
+    """Over all lanes, oldest first; a client that does not read holds only its own stream."""
     inside = InFlight(metrics())
     for key, lane, at in ((1, "chat", 10.0), (2, "batch", 11.0), (3, "chat", 12.0), (4, "nobody's", 13.0)):
         inside.enter(key, RequestLabels("llama", lane, "0-512"), at)
@@ -121,7 +121,7 @@ def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
 
 
 def test_who_left_holds_nothing_any_more() -> None:
-    """Also told late, when it is gone, or of somebody who never came."""
+    """This includes calls for a request that has left, or that never came."""
     inside = InFlight(metrics())
     inside.enter(1, RequestLabels("llama", "chat", "0-512"), 1.0)
     inside.streaming(1)

@@ -1,4 +1,4 @@
-"""What a request owes, by how it ended: each number goes to the population that its HELP states."""
+"""The numbers that a request adds, by its outcome: each goes to the population that its HELP states."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +38,7 @@ REPORT = EngineReport(queue_seconds=0.25, prefill_seconds=0.5, decode_seconds=2.
 
 
 class House:
-    """A registry, its recorder, and short ways to ask what was written."""
+    """A registry, its recorder, and helpers that read what was recorded."""
 
     def __init__(self, *, by_bucket: bool = False) -> None:
         self.metrics = Metrics(
@@ -47,7 +47,7 @@ class House:
         self.recorder = Recorder(self.metrics)
 
     def close(self, account: Account, at_unix: float | None = None) -> None:
-        """Its end and, at once, the close of its ledger."""
+        """The request ends, and its ledger closes at once."""
         self.recorder.ended(account, at_unix)
         self.recorder.settled(account, at_unix)
 
@@ -74,7 +74,7 @@ def account(
 
 
 def test_a_streamed_request_owes_everything() -> None:
-    """Received at .25, first token a second later, five tokens in two seconds, flushed a quarter of a second after."""
+    """Received at .25, first token 1 s later, five tokens in 2 s, flushed 0.25 s after the last."""
     house = House()
 
     house.close(account())
@@ -114,7 +114,7 @@ def test_phases_add_up_to_whole_requests_on_the_page() -> None:
 
 
 def test_without_a_report_no_phase_is_invented() -> None:
-    """Queue, prefill and first token are not zero: they are not there."""
+    """Queue, prefill and first token are absent, not zero."""
     house = House()
 
     house.close(account(report=None))
@@ -137,7 +137,7 @@ def test_a_non_streamed_request_is_in_series_of_its_own() -> None:
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.OK])
 def test_a_stream_that_ended_badly_owes_its_first_token_and_no_more(outcome: Outcome) -> None:
-    """Its TTFT was lived through; its phases, pace and tokens are of a part of a request."""
+    """Its TTFT has happened; its phases, pace and tokens would describe a part of a request."""
     house = House()
 
     house.close(account(outcome, cancelled_in=Stage.STREAMING))
@@ -189,7 +189,7 @@ def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
 
 
 def test_a_late_report_settles_later() -> None:
-    """The end is on the page at once; the phases, and the whole that they add up to, when the ledger closes."""
+    """The end is on the page at once; the phases, and the total to which they add up, when the ledger closes."""
     house = House()
 
     house.recorder.ended(account())
@@ -202,7 +202,7 @@ def test_a_late_report_settles_later() -> None:
 
 
 def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
-    """Where the engine reported it in a report that was believed; it is a part of a phase, not one beside it."""
+    """Only if the engine stated it in a report that was accepted; it is a part of a phase, not a phase of its own."""
     house = House()
 
     house.close(replace(account(), kv_transfer_seconds=0.25))
@@ -253,7 +253,9 @@ def test_the_rest_of_the_road_is_counted() -> None:
 
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
-    """Or the first error of a lane would be no growth. All of them, from the first scrape: those of promises through `Slo`."""
+    """Otherwise the first error of a lane would be no growth. All are there from the first scrape, those of `Slo`
+    included.
+    """
     metrics = House().metrics
     aims = Aims(Aim(1.0, 0.99), Aim(0.1, 0.99), Aim(10.0, 0.99))
     Slo(metrics, Objectives({"chat": {"512-4k": aims, "unknown": aims}}))
@@ -280,7 +282,7 @@ def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
 
 
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
-    """Here: marks that are no instants. Nothing is raised, and both halves are told."""
+    """The mistake: marks that are no instants. Nothing is raised, and both halves of the record count it."""
     house = House()
     broken = replace(MARKS, received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
     ledger = account().ledger

@@ -1,4 +1,4 @@
-"""One request from its first byte to the page of metrics, in memory: what the companion makes of what passes."""
+"""One request from its first byte to the page of metrics, in memory: what the observer makes of the bytes that pass."""
 
 import json
 
@@ -16,7 +16,9 @@ from tests.support.walk import Walk
 
 
 def test_a_vllm_stream_comes_out_as_five_phases() -> None:
-    """Usage was asked for on the client's behalf, read, and taken out again; the engine's own numbers make the split."""
+    """The sidecar asked for usage on the client's behalf, read it, and cut it out again; the engine's own numbers make
+    the split.
+    """
     walk = Walk()
     client = walk.client()
 
@@ -42,7 +44,9 @@ def test_a_vllm_stream_comes_out_as_five_phases() -> None:
 
 
 def test_the_page_holds_what_the_request_owed() -> None:
-    """TTFT and gaps apart, phases with their source, tokens by the engine's count, the split and how it was obtained."""
+    """TTFT and gaps are apart, phases have their source, tokens are the engine's count, and the split says how it was
+    obtained.
+    """
     walk = Walk()
     walk.client().send(post({"stream": True}, "X-Lane: batch"))
     play(walk)
@@ -63,7 +67,7 @@ def test_the_page_holds_what_the_request_owed() -> None:
 
 
 def test_in_flight_says_who_waits_and_who_streams() -> None:
-    """Waiting until the first output, then streaming, then gone; with the age of the oldest."""
+    """A request waits until its first output, then streams, then is gone; the page has the age of the oldest."""
     walk = Walk()
     walk.client().send(post({"stream": True}))
     walk.engine.send(STREAM + chunk(ROLE))
@@ -83,7 +87,7 @@ def test_in_flight_says_who_waits_and_who_streams() -> None:
 
 
 def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() -> None:
-    """For as long as it does not, and no longer."""
+    """The stream is `held` exactly while the client does not read."""
     walk = Walk()
     client = walk.client()
     client.send(post({"stream": True}))
@@ -99,7 +103,7 @@ def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() 
 
 
 def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
-    """Nothing is spliced and nothing is cut; the report is read all the same."""
+    """Nothing is inserted and nothing is cut; the report is read all the same."""
     walk = Walk()
     client = walk.client()
 
@@ -134,14 +138,16 @@ def test_where_usage_may_not_be_asked_for_the_body_goes_untouched_and_the_split_
 
 
 class Spanning(VLLM):
-    """A vLLM that tells by spans."""
+    """A vLLM that reports by spans."""
 
     reads_spans = True
     late_report_seconds = 5.0
 
 
 def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request counts as ended at once; its phases are written when the engine's word has come, by the span minted for it."""
+    """The request counts as ended at once; its phases are recorded when the report comes, found by the span minted for
+    it.
+    """
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False, mints=True)
     walk.client().send(post({"stream": True}))
@@ -159,7 +165,9 @@ def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_clients_trace_is_continued_and_sampled_towards_the_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its id stays, our span stands between, and a trace that its owner drops becomes no exemplar."""
+    """The trace id stays, the sidecar's span is inserted, and a trace that its client does not sample becomes no
+    exemplar.
+    """
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(mints=True)
     trace = "0af7651916cd43dd8448eb211c80319c"
@@ -174,7 +182,7 @@ def test_the_clients_trace_is_continued_and_sampled_towards_the_engine_alone(mon
 
 
 def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing was minted, or somebody in between made spans of his own."""
+    """Needed where no span was minted, or where a hop in between made spans of its own."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False)
     walk.settlement.listens = True
@@ -187,7 +195,7 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
 
 
 def test_a_whole_answer_states_its_usage_and_its_phases() -> None:
-    """Non-streamed: in series of their own, never in TTFT or inter-token."""
+    """Unstreamed requests have series of their own, and are never in TTFT or inter-token."""
     walk = Walk()
     answer = json.dumps(
         {
@@ -237,7 +245,7 @@ def test_the_engines_failures_are_its_own_outcomes(answer: bytes, outcome: Outco
 
 
 def test_a_client_that_leaves_during_its_upload_is_counted_there() -> None:
-    """Before anything was classified: in the lane that its head says."""
+    """The cancel comes before the body was classified: it counts in the lane that the head states."""
     walk = Walk()
     client = walk.client()
     client.send(post({"stream": True}, "X-Lane: batch")[:-5])
@@ -250,7 +258,7 @@ def test_a_client_that_leaves_during_its_upload_is_counted_there() -> None:
 
 
 def test_what_a_client_invents_is_other_and_counted() -> None:
-    """No lane, no model and no header value of a client becomes a label."""
+    """No lane, model or header value that a client invents becomes a label."""
     walk = Walk()
     before = walk.page().count("\n")
     for number in range(50):
@@ -270,7 +278,7 @@ def test_what_a_client_invents_is_other_and_counted() -> None:
 
 
 def test_a_server_that_answers_include_usage_in_every_chunk_is_asked_once() -> None:
-    """It was seen once; from then on its clients' streams are left alone."""
+    """The habit was seen once; from then on its streams are not asked for usage."""
     walk = Walk()
     null = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}\n\n'
     for _ in range(2):
@@ -284,7 +292,7 @@ def test_a_server_that_answers_include_usage_in_every_chunk_is_asked_once() -> N
 
 
 def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
-    """Without usage the bucket is unknown at first, and an estimate after twenty prompts that the engine counted."""
+    """Without usage the bucket is unknown at first, and estimated after twenty prompts that the engine counted."""
     walk = Walk()
     text = [{"role": "user", "content": "x" * 800}]
 
@@ -302,7 +310,7 @@ def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
 
 
 def test_the_log_line_has_allowed_headers_and_no_query() -> None:
-    """Path without its query, the one header that is allowed, the status; nothing else of the request."""
+    """The line has the path without its query, the one allowed header and the status; nothing else of the request."""
     walk = Walk()
     walk.client().send(
         post({}, "X-Team: search", "Authorization: Bearer sk-CANARY", path="/v1/chat/completions?key=sk-CANARY")
@@ -313,7 +321,7 @@ def test_the_log_line_has_allowed_headers_and_no_query() -> None:
 
 
 def test_everything_else_is_one_counter() -> None:
-    """No lane and no account, whatever it is."""
+    """Such a request has no lane and no account."""
     walk = Walk()
     walk.client().send(b"GET /v1/models HTTP/1.1\r\nHost: pod\r\n\r\n")
     walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
@@ -323,7 +331,7 @@ def test_everything_else_is_one_counter() -> None:
 
 
 def test_a_compressed_answer_passes_unread_and_says_so() -> None:
-    """A client that asks for gzip from an engine that does it gets it; the wire's marks are all that is known."""
+    """A client that asks for gzip from an engine that supports it gets gzip; only the wire's marks are known."""
     walk = Walk(include_usage=False)
     client = walk.client()
     client.send(post({"stream": True}))
@@ -339,7 +347,7 @@ def test_a_compressed_answer_passes_unread_and_says_so() -> None:
 
 
 def test_a_sampled_trace_becomes_an_exemplar() -> None:
-    """The client's own trace, if its owner keeps it."""
+    """The client's own trace becomes one if the client samples it."""
     walk = Walk()
     trace = "0af7651916cd43dd8448eb211c80319c"
     walk.client().send(post({"stream": True}, f"traceparent: 00-{trace}-b7ad6b7169203331-01"))

@@ -55,13 +55,14 @@ PAUSES = st.sampled_from([0.0, 0.0004, 0.03, 0.03, 0.2, 0.9, 9.0])
 
 @contextmanager
 def the_long_way() -> Iterator[None]:
-    """No event is decoded as a token at once, and no output is told to anything but `Slo.output`."""
+    """Decode no event by the short way, and report every output through `Slo.output`."""
     with patch.object(OpenAIChat, "token", None), patch.object(Slo, "steady", lambda _slo, _key: None):
         yield
 
 
 def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int) -> tuple[bytes, str, list[Marks]]:
-    """Two requests, the second of which is answered by these reads of some chunks each: (what its client got, the page, marks)."""
+    """Two requests, the second answered by these reads of some chunks each: (bytes that its client got, page, marks).
+    """
     walk = Walk(include_usage=usage, objectives=OBJECTIVES, estimate=True)
     body = json.dumps({"model": "tiny", "messages": [], "stream": True}).encode()
     request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
@@ -98,7 +99,7 @@ def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int)
 def test_the_short_way_of_a_token_is_equal_to_the_long_way(
     events: list[bytes], cuts: list[int], pauses: list[float], sizes: list[int], *, usage: bool, slow_at: int
 ) -> None:
-    """Whatever an engine streams, in whatever pieces and at whatever pace: the client's bytes, the page, and the marks."""
+    """For any stream, cut into any pieces, at any pace: the client's bytes, the page and the marks are equal."""
     stream = b"".join(events)
     ends = sorted({*(cut for cut in cuts if 0 < cut < len(stream))})
     pieces = (
@@ -122,7 +123,7 @@ def test_the_short_way_of_a_token_is_equal_to_the_long_way(
 
 @pytest.mark.parametrize("usage", [False, True], ids=["plain", "usage is cut"])
 def test_tokens_of_one_read_are_all_counted(*, usage: bool) -> None:
-    """In chunks of their own or in one; at the instant of the read that brought them."""
+    """Tokens come in chunks of their own or share one; each counts at the instant of the read that brought it."""
     event = b"data: %b\n\n" % TOKEN
     _, page, (first, *_) = played([(0.1, [event]), (0.2, [event, event + event])], usage=usage, slow_at=-1)
 

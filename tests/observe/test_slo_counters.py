@@ -1,4 +1,6 @@
-"""Promises on the page: who counts, who missed, who is blamed, who still waits, and that all of it stands at 0 before it happens."""
+"""Objectives on the page: which requests count, miss, vote or are overdue, and that every series stands at 0 before it
+happens.
+"""
 
 import pytest
 
@@ -16,7 +18,7 @@ from sidecar.timeline.outcome import Outcome
 from tests.support.promises import AIMS, BUCKETS, LOOSE, House
 
 
-# --- who counts, and when ------------------------------------------------------------------------------------------------
+# --- which requests count, and when --------------------------------------------------------------------------------------
 
 
 def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
@@ -34,7 +36,7 @@ def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
 
 
 def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
-    """Counted and overdue a moment after its deadline; the vote comes with the ledger."""
+    """It is counted and overdue just after its deadline; the vote comes with the ledger."""
     house = House()
     request = house.comes()
     house.later(1.0)
@@ -51,7 +53,7 @@ def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
 
 
 def test_a_scrape_alone_counts_what_is_due() -> None:
-    """Should no tick have come."""
+    """This is for the case that no tick came before the scrape."""
     house = House()
     house.comes()
     house.now += 1.5
@@ -86,7 +88,7 @@ def test_overdue_is_by_lane_and_goes_back_to_none() -> None:
     ],
 )
 def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, misses: int, phase: str | None) -> None:
-    """There is no ledger to wait for. What does not count is in no counter."""
+    """There is no ledger to wait for. An end that does not count is in no counter."""
     house = House()
 
     house.comes().ends(outcome, after=after)
@@ -108,7 +110,7 @@ def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, m
 def test_who_was_turned_away_before_the_body_came_counts_too(
     outcome: Outcome, votes: dict[tuple[str, str], float]
 ) -> None:
-    """Too many in flight: nobody has looked at the body, and the judge was told of nothing but the end."""
+    """Too many requests in flight: the body was not read, and the judge was told of nothing but the end."""
     house = House()
     account = Account(
         RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=house.now), None, key=1
@@ -146,7 +148,7 @@ def test_one_request_may_miss_both_promises_and_votes_for_each() -> None:
 
 
 def test_a_lane_without_promises_leaves_no_series() -> None:
-    """It is load all the same."""
+    """It counts as load all the same."""
     house = House()
     request = house.comes(lane="batch").speaks(after=500.0)
 
@@ -166,7 +168,7 @@ def test_a_lane_without_promises_leaves_no_series() -> None:
 
 
 def test_load_is_counted_at_arrival() -> None:
-    """And tokens only of those whose length somebody can tell."""
+    """Tokens are counted only for requests whose length is known."""
     house = House()
     house.comes()
     house.comes()
@@ -189,7 +191,7 @@ def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> N
 
 
 def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
-    """Compressed: its first token may have been in time."""
+    """The answer is compressed: its first token may have been in time."""
     house = House()
     request = house.comes()
     house.slo.answering(request.key, house.now, streaming=None)
@@ -205,7 +207,7 @@ def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
 
 
 def test_a_vote_waits_for_its_ledger() -> None:
-    """A report that comes seconds late, or one that never comes: the miss is on the page, the vote when the wait is over."""
+    """A report may come seconds late or never: the miss is on the page at once, the vote when the wait is over."""
     house = House()
     told, untold = house.comes(), house.comes()
     house.later(3.0)
@@ -221,7 +223,8 @@ def test_a_vote_waits_for_its_ledger() -> None:
 
 
 def test_each_miss_is_told_once_with_its_votes_when_they_are_known() -> None:
-    """With the ledger, or at an end that has none. Who kept every promise is not told."""
+    """It is reported with the ledger, or at an end that has none. A request that met every objective is not reported.
+    """
     house = House()
     told: list[tuple[str, dict[str, str]]] = []
     house.slo.on_blamed = lambda account, votes: told.append(
@@ -251,7 +254,7 @@ def test_a_ledger_that_is_closed_twice_votes_once() -> None:
 
 
 def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
-    """And another engine begins with nothing."""
+    """After an engine restart, learning begins at zero."""
     house = House()
 
     def learned(ttft: float) -> int:
@@ -272,7 +275,7 @@ def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
 
 
 def gauges(house: House) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
-    """(lane, bucket, objective) to threshold and target, where they are on the page."""
+    """(lane, bucket, objective) to (threshold, target), for those on the page."""
     targets = house.metrics.gauge(p.SLO_TARGET_RATIO).children
     thresholds = house.metrics.gauge(p.SLO_THRESHOLD_SECONDS).children
     return {key: (child.value, targets[key].value) for key, child in thresholds.items() if child.value is not None}
@@ -290,7 +293,7 @@ def test_thresholds_and_targets_are_on_the_page() -> None:
 
 
 def test_a_reload_takes_what_is_gone_off_the_page_and_counts_on() -> None:
-    """Another threshold for chat, nothing for batch any more: the gauges say so, and the counters stay where they were."""
+    """Chat gets another threshold, batch loses its objectives: the gauges change, the counters keep their values."""
     house = House(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
     house.comes(lane="batch").ends(Outcome.REJECTED)
 
@@ -301,7 +304,7 @@ def test_a_reload_takes_what_is_gone_off_the_page_and_counts_on() -> None:
 
 
 def test_a_request_in_flight_keeps_what_it_was_promised() -> None:
-    """The one that came before the reload has missed after a second; the one behind it has ten."""
+    """The request from before the reload has missed after one second; the one after it has ten."""
     house = House()
     before = house.comes()
     house.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
@@ -329,7 +332,9 @@ def test_a_lane_whose_promises_are_gone_still_settles_what_it_owed() -> None:
 
 
 def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
-    """At once, for each model: per bucket what is promised there, and each vote that a promise of this lane can have."""
+    """They are there at once, for each model: per bucket each objective that it has, and each vote possible in this
+    lane.
+    """
     house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
     counters = house.metrics.counter
 
@@ -386,7 +391,7 @@ def broken(*_told: object, **_named: object) -> None:
 
 
 def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted, at both ends. Nothing is raised, and nobody stays overdue."""
+    """The mistake is counted, at both ends. Nothing is raised, and no request stays overdue."""
     house = House()
     monkeypatch.setattr(Evidence, "ended", broken)
     monkeypatch.setattr(Evidence, "settled", broken)
@@ -400,7 +405,7 @@ def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_mistake_in_a_verdict_leaves_nobody_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or a silence would be heard for ever."""
+    """Otherwise a silence would last for ever."""
     house = House()
     monkeypatch.setattr(Judge, "tick", broken)
     monkeypatch.setattr(Judge, "ended", broken)

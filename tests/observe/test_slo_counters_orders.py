@@ -1,4 +1,5 @@
-"""Whatever happens to several requests, in whatever order, the promises on the page add up, and nobody is remembered."""
+"""For several requests, in any order of events, the SLO counters add up, and no request is left in memory at the end.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,9 @@ VERBS = ("comes", "speaks", "answering", "finished", "paused", "resumed", "ticks
 
 
 class Traffic:
-    """Up to four requests at once. Each verb is told who, a streaming flag, an outcome; and does nothing where there is nobody."""
+    """Up to four requests at once. Each verb takes a request's number, a streaming flag and an outcome; unknown
+    requests are skipped.
+    """
 
     def __init__(self) -> None:
         self.house = House()
@@ -62,13 +65,13 @@ class Traffic:
             self.ended += [(request, account)] * (outcome is Outcome.OK)
 
     def settles(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
-        """Any of those that have ended well, with a report or without."""
+        """The ledger of one request that ended well is closed, with a report or without."""
         if self.ended:
             request, account = self.ended.pop(who % len(self.ended))
             request.settles(account, EngineReport(0.1, 0.5) if streaming else None)
 
     def is_over(self) -> None:
-        """Who is inside leaves, every ledger is closed, and an hour passes."""
+        """Every request in flight ends, every ledger is closed, and an hour passes."""
         for who in range(4):
             self.ends(who, None, Outcome.CLIENT_CANCELLED)
         while self.ended:
@@ -103,8 +106,8 @@ class Traffic:
 def test_every_request_counts_once_whatever_the_order(
     told: list[tuple[str, float, int, bool | None, Outcome]],
 ) -> None:
-    """Misses are at most requests, votes at most misses, and no counter falls or is refused; when all is settled there are as many
-    votes as misses.
+    """Misses are at most requests, votes at most misses; no counter falls or refuses a value. Once all ledgers are
+    closed, votes equal misses.
     """
     traffic = Traffic()
     house, before = traffic.house, traffic.counted()

@@ -1,4 +1,4 @@
-"""Usage is asked for without rewriting the body, and its chunk cut out without delaying a token or losing a byte."""
+"""Usage is asked for without rewriting the body, and its chunk is cut out without delaying a token or losing a byte."""
 
 import json
 import re
@@ -118,7 +118,7 @@ def cutter(choices: int = 1) -> UsageCut:
 
 
 def fed(cut: UsageCut, data: bytes) -> tuple[bytes, Sequence[Reading]]:
-    """What goes to the client, and what the stream's reader made of it."""
+    """Feed one read: (bytes for the client, the reader's readings of them)."""
     readings = cut._reader.feed(data)
     return cut.kept(data, readings), readings
 
@@ -236,9 +236,9 @@ class TestEnginesWithHabits:
 
 class TestRecordings:
     def test_a_real_stream_with_usage_becomes_the_stream_without(self) -> None:
-        """Two recordings of one seeded request: with usage asked for and cut out, and never asked for.
+        """Two recordings of one seeded request: one with usage asked for and then cut out, one without usage.
 
-        They differ in the ids and times that differ anyway, and in the one thing that vLLM moves to the usage chunk.
+        They differ in ids and times, as any two recordings do, and in the one field that vLLM moves to the usage chunk.
         """
         with_usage, without = STREAMS / "vllm-chat-usage.sse", STREAMS / "vllm-chat.sse"
         cut = UsageCut(EventReader(dialect_of(with_usage)))
@@ -276,7 +276,7 @@ PIECES = st.lists(st.tuples(NOISE, EVENTS, st.sampled_from([b"\n", b"\r\n", b"\r
 
 @given(pieces=PIECES, tail=st.binary(max_size=20), data=st.data())
 def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, data: st.DataObject) -> None:
-    """After any prefix, all bytes up to the end of the last complete event have gone out, but for the one chunk cut."""
+    """After any prefix, all bytes up to the end of the last complete event have gone out, except the one chunk cut."""
     stream = b"".join(pieces) + tail
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     cut = cutter()
@@ -306,7 +306,7 @@ def _without(stream: bytes, span: tuple[int, int] | None) -> bytes:
     if span is None:
         return stream
     start, end = span
-    # A blank line that a segment ended with CR has its LF in the next one.
+    # The blank line's CR may end one segment while its LF begins the next.
     if stream[end - 1 : end + 1] == b"\r\n":
         end += 1
     return stream[:start] + stream[end:]
