@@ -1,4 +1,4 @@
-"""What is written as a duration is one, or nothing."""
+"""Durations, counts and instants in reports are read as numbers, or as nothing."""
 
 import math
 
@@ -59,7 +59,7 @@ def test_time_does_not_run_backwards() -> None:
 
 
 def test_an_instant_was_taken_and_is_one_that_differences_can_be_told_of() -> None:
-    """0 was never taken; of two instants of 2**63 s a float can tell no difference below half an hour."""
+    """0 means that it was never taken; at 2**63 s a float cannot hold differences below half an hour."""
     assert [instant_of(1.8e9), instant_of(LATEST_SECONDS)] == [1.8e9, LATEST_SECONDS]
     assert [instant_of(value) for value in (None, 0, 0.0, -1.0, 2**63, math.nextafter(LATEST_SECONDS, math.inf))] == [
         None

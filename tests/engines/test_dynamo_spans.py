@@ -1,4 +1,4 @@
-"""The engine behind Dynamo: led up to its request through Dynamo's spans, or by a trace that is one request's, or not at all."""
+"""Reports of an engine behind Dynamo: joined by Dynamo's spans, by a trace that has one request only, or not at all."""
 
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ def descendants(*, alone: bool = True) -> Descendants:
 
 
 def heard(*spans: Span, alone: bool = True) -> list[KeyedReport]:
-    """What comes of these, at once and when the hold is over."""
+    """The reports in these spans, at once and when the hold is over."""
     family = descendants(alone=alone)
     return [word for span in spans for word in family.span(span, 0.0) or ()] + list(family.due(6.0))
 
 
 def test_dynamos_own_spans_lead_up_to_the_request() -> None:
-    """In whatever order they come; the word is held for as long as another engine's could still come."""
+    """They may come in any order; the report is held for as long as another engine's could still come."""
     for spans in ((ENGINE, WORKER, FRONT), (FRONT, WORKER, ENGINE), (WORKER, ENGINE, FRONT)):
         assert heard(*spans) == [KeyedReport((span_key(MINTED),), REPORT, ENGINE.trace_id)]
     family = descendants()
@@ -36,12 +36,12 @@ def test_dynamos_own_spans_lead_up_to_the_request() -> None:
 
 
 def test_where_they_do_not_come_only_the_trace_is_known() -> None:
-    """It is for the joins to say whether that is one request's."""
+    """The settlement decides whether that trace has one request only."""
     assert heard(ENGINE) == [KeyedReport((), REPORT, ENGINE.trace_id)]
 
 
 def test_two_engines_in_one_request_are_nobodys_word() -> None:
-    """A prefill worker and a decode worker: neither's numbers are the request's."""
+    """With a prefill worker and a decode worker, neither's numbers are the request's."""
     decode = replace(ENGINE, span_id="d000000000000009")
     family = descendants()
     for span in (ENGINE, decode, WORKER, FRONT):
@@ -53,7 +53,7 @@ def test_two_engines_in_one_request_are_nobodys_word() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: bool) -> None:
-    """Without Dynamo's spans nothing says whose is whose."""
+    """Without Dynamo's spans nothing tells which report is which request's."""
     second = [
         replace(
             span,
@@ -71,7 +71,7 @@ def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: b
 
 
 def test_what_is_held_is_bounded() -> None:
-    """In all, and of one trace, so that a trace that everybody has costs no more than its share."""
+    """There is a bound in all and one per trace, so that a trace shared by all requests takes only its share."""
     family = descendants()
     for number in range(MAX_HELD + 2):
         family.span(replace(ENGINE, span_id=f"{number:016x}", trace_id=f"{number:032x}"), 0.0)
@@ -83,7 +83,7 @@ def test_what_is_held_is_bounded() -> None:
 
 
 def test_a_circle_of_spans_ends_the_search() -> None:
-    """Ids are what somebody sent."""
+    """Ids come from outside, and may form a circle."""
     assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id), alone=False) == [
         KeyedReport((), REPORT, ENGINE.trace_id)
     ]

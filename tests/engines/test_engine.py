@@ -1,4 +1,4 @@
-"""What is known of the engine, and what follows from it."""
+"""Facts known about the engine, and what follows from them."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from sidecar.engines.kind import UNKNOWN
 
 
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
-    """Nor are figures in its answers believed to be what vLLM's are."""
+    """Figures in its answers are not read as vLLM's either."""
     engine = Engine("auto")
     assert not engine.takes_include_usage("openai_chat")
     assert engine.speaks is UNKNOWN
@@ -18,7 +18,7 @@ def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
 
 
 def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:
-    """Its reports are still read, where a client asked for them itself."""
+    """Its reports are still read where a client itself asked for them."""
     engine = Engine("vllm")
 
     engine.adds_null_usage()
@@ -28,7 +28,7 @@ def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again()
 
 
 def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -> None:
-    """What is not served is `other`; unsaid it is the one model that there is."""
+    """A model that is not served is `other`; an unstated one is the served one, if there is only one."""
     told: list[Sequence[str]] = []
     engine = Engine("auto", on_models=told.append)
     assert engine.model_of("llama") == "other"

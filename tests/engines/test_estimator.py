@@ -1,4 +1,4 @@
-"""What is said about requests on which nobody reports: learned where nobody waits, refused where it would be a guess."""
+"""Estimates for requests without a report: learned from idle arrivals, and refused where they would be guesses."""
 
 import math
 from dataclasses import replace
@@ -20,12 +20,12 @@ TOKENS = "tokens"
 
 
 def cost(tokens: float) -> float:
-    """What prompts truly cost in these stories: 20 ms, 0.1 ms a token, and a part that grows with the square."""
+    """True cost of a prompt in these stories, in seconds: 20 ms, 0.1 ms a token, and a quadratic part."""
     return 0.02 + 1e-4 * tokens + 1e-9 * tokens**2
 
 
 class House:
-    """One estimator and a clock; each verb is something that a request does."""
+    """One estimator and a clock; each method is something that a request does."""
 
     def __init__(self) -> None:
         self.estimator = Estimator()
@@ -41,7 +41,7 @@ class House:
         self.estimator.spoke(key, self.now)
 
     def leaves(self, key: int, tokens: float, *, model: str = "m", learn: bool = True) -> float | Refusal:
-        """The estimate of its prefill, before it taught anything."""
+        """The estimate of its prefill, made before this request is learned from."""
         visit = self.estimator.left(key)
         assert visit is not None
         length = Length(tokens, TOKENS)
@@ -51,19 +51,19 @@ class House:
         return found
 
     def alone(self, tokens: float, *, ttft: float | None = None, model: str = "m") -> float | Refusal:
-        """A request that meets nobody at all."""
+        """A request that runs alone: no other request is in flight."""
         self.now += 10
         key = self.comes()
         self.speaks(key, after=cost(tokens) if ttft is None else ttft)
         return self.leaves(key, tokens, model=model)
 
     def asked(self, tokens: float, *, model: str = "m") -> float | Refusal:
-        """What it says of one who found others waiting, waited very long, and heard nothing."""
+        """The estimate for a request that found others waiting, waited very long, and saw no output of the engine."""
         visit = Visit(self.now, idle=False, teaches=False, era=0, first_token_at=self.now + 1_000)
         return self.estimator.prefill_seconds(model, Length(tokens, TOKENS), visit)
 
     def taught(self) -> "House":
-        """By twice as many as are needed, of 100 to 10,000 tokens."""
+        """After about twice as many prompts as are needed, of 100 to 10,000 tokens."""
         rng = Random(1)
         for _ in range(2 * READY_SAMPLES + 40):
             self.alone(100 * 100 ** rng.random())
@@ -72,12 +72,12 @@ class House:
 
 @pytest.mark.parametrize("tokens", [120, 1_000, 3_000, 9_000])
 def test_of_a_long_wait_the_prefill_is_what_prompts_of_this_length_cost(tokens: float) -> None:
-    """Within a tenth, over two orders of magnitude, although the cost bends."""
+    """Within a tenth, over two orders of magnitude, although the cost is not linear."""
     assert House().taught().asked(tokens) == pytest.approx(cost(tokens), rel=0.1)
 
 
 def test_what_a_request_waits_is_not_its_prefill() -> None:
-    """Two come while a prompt is computed: the second to be served waited for the first, and nobody spoke in between."""
+    """Two requests come together; the second is served after the first, and there was no output in between."""
     house = House().taught()
     house.now += 10
     first, second = house.comes(), house.comes()
@@ -88,7 +88,7 @@ def test_what_a_request_waits_is_not_its_prefill() -> None:
 
 
 def test_prompts_of_one_step_all_take_as_long_as_the_step() -> None:
-    """A stream falls silent for as long as the step takes: that, and not what this prompt alone would cost, is its prefill."""
+    """A stream gets nothing while the step lasts: that, and not this prompt's cost alone, is its prefill."""
     house = House().taught()
     house.now += 10
     stream = house.comes()
@@ -104,7 +104,7 @@ def test_prompts_of_one_step_all_take_as_long_as_the_step() -> None:
 
 
 def test_a_long_prompt_spans_steps_and_began_with_the_first_that_it_needs() -> None:
-    """Chunks: the stream goes on between them, and the last silence alone would be too short for this prompt."""
+    """The prompt is chunked: the stream goes on between chunks, and the last silence alone would be too short."""
     house = House().taught()
     house.now += 10
     stream = house.comes()
@@ -119,12 +119,12 @@ def test_a_long_prompt_spans_steps_and_began_with_the_first_that_it_needs() -> N
 
 @pytest.mark.parametrize("ttft", [0.001, 9.0])
 def test_who_waited_for_nobody_has_no_queue(ttft: float) -> None:
-    """Quicker than usual or slower: an engine that has a bad moment has it in the prefill."""
+    """Quicker or slower than usual: if the engine is slow for a moment, it is the prefill that is slow."""
     assert House().taught().alone(4_000, ttft=ttft) == pytest.approx(ttft)
 
 
 def test_a_prefill_is_never_longer_than_the_whole_wait() -> None:
-    """One that came while another waited, and was quicker than any before."""
+    """The request came while another waited, and was quicker than any before."""
     house = House().taught()
     house.comes()
     quick = house.comes()
@@ -133,7 +133,7 @@ def test_a_prefill_is_never_longer_than_the_whole_wait() -> None:
     assert house.leaves(quick, 4_000) == pytest.approx(0.001)
 
 
-# --- who teaches ---------------------------------------------------------------------------------------------------------
+# --- which requests are samples ------------------------------------------------------------------------------------------
 
 
 def test_who_found_somebody_waiting_teaches_nothing() -> None:
@@ -146,7 +146,7 @@ def test_who_found_somebody_waiting_teaches_nothing() -> None:
 
 
 def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
-    """As many streams as were ever seen: whether there was a slot left nobody can know. One less, and there was."""
+    """As many streams as ever seen: a free slot is not certain. With one stream less, it is."""
     house = House()
     streams = [house.comes() for _ in range(3)]
     for stream in streams:
@@ -162,7 +162,7 @@ def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
 
 
 def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
-    """A hundred that wait for others, with one in fifty that looks idle and is not: the answer stays what it was."""
+    """In each of ten rounds one of fifty requests looks idle and is not: the estimate stays what it was."""
     house = House().taught()
     before = house.asked(1_000)
     for _ in range(10):
@@ -176,7 +176,7 @@ def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
 
 
 def test_one_odd_request_in_five_does_not_move_it() -> None:
-    """Garbage collection, a cold cache, a wait that could not be seen from here."""
+    """Causes may be garbage collection, a cold cache, or a wait that could not be seen from here."""
     house = House()
     rng = Random(3)
     for number in range(200):
@@ -203,7 +203,7 @@ def test_it_does_not_answer_for_lengths_that_it_has_not_seen(tokens: float) -> N
 
 
 def test_a_handful_of_far_longer_prompts_is_not_taken_for_a_rule() -> None:
-    """Four of them say nothing; a fifth makes them enough to speak of."""
+    """Up to four of them are refused; five are enough."""
     house = House().taught()
     four = [house.alone(100_000) for _ in range(5)]
 
@@ -212,7 +212,7 @@ def test_a_handful_of_far_longer_prompts_is_not_taken_for_a_rule() -> None:
 
 
 def test_cache_hits_that_nobody_states_are_noticed() -> None:
-    """Half of the prompts cost almost nothing and half their full price: length does not explain them, and it says so."""
+    """Half of the prompts cost almost nothing, half their full price: length does not explain that, so it refuses."""
     house = House()
     rng = Random(4)
     for _ in range(200):
@@ -284,12 +284,12 @@ def test_tokens_and_bytes_are_not_compared() -> None:
 def test_what_had_to_be_computed(
     prompt: int | None, cached: int | None, text: int | None, length: Length | None
 ) -> None:
-    """Usage's tokens less the cached ones; else the text; else nothing."""
+    """Tokens of the usage less the cached ones, else bytes of the text, else nothing."""
     assert length_of(prompt, cached, text) == length
 
 
 def test_it_holds_no_more_than_its_bounds() -> None:
-    """Ten thousand requests of every length and of more models than there can be; who leaves twice or never came is nobody."""
+    """Ten thousand requests, of many lengths and more models than are kept; an unknown request is ignored."""
     house = House()
     for number in range(10_000):
         house.alone(1 << (number % 40), model=f"m{number % 50}", ttft=0.1)
@@ -303,7 +303,7 @@ def test_it_holds_no_more_than_its_bounds() -> None:
 
 
 def simulated(limits: Limits, rate: float, seed: int) -> list[SimulatedRequest]:
-    """Six hundred requests of lognormal lengths; half of them begin with a prompt's beginning that was asked before."""
+    """Six hundred requests of lognormal lengths; half of them share the beginning of their prompt with others."""
     rng, simulation, at, found = Random(seed), Simulation(limits, LLAMA_13B.costs), 0.0, []
     for number in range(600):
         at += rng.expovariate(rate)
@@ -316,7 +316,7 @@ def simulated(limits: Limits, rate: float, seed: int) -> list[SimulatedRequest]:
 
 
 def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
-    """What the estimator says of each, told only what a sidecar sees, in the order in which it happened."""
+    """The estimate for each request, given only what a sidecar sees, in order of time."""
     events = []
     for number, request in enumerate(requests):
         tokens = [instant + request.delivery_seconds for instant in request.token_instants]
@@ -341,8 +341,10 @@ def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
     [(2_048, 1.0, 0.9), (2_048, 2.5, 0.9), (2_048, 4.0, 0.8), (16_384, 1.0, 0.95), (16_384, 4.0, 0.95)],
 )
 def test_it_knows_who_waited_in_a_simulated_replica(budget: int, rate: float, share: float) -> None:
-    """Of the slowest tenth, whether queue or prefill was longer. Large steps are heard; in small ones, with many prompts waiting, a
-    prompt may begin in what another leaves of a step, and that cannot be seen from outside: there it is right less often."""
+    """For the slowest tenth, it tells whether queue or prefill was longer. Large steps can be seen; in small ones, with
+    many prompts waiting, a prompt may begin in what another leaves of a step, which cannot be seen from outside: there
+    it is right less often.
+    """
     answered, judged = 0, []
     for seed in range(20, 24):
         requests = simulated(replace(LLAMA_13B.limits, max_num_batched_tokens=budget), rate, seed)
@@ -360,7 +362,7 @@ def test_it_knows_who_waited_in_a_simulated_replica(budget: int, rate: float, sh
 
 
 def test_it_says_the_same_twice() -> None:
-    """Nothing in it is random, and nothing asks a clock."""
+    """It uses no random numbers and reads no clock."""
     requests = simulated(LLAMA_13B.limits, 3.0, seed=21)
 
     assert observed(requests) == observed(requests)

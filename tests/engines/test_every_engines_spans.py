@@ -1,4 +1,4 @@
-"""Every engine's spans through the whole sidecar, as its source makes them and damaged: right phases or a counted refusal."""
+"""Every engine's spans through the whole sidecar, as its source makes them and damaged: right phases or a refusal."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Told:
         self.ask()
 
     def ask(self, trace: str | None = None) -> int:
-        """A whole request on a connection of its own; its number."""
+        """Play a whole request on a connection of its own; returns its number."""
         fields = [f"X-Team: {len(self.minted)}"]
         if trace is not None:
             fields.append(f"traceparent: 00-{trace}-b7ad6b7169203331-01")
@@ -46,7 +46,7 @@ class Told:
         return len(self.minted) - 1
 
     def spans(self, request: int = 0) -> list[Span]:
-        """The request's spans, all ids but the minted one its own."""
+        """The request's spans; all ids but the minted one are unique to it."""
         minted = self.minted[request]
         trace = self.walk.settlement.minted[minted].trace_id
         return [
@@ -65,7 +65,7 @@ class Told:
         ]
 
     def hear(self, spans: Sequence[Span], seconds: int = 7) -> None:
-        """They come, and some time passes: a hold is over then, a deadline is not."""
+        """The spans come, and some time passes: by default the hold is over then, the deadline is not."""
         for span in spans:
             self.walk.settlement.span(span)
         self.pass_by(seconds)
@@ -83,7 +83,7 @@ class Told:
 
 
 def slower(span: Span, request: int) -> Span:
-    """The same span of a request that was queued for as many milliseconds more as its number says."""
+    """The same span, of a request that was queued for `request` milliseconds longer."""
     attributes = dict(span.attributes)
     for name in ("gen_ai.latency.time_in_queue", "gen_ai.latency.time_to_first_token", "gen_ai.latency.e2e"):
         if name in attributes:
@@ -99,7 +99,7 @@ def slower(span: Span, request: int) -> Span:
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_each_engines_spans_split_the_request(name: str) -> None:
-    """Queue and prefill as the fixture says, and the five phases add up."""
+    """Queue and prefill are as the fixture says, and the five phases add up."""
     told = Told(name)
     told.hear(told.spans())
 
@@ -116,7 +116,7 @@ def test_each_engines_spans_split_the_request(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_their_order_does_not_matter(name: str) -> None:
-    """Several processes export, each in batches of its own. Only within a process do parts come before what holds them."""
+    """Several processes export, each in batches of its own. Only within a process do parts come before their parent."""
     told = Told(name)
     first, rest = told.spans()[-1:], told.spans()[:-1]
     told.hear([*first, *rest])
@@ -125,7 +125,7 @@ def test_their_order_does_not_matter(name: str) -> None:
 
 
 def test_an_engine_that_only_received_the_cache_does_not_split_the_ttft() -> None:
-    """Its first token is not the prompt's: the split is refused and counted, the transfer is told."""
+    """Its first token is not the prompt's: the split is refused and counted, the transfer is recorded."""
     told = Told("tensorrt-llm-disaggregated-generation")
     told.hear(told.spans())
 
@@ -135,7 +135,7 @@ def test_an_engine_that_only_received_the_cache_does_not_split_the_ttft() -> Non
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_forty_requests_of_one_trace_each_get_their_own(name: str) -> None:
-    """Ten at a time end before any span comes; then come all of theirs, mixed up. Each request's engine was a little slower."""
+    """Ten at a time end before any span comes; then all their spans come, mixed. Each engine queue was 1 ms longer."""
     told = Told(name)
     told.hear(told.spans())
     for _ in range(4):
@@ -146,13 +146,13 @@ def test_forty_requests_of_one_trace_each_get_their_own(name: str) -> None:
     queues = [phases(ledger)["queue"][0] for ledger in told.ledgers]
     assert {ledger.reason for ledger in told.ledgers} == {Reason.LATE_REPORT}
     assert sorted(queues) == [100 + request for request in range(41)]
-    # In the order in which the words came, which is not the order of the requests: each stands beside its own.
+    # The order is that of the reports, not of the requests: each account has its own queue.
     assert [int(account.notes["header.x-team"]) for account in told.walk.accounts] == [queue - 100 for queue in queues]
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_what_comes_twice_is_used_once(name: str) -> None:
-    """An exporter that did not hear our answer sends its batch again."""
+    """An exporter that did not get the sidecar's answer sends its batch again."""
     told = Told(name)
     told.hear([*told.spans(), *told.spans()], seconds=4)
     told.hear(told.spans(), seconds=30)
@@ -162,7 +162,7 @@ def test_what_comes_twice_is_used_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_spans_for_nobody_join_nobody(name: str) -> None:
-    """Somebody else asks the engine, too: in another trace, under a span of their own."""
+    """Another client uses the engine, too: in another trace, under a span of its own."""
     told = Told(name)
     strangers = [
         replace(
@@ -180,7 +180,7 @@ def test_spans_for_nobody_join_nobody(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_part_that_never_comes_leaves_the_request_without_a_split(name: str) -> None:
-    """Unless it says nothing that is needed. Never an exception, never a number that is not the engine's."""
+    """It has a split if the part states nothing needed. Nothing is raised, and every number is the engine's."""
     for missing in range(len(fixture(name).spans)):
         told = Told(name)
         told.hear([span for at, span in enumerate(told.spans()) if at != missing], seconds=40)
@@ -211,7 +211,7 @@ ids = st.text("0123456789abcdef", max_size=16)
 
 @st.composite
 def damage(draw: st.DrawFn, spans: list[Span]) -> list[Span]:
-    """Some fields of some spans changed, some spans left out or sent twice."""
+    """Change some fields of some spans, and leave some spans out or send them twice."""
     found = []
     for span in spans:
         if draw(st.integers(0, 9)) == 0:
@@ -236,7 +236,7 @@ def damage(draw: st.DrawFn, spans: list[Span]) -> list[Span]:
 @settings(max_examples=25)
 @given(data=st.data())
 def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataObject) -> None:
-    """Nothing is thrown, the request is settled once, its phases add up, and none of them is negative or absurd."""
+    """Nothing is raised, the request is settled once, its phases add up, and none is negative or above the whole."""
     told = Told(name)
     told.hear(data.draw(damage(told.spans())), seconds=40)
 
@@ -248,7 +248,7 @@ def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataOb
 
 @pytest.mark.parametrize("name", fixtures())
 def test_each_fixture_says_whom_it_follows(name: str) -> None:
-    """An engine that has a file here, a version, and files of its source."""
+    """Each names an engine that has a file here, a version, and files of the engine's source."""
     found = fixture(name)
 
     assert ENGINES[name] in KINDS

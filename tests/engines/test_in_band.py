@@ -1,4 +1,4 @@
-"""Every engine's own answer through the whole sidecar: the right phases, or a refusal that is counted; never a wrong number."""
+"""Every engine's own answer through the whole sidecar: the right phases or a counted refusal, never a wrong number."""
 
 import json
 import math
@@ -99,7 +99,7 @@ CASES = [
         *("llama_cpp", "/completion", "composed-llamacpp-completion.sse", STREAMED, 0.14),
         expected={"queue": (140, "derived"), "prefill": (300, "engine"), "first_token": (10, "derived"), **BY_ENGINE},
     ),
-    # ... or at once, or with the first token: then what the prefill leaves of the TTFT is the bound.
+    # ... or at once, or with the first token: then the TTFT less the prefill is the bound.
     *(
         Case(
             *("llama_cpp", "/v1/chat/completions", "composed-llamacpp-chat-timings-with-counts.sse", STREAMED, head),
@@ -164,7 +164,7 @@ def phases(ledger: Ledger) -> dict[str, tuple[int, str]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_an_engines_answer_comes_out_as_its_phases(case: Case) -> None:
-    """And the client gets it byte for byte, and the page says how the split was obtained."""
+    """The client gets it byte for byte, and the page says how the split was obtained."""
     walk, intact = play(case, case.events())
 
     (account,) = walk.accounts
@@ -176,12 +176,12 @@ def test_an_engines_answer_comes_out_as_its_phases(case: Case) -> None:
 
 
 def test_every_engine_has_a_case_here_but_the_one_that_is_tested_for_real() -> None:
-    """Whoever adds an engine adds its wire format."""
+    """A new engine needs a case with its wire format."""
     assert {case.engine for case in CASES} == KINDS.keys() - {"vllm"}
 
 
 def test_the_counts_of_native_answers_are_the_engines() -> None:
-    """Prompt, cached and generated tokens come from where each engine states them; the prompt's bucket with them."""
+    """Prompt, cached and generated tokens are read where each engine states them."""
     tokens = {}
     for case in CASES:
         if case.streamed:
@@ -216,7 +216,7 @@ def test_the_counts_of_native_answers_are_the_engines() -> None:
     ],
 )
 def test_a_failure_inside_a_stream_that_began_well_is_the_engines(answer: str) -> None:
-    """Under status 200, in each engine's own words; it has no phases."""
+    """It comes under status 200, in each engine's own format; the request has no phases."""
     paths = {"sglang": "/generate", "tgi": "/generate_stream", "ollama": "/api/chat", "llamacpp": "/completion"}
     engine = answer.split("-")[1]
     case = Case(engine, paths.get(engine, "/v2/models/m/generate_stream"), answer, {"stream": True})
@@ -229,7 +229,7 @@ def test_a_failure_inside_a_stream_that_began_well_is_the_engines(answer: str) -
 
 
 def judge(case: Case, events: list[bytes]) -> None:
-    """The client got what was sent, nothing threw, and what is called the engine's word is what the engine meant."""
+    """The client got what was sent, nothing was raised, and a phase with source engine has the engine's value."""
     walk, intact = play(case, events)
 
     assert (intact, walk.dropped) == (True, [])
@@ -257,7 +257,7 @@ def judge(case: Case, events: list[bytes]) -> None:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_damage_leads_to_the_right_phases_or_to_a_refusal(case: Case, data: st.DataObject) -> None:
-    """Any value missing, null, negative, a string, huge, of another type or renamed, up to three at once."""
+    """Up to three values at once are missing, null, negative, a string, huge, of another type or renamed."""
     judge(case, data.draw(damaged(case.events())))
 
 
@@ -265,7 +265,7 @@ def test_damage_leads_to_the_right_phases_or_to_a_refusal(case: Case, data: st.D
     "value", [b"", b"-1", b"1e3", b"12.5", b"abc", b"\xff", b"9" * 30, b"0x10", "٣".encode(), None]
 )
 def test_a_header_that_is_no_whole_number_says_nothing(value: bytes | None) -> None:
-    """TGI's: absent, twice, or odd."""
+    """TGI's field is absent, stated twice, or malformed."""
     fields = (b"x-queue-time: 1", b"x-queue-time: 2") if value is None else (b"x-queue-time: " + value,)
     case = Case("tgi", "/generate", '{"generated_text":"abc"}', fields=fields)
     walk, _ = play(case, case.events())
@@ -279,7 +279,7 @@ def test_a_header_that_is_no_whole_number_says_nothing(value: bytes | None) -> N
 @settings(max_examples=30)
 @given(at=st.integers(0, 5000), junk=st.binary(min_size=1, max_size=6))
 def test_bytes_that_are_damaged_pass_and_break_nothing(case: Case, at: int, junk: bytes) -> None:
-    """What they mean then nobody knows; that they arrive is certain, and that the phases add up."""
+    """The damaged bytes may mean anything, but they arrive as sent, and the phases add up."""
     events = case.events()
     whole = b"".join(events)
     place = at % len(whole)

@@ -1,4 +1,4 @@
-"""An engine is one file, its entry in kinds.py and, if its API is new, one dialect: shown with a tenth, and by where names stand."""
+"""An engine is one file, an entry in kinds.py and, for a new API, one dialect: a tenth engine and its names show it."""
 
 import ast
 import inspect
@@ -27,11 +27,11 @@ CHECKOUT = Path(__file__).parents[2]
 SUPPORT = CHECKOUT / "tests" / "support"
 
 QUEUED, READ = 0.02, 0.03
-"""Seconds that the toy lets a request wait, and that it reads its prompt."""
+"""Seconds for which the toy lets a request wait, and seconds in which it reads the prompt."""
 
 
 class ToyHandler(BaseHTTPRequestHandler):
-    """The toy as a server."""
+    """The toy engine as a server."""
 
     pages: ClassVar = {
         "/health": "",
@@ -63,7 +63,7 @@ class ToyHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def toy_server() -> Iterator[str]:
-    """The toy on a real socket; its URL."""
+    """The toy engine on a real socket; yields its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), ToyHandler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -96,7 +96,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(checkout: Path, *arguments: str) -> str:
-    """What a module of the copy prints."""
+    """The output of a module of the copy."""
     command = [sys.executable, "-m", *arguments]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -104,7 +104,7 @@ def run(checkout: Path, *arguments: str) -> str:
 
 
 def values(sidecar: SidecarProcess, name: str, **labels: str) -> list[float]:
-    """The values of all series of this name with these labels, those that are 0 left out."""
+    """The values of all series of this name with these labels, except those that are 0."""
     return [
         sample.value
         for family in text_string_to_metric_families(sidecar.page("/metrics"))
@@ -136,7 +136,7 @@ def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> 
 
 
 def test_a_tenth_engine_is_named_in_the_config_and_in_the_docs(checkout: Path) -> None:
-    """Config and diagnosis accept its name; the pages that are written from the code have it."""
+    """Config and diagnosis accept its name; the docs that are generated from the code include it."""
     run(checkout, "tools.docs")
     engines, metrics = ((checkout / "docs" / name).read_text() for name in ("engines.md", "metrics.md"))
     (checkout / "toy.yml").write_text("engine:\n  url: http://127.0.0.1:1\n  kind: toy\n")
@@ -164,7 +164,7 @@ NAMES_ALLOWED = {
 
 
 def names() -> re.Pattern[str]:
-    """Every engine's name as config, titles, lists of models and pages of metrics have it."""
+    """Matches every engine's name as it stands in the config, in titles, in model lists and on pages of metrics."""
     words = {kind.name for kind in KINDS.values()} | {kind.short_title for kind in KINDS.values()}
     words |= {kind.owned_by for kind in KINDS.values() if not kind.owner_is_shared}
     words |= {kind.metric_prefix.decode().rstrip(":_") for kind in KINDS.values()}
@@ -172,7 +172,7 @@ def names() -> re.Pattern[str]:
 
 
 def texts_of(path: Path) -> list[str]:
-    """Every string in the code of a file; docstrings may cite an engine as a source."""
+    """Every string in the code of a file, except docstrings, which may cite an engine as a source."""
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
@@ -184,7 +184,7 @@ def texts_of(path: Path) -> list[str]:
 
 
 def test_an_engine_is_named_in_its_file_and_nowhere_else() -> None:
-    """A table of names elsewhere is a place that the tenth engine would be missing from."""
+    """A table of names elsewhere is one that the tenth engine would be missing from."""
     package, pattern = CHECKOUT / "sidecar", names()
     own = {Path(inspect.getfile(type(kind))) for kind in KINDS.values()}
     named = {
@@ -201,7 +201,7 @@ def test_an_engine_is_named_in_its_file_and_nowhere_else() -> None:
 
 
 def test_each_file_of_an_engine_has_one() -> None:
-    """The file is called as its kind is."""
+    """The file is named after its kind."""
     assert {name: Path(inspect.getfile(type(kind))).stem for name, kind in KINDS.items()} == {
         name: name for name in KINDS
     }

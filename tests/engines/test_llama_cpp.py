@@ -1,4 +1,4 @@
-"""What llama.cpp states, and the queue that can be told from it and from the wire."""
+"""Times that llama.cpp states, and the queue that follows from them and from the wire."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def wire(
     streaming: bool = True,
     choices: int = 1,
 ) -> Wire:
-    """Body received at 10, sent 10 ms later; the other instants in seconds after it was received."""
+    """A body received at 10 and sent 10 ms later; the other instants are seconds after it was received."""
     marks = Marks(
         accepted_at=9.5,
         received_at=10.0,
@@ -65,7 +65,9 @@ def test_the_head_is_the_slots_start_only_where_the_prefill_proves_it(headers: f
     ],
 )
 def test_a_first_token_that_was_held_back_is_no_longer_queue(headers: float, expected: float) -> None:
-    """Half a character waits for the other half: of 0.4 s of decode only 0.1 s passed here. Seen on a real one; its split was refused."""
+    """Half a character waits for the rest: of 0.4 s of decode only 0.1 s passed here. A real one did this, and its
+    split was refused.
+    """
     seen = wire(headers=headers, first_token=3.0, flushed=3.1)
     report = LlamaCpp().in_band(TIMINGS, seen)
     ledger = close_ledger(replace(seen.marks, last_token_at=seen.marks.flushed_at), streaming=True, report=report)
@@ -77,7 +79,7 @@ def test_a_first_token_that_was_held_back_is_no_longer_queue(headers: float, exp
 
 
 def test_a_prefill_longer_than_the_ttft_is_left_to_the_ledger_to_judge() -> None:
-    """It is a contradiction, and no queue is made of it."""
+    """It is a contradiction, and no queue is derived from it."""
     assert queue(wire(headers=0.1, first_token=0.5)) == 0.0
 
 
@@ -92,13 +94,13 @@ def test_a_stream_without_output_has_no_queue() -> None:
 
 
 def test_several_choices_have_no_one_report() -> None:
-    """Each has timings of its own; the last to come would be taken for all."""
+    """Each choice has timings of its own; the last to come would be taken for all."""
     assert LlamaCpp().in_band(TIMINGS, wire(headers=0.1, choices=2)) is None
 
 
 @pytest.mark.parametrize("timings", [None, [], "x", {}, {"prompt_ms": None}, {"prompt_ms": -1}, {"prompt_ms": "1"}])
 def test_without_a_prefill_nothing_is_derived(timings: object) -> None:
-    """A queue that is the rest of something unknown would be a guess."""
+    """A queue derived from an unknown prefill would be a guess."""
     seen = wire(headers=0.1)
     assert LlamaCpp().in_band({"timings": timings}, seen) is None
     assert LlamaCpp().in_band({"timings": {"predicted_ms": 5}}, seen) == EngineReport(decode_seconds=0.005)

@@ -1,4 +1,4 @@
-"""What Ollama states, the queue that it leaves, and how its streams differ from everybody else's."""
+"""Times that Ollama states, the queue that follows from them, and how its streams differ from other engines'."""
 
 import json
 
@@ -22,7 +22,7 @@ STATED = {
 
 
 def queue(ttft: float | None = None, **stated: object) -> float | None:
-    """The queue of an answer with these durations, in seconds; streamed if there is a TTFT."""
+    """The queue of an answer with these durations, in seconds; the answer is streamed if there is a TTFT."""
     marks = Marks(accepted_at=0, received_at=1.0, first_token_at=None if ttft is None else 1.0 + ttft)
     report = Ollama().in_band({**STATED, **stated}, Wire(marks, ttft is not None, ()))
     assert report is not None
@@ -46,12 +46,12 @@ def queue(ttft: float | None = None, **stated: object) -> float | None:
     ],
 )
 def test_the_queue_is_what_is_left(ttft: float | None, stated: dict[str, object], expected: float | None) -> None:
-    """An upper bound, or nothing; loading a model is never in it."""
+    """It is an upper bound, or nothing; loading a model is never part of it."""
     assert queue(ttft, **stated) == expected
 
 
 def test_what_states_nothing_is_no_report() -> None:
-    """`/v1/*` and answers that only loaded a model."""
+    """Such are answers on `/v1/*`, and answers that only loaded a model."""
     assert Ollama().in_band({}, Wire(Marks(accepted_at=0), False, ())) is None
 
 
@@ -62,7 +62,7 @@ def post(path: str, **body: object) -> bytes:
 
 @pytest.mark.parametrize(("body", "streaming"), [({}, True), ({"stream": True}, True), ({"stream": False}, False)])
 def test_a_request_that_does_not_say_stream_is_one(body: dict[str, object], streaming: bool) -> None:
-    """Known before any answer: the client left while it waited."""
+    """This is known before any answer: the client left while it waited."""
     walk = Walk(engine=Engine("ollama", ["tiny"]))
     client = walk.client()
     client.send(post("/api/chat", messages=[], **body))
@@ -75,7 +75,7 @@ def test_a_request_that_does_not_say_stream_is_one(body: dict[str, object], stre
 
 
 def test_a_last_line_without_its_end_is_read() -> None:
-    """The answer ended, so the line did."""
+    """The line ends with the answer."""
     walk = Walk(engine=Engine("ollama", ["tiny"]))
     walk.client().send(post("/api/generate", prompt="why?"))
     lines = b'{"response":"a","done":false}\n' + json.dumps({"response": "", "done": True, "eval_count": 7}).encode()
@@ -88,7 +88,7 @@ def test_a_last_line_without_its_end_is_read() -> None:
 
 
 def test_usage_is_asked_for_on_chat_and_taken_out_again() -> None:
-    """Its completions would put an empty usage into every chunk: there the request goes as it came."""
+    """Its completions would put an empty usage into every chunk: there the request is sent on unchanged."""
     walk = Walk(engine=Engine("ollama", ["tiny"]))
     completions = post("/v1/completions", stream=True, prompt="why?")
     walk.client().send(completions)

@@ -1,4 +1,4 @@
-"""SGLang's slices: put together from several processes, the first of each kind, and never the root's misleading number."""
+"""SGLang's slices: joined over several processes, the first of each kind, and never the root's misleading number."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def named(name: str) -> Span:
 
 
 def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
-    """The root says 0.41 s under the name that is vLLM's prefill: queue and prefill together."""
+    """The root states 0.41 s under the name of vLLM's prefill: there it is queue and prefill together."""
     (word,) = words(SPANS)
 
     assert word == KeyedReport(
@@ -51,7 +51,7 @@ def test_of_several_ranks_the_first_to_be_whole_speaks() -> None:
 
 
 def test_a_retracted_request_keeps_its_first_prefill() -> None:
-    """Its second lies inside decode_forward; were that slice's name to come under the thread, it would still be later."""
+    """Its second prefill lies inside decode_forward; a second slice of that name in the thread would still be later."""
     again = replace(
         named("prefill_forward"),
         span_id="a000000000000099",
@@ -66,14 +66,14 @@ def test_a_retracted_request_keeps_its_first_prefill() -> None:
     ("missing", "report"), [("decode_forward", EngineReport(0.1, 0.3, None)), ("prefill_waiting", None)]
 )
 def test_what_was_lost_on_the_way_is_not_stated(missing: str, report: EngineReport | None) -> None:
-    """Of one token there is no decode at all; without its queue a thread is no prefill's scheduler."""
+    """A lost decode leaves the decode unstated; without its queue, a thread is not a prefill's scheduler."""
     found = words([span for span in SPANS if span.name != missing])
 
     assert [word.report for word in found] == ([] if report is None else [report])
 
 
 def test_a_slice_that_ends_before_it_begins_is_no_duration() -> None:
-    """Clocks are set back."""
+    """Clocks may be set back."""
     back = replace(named("prefill_waiting"), end_unix_nano=1)
 
     assert [
@@ -83,7 +83,7 @@ def test_a_slice_that_ends_before_it_begins_is_no_duration() -> None:
 
 
 def test_requests_that_never_end_are_forgotten_in_the_end_and_counted() -> None:
-    """Bounded, the oldest first."""
+    """Their number is bounded, and the oldest are dropped first."""
     slices = Slices()
     for number in range(MAX_REQUESTS + 3):
         slices.span(replace(named("prefill_waiting"), parent_span_id=f"{number:016x}"), 0.0)
@@ -92,7 +92,7 @@ def test_requests_that_never_end_are_forgotten_in_the_end_and_counted() -> None:
 
 
 def test_another_engines_spans_are_none_of_its_own() -> None:
-    """But those of its other stages are known, and not needed."""
+    """SGLang's spans of other stages are recognised, and not needed."""
     slices = Slices()
 
     assert slices.span(fixture("vllm-chat").spans[0], 0.0) is None

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's /perf_metrics, asked over a real socket and joined to requests through the whole sidecar."""
+"""TensorRT-LLM's /perf_metrics, polled over a real socket and joined to requests through the whole sidecar."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def record(request_id: object, vintage: str = "numeric-ids") -> dict[str, object
 
 
 class Draining:
-    """A trtllm-serve: its records, which the first to ask empties."""
+    """A trtllm-serve: its records, which each poll empties."""
 
     def __init__(self) -> None:
         self.records: list[object] = []
@@ -69,7 +69,7 @@ async def polling(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
 @pytest.mark.parametrize("api", ["chatcmpl", "cmpl"])
 @pytest.mark.parametrize("vintage", VINTAGES)
 def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api: str) -> None:
-    """The answer's id is the API's word and the number of the record."""
+    """The answer's id is the API's prefix and the number of the record."""
 
     async def story() -> None:
         engine = Draining()
@@ -86,7 +86,7 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
 
 
 def test_the_transfer_of_the_cache_is_told_apart() -> None:
-    """Of a generation worker: 50 ms, which lie within its queue."""
+    """A generation worker's transfer: 50 ms, which are part of its queue."""
     (word,) = reports_in_records(fixture("text-ids"))
 
     assert word is not None
@@ -94,7 +94,7 @@ def test_the_transfer_of_the_cache_is_told_apart() -> None:
 
 
 def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
-    """The stream's last byte goes out before the record is kept: some looks are too early."""
+    """The stream's last byte goes out before the record is stored: some looks are too early."""
 
     async def story() -> None:
         engine = Draining()
@@ -115,7 +115,7 @@ def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_oft
 
 
 def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
-    """Asking empties them: without a request of ours there is no question, and a burst of ends is one."""
+    """A poll empties the records: without a waiting request there is no poll, and for a burst of ends there is one."""
 
     async def story() -> None:
         engine = Draining()
@@ -138,7 +138,7 @@ def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
 
 
 def test_twice_for_nobody_and_unreadable_are_counted() -> None:
-    """Another client's record, the same one again, one of a disaggregated front end, one that is none."""
+    """Another client's record, the same one again, one of a disaggregated front end, and one that is no record."""
 
     async def story() -> None:
         engine = Draining()
@@ -181,7 +181,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Counted each time, said once, tried again later; the request is settled without its report."""
+    """The failure is counted each time, logged once, and tried again later; the request is settled without a report."""
     monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 0.1)
 
     async def story() -> None:
@@ -201,7 +201,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
 
 
 def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
-    """Connection refused."""
+    """The connection is refused."""
 
     async def story() -> None:
         walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
@@ -215,7 +215,7 @@ def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
 
 
 def test_unasked_the_poll_is_off() -> None:
-    """Whoever reads the records today shall go on getting them; nobody waits then."""
+    """Other readers of the records must keep getting them; no request waits then."""
     walk = Fetching("tensorrt_llm")
 
     walk.answer("chatcmpl-2048")
@@ -226,7 +226,7 @@ def test_unasked_the_poll_is_off() -> None:
 @given(st.sampled_from(VINTAGES).flatmap(lambda vintage: damaged([b"{" + b'"a":' + fixture(vintage).strip() + b"}"])))
 @settings(max_examples=150)
 def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> None:
-    """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
+    """Values null, negative, text, huge, renamed or missing: the numbers are right or absent, and nothing is raised."""
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
     walk.answer("chatcmpl-2048")
 
@@ -236,11 +236,11 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
     walk.settlement.expire(walk.clock.later(11.0))
 
     (found,) = walk.phases()
-    # Without its last instant the decode is the wire's, which says the same here.
+    # Without its last instant the decode is measured on the wire, with the same value here.
     assert found in (SETTLED, EXACT | {"decode": (200, "wire"), "stream": (50, "wire")}, NO_SPLIT)
 
 
 @given(st.binary(max_size=300) | st.builds(lambda depth: b"[" * depth, st.integers(0, 5000)))
 def test_no_body_makes_the_reader_raise(body: bytes) -> None:
-    """Random bytes, and brackets without end."""
+    """Tried with random bytes, and with brackets without end."""
     assert list(reports_in_records(body)) == ([] if body.strip() == b"[]" else [None])

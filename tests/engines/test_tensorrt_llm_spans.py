@@ -1,4 +1,4 @@
-"""TensorRT-LLM's span: differences on one clock, no zero for an absent queue, nobody's split for a disaggregated half."""
+"""TensorRT-LLM's span: differences on one clock, no zero for an absent queue, no split from a disaggregated half."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ QUEUE, TTFT, E2E = (f"gen_ai.latency.{name}" for name in ("time_in_queue", "time
 
 
 def seconds(**changed: float) -> EngineReport | None:
-    """The report with these three, and without those that are not named."""
+    """The report of a span with only these of the three times."""
     names = {"queue": QUEUE, "ttft": TTFT, "e2e": E2E}
     kept = {name: value for name, value in SPAN.attributes.items() if name not in names.values()}
     return times_in_span(replace(SPAN, attributes=kept | {names[name]: value for name, value in changed.items()}))
 
 
 def test_the_word_finds_its_request_by_the_number_in_its_answers_id() -> None:
-    """Chat and completions write the same number behind their own prefix."""
+    """Chat and completions write the same number after their own prefix."""
     word = report_in_span(SPAN)
 
     assert word is not None
@@ -40,12 +40,12 @@ def test_the_word_finds_its_request_by_the_number_in_its_answers_id() -> None:
     ],
 )
 def test_a_difference_needs_both_its_sides(stated: dict[str, float], report: EngineReport | None) -> None:
-    """Builds of 2025 leave a queue of zero out: that is not stated, and not zero."""
+    """Builds of 2025 omit a queue of zero: then the queue is unstated, and not zero."""
     assert seconds(**stated) == report
 
 
 def test_a_server_that_was_handed_the_cache_says_how_long_that_took_and_nothing_of_the_prompt() -> None:
-    """The prompt's queue and prefill were another server's."""
+    """The prompt's queue and prefill were on another server."""
     (span,) = fixture("tensorrt-llm-disaggregated-generation").spans
     report = times_in_span(span)
 

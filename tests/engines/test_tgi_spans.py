@@ -57,7 +57,7 @@ def test_anything_else_is_no_duration(value: object) -> None:
 
 
 def test_the_handlers_span_states_queue_and_validation() -> None:
-    """Prefill and decode come as one: neither is stated. The span of the HTTP request says nothing."""
+    """Prefill and decode come as one number: neither is stated. The span of the HTTP request states nothing."""
     http, handler = fixture("tgi").spans
 
     assert report_in_span(http) is None

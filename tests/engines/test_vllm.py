@@ -1,4 +1,4 @@
-"""vLLM's own words on a request, as they stand in real answers, and what is made of words that are none."""
+"""vLLM's own times of a request, as they stand in real answers, and the handling of values that are not times."""
 
 import pathlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.support.streams import STREAMS, dialect_of
 
 
 def extras_of(recording: str) -> Mapping[str, object] | None:
-    """The extras of the one event, or whole body, that has any."""
+    """The extras of the one event, or of the whole body, that has any."""
     path = pathlib.Path(STREAMS / recording)
     if path.suffix == ".http":
         return dialect_of(path).read_body(path.read_bytes().partition(b"\r\n\r\n")[2]).extras
@@ -34,7 +34,7 @@ def extras_of(recording: str) -> Mapping[str, object] | None:
     ],
 )
 def test_a_real_answer_reports_queue_prefill_and_decode(recording: str) -> None:
-    """The recorded engine was idle and small: no wait to speak of, a prefill of milliseconds, then twelve tokens."""
+    """The recorded engine was idle and small: under 1 ms of queue, milliseconds of prefill, then twelve tokens."""
     report = report_of(extras_of(recording))
 
     assert report is not None
@@ -46,7 +46,7 @@ def test_a_real_answer_reports_queue_prefill_and_decode(recording: str) -> None:
 
 @pytest.mark.parametrize("recording", ["vllm-chat.sse", "vllm-chat-two-choices.sse", "vllm-messages.sse"])
 def test_an_answer_without_metrics_reports_nothing(recording: str) -> None:
-    """Not asked for; several choices; an API that drops them."""
+    """They were not asked for, there are several choices, or the API drops them."""
     assert report_of(extras_of(recording)) is None
 
 

@@ -24,7 +24,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def walk_without_metrics() -> Walk:
-    """A vLLM without --enable-per-request-metrics, whose spans come."""
+    """A vLLM without --enable-per-request-metrics, which exports spans."""
     return Walk(include_usage=False, mints=True)
 
 
@@ -36,7 +36,7 @@ def minted(engine: Socket) -> tuple[str, str]:
 
 
 def ask(walk: Walk, body: dict[str, object] | None = None, *fields: str) -> str:
-    """One whole request on a connection of its own; the span that was minted for it."""
+    """Play one whole request on a connection of its own; returns the span that was minted for it."""
     walk.client().send(post({"stream": True, **(body or {})}, *fields))
     span = minted(walk.engine)[1]
     play(walk, usage=False)
@@ -44,7 +44,7 @@ def ask(walk: Walk, body: dict[str, object] | None = None, *fields: str) -> str:
 
 
 def generation(parent: str, queue: float = 0.1, prefill: float = 0.3, decode: float = 0.2, *, answer: str = "") -> Span:
-    """A span of one generation under this parent, for the answer with this id."""
+    """A span of one generation under this parent, for the answer with this id; times in seconds."""
     said: dict[str, str | float] = {
         "gen_ai.latency.time_to_first_token": queue + prefill + 0.03,
         "gen_ai.latency.time_in_queue": queue,
@@ -65,7 +65,7 @@ def ledger(walk: Walk, number: int = -1) -> Ledger:
 
 
 def test_a_generations_span_is_a_word_on_its_request() -> None:
-    """Durations are seconds; it is found by its parent, or, within its trace, by the id of the answer."""
+    """Durations are seconds; the request is found by the span's parent or, within its trace, by the answer's id."""
     word = report_in_span(GENERATION.under("00000000000000aa")[0])
 
     assert word is not None
@@ -94,12 +94,12 @@ def test_the_generations_id_leads_to_the_answers(generation_id: str, answer_id: 
 
 @pytest.mark.parametrize("generation_id", ["resp_7_1", "cmpl-7-4f2a-beam-0", "chatcmpl-7-beam-12"])
 def test_a_later_turn_and_a_beam_are_not_the_requests_split(generation_id: str) -> None:
-    """They begin after its first token, or are one of many at each step."""
+    """Turns begin after the request's first token, and a beam is one of many at each step."""
     assert report_in_span(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id})) is None
 
 
 def test_spans_of_starting_up_say_nothing() -> None:
-    """vLLM traces its own loading, too."""
+    """vLLM traces its own start, too."""
     assert report_in_span(replace(SPAN, name="Load model")) is None
     assert report_in_span(replace(SPAN, attributes={"code.function": "load_model"})) is None
 
@@ -114,7 +114,7 @@ def test_spans_of_starting_up_say_nothing() -> None:
 def test_whatever_the_attributes_only_durations_are_stated(
     damage: dict[str, bool | int | float | str], parent: str
 ) -> None:
-    """Negative, huge, not a number, a string, a truth value: not stated, and nothing is thrown."""
+    """A value that is negative, huge, no number, a string or a boolean is not stated, and nothing is raised."""
     word = report_in_span(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
 
     if word is not None:
@@ -145,7 +145,7 @@ def test_an_engine_without_per_request_metrics_tells_by_its_span() -> None:
 
 
 def test_where_the_answer_itself_tells_nobody_waits() -> None:
-    """Both on: in-band is there first, and the span that comes later changes nothing."""
+    """With both on, the in-band report is first, and the span that comes later changes nothing."""
     walk = Walk(mints=True)
     walk.client().send(post({"stream": True}))
     span = minted(walk.engine)[1]
@@ -163,7 +163,7 @@ def test_where_the_answer_itself_tells_nobody_waits() -> None:
 
 
 def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None:
-    """An agent's trace says nothing about whose a span is; the parent does. Batches come in any order."""
+    """A shared trace does not tell which request a span belongs to; the parent does. Batches come in any order."""
     walk = walk_without_metrics()
     spans = [ask(walk, None, f"traceparent: 00-{TRACE}-b7ad6b7169203331-01") for _ in range(40)]
     order = sorted(range(40), key=lambda number: number * 7 % 40)
@@ -177,7 +177,7 @@ def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None
 
 
 def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
-    """X-Request-Id is the client's to choose, and a retry has the same: the span's parent is not."""
+    """The client chooses X-Request-Id, and a retry has the same; it does not choose the span's parent."""
     walk = walk_without_metrics()
     spans = []
     for _ in range(2):
@@ -202,7 +202,7 @@ def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
 def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request_within_its_trace(
     same_trace: bool,
 ) -> None:
-    """A mesh that traces puts its own span between. A stranger who chose the same id is in another trace."""
+    """A mesh that traces puts its own span in between. Another client's request with the same id has another trace."""
     walk = walk_without_metrics()
     walk.client().send(post({"stream": True}, f"traceparent: 00-{TRACE}-b7ad6b7169203331-00"))
     walk.clock.later(0.45)
@@ -218,7 +218,7 @@ def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request
 
 
 def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() -> None:
-    """Exporters retry; others use the engine too."""
+    """Exporters retry, and other clients use the engine too."""
     walk = walk_without_metrics()
     span = ask(walk)
     walk.settlement.span(generation(span))
@@ -233,7 +233,7 @@ def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() ->
 
 
 def test_a_client_that_reads_slowly_still_gets_its_split() -> None:
-    """The engine was done half a minute before the last byte was taken: its word is kept for as long as the request runs."""
+    """The engine was done half a minute before the last byte was read: its report is kept while the request runs."""
     walk = walk_without_metrics()
     walk.client().send(post({"stream": True}))
     span = minted(walk.engine)[1]
@@ -258,7 +258,7 @@ def choice(index: int, text: bytes = b"a", finish: bytes = b"null") -> bytes:
 
 
 def two_choices(walk: Walk) -> str:
-    """Choice 1 begins after 0.45 s, choice 0 only 0.3 s later: it had to wait for a slot."""
+    """Choice 1 begins after 0.45 s, choice 0 another 0.3 s later: it had to wait for a slot."""
     walk.client().send(post({"stream": True, "n": 2}))
     span = minted(walk.engine)[1]
     walk.clock.later(0.45)
@@ -272,7 +272,7 @@ def two_choices(walk: Walk) -> str:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_of_two_choices_the_split_is_that_of_the_first_to_speak(order: tuple[int, int]) -> None:
-    """A span for each; the TTFT is the one's that had a token first, in whatever order they come. Decode is the wire's."""
+    """Each choice has a span; the TTFT is that of the first with a token, in any order. Decode is the wire's."""
     walk = walk_without_metrics()
     span = two_choices(walk)
     words = [generation(span, queue=0.4, prefill=0.3, decode=0.2), generation(span, queue=0.1, prefill=0.3, decode=0.5)]
@@ -291,7 +291,7 @@ def test_of_two_choices_the_split_is_that_of_the_first_to_speak(order: tuple[int
 
 
 def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
-    """Half a report is none: who was first is not known."""
+    """One report of two is not enough: it is not known which choice was first."""
     walk = walk_without_metrics()
     span = two_choices(walk)
     walk.settlement.span(generation(span, queue=0.4))
@@ -307,14 +307,14 @@ def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
 
 
 def in_vain(walk: Walk, requests: int) -> None:
-    """Requests whose word never comes."""
+    """Play requests whose report never comes."""
     for _ in range(requests):
         ask(walk)
         walk.settlement.expire(walk.clock.later(10))
 
 
 def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
-    """After twenty waits in vain, only one request at a time waits; the others are settled as they end, without a split."""
+    """After twenty waits in vain only one request at a time waits; the others end at once without a split."""
     walk = walk_without_metrics()
     in_vain(walk, GIVES_UP_AFTER)
     settled = len(walk.accounts)
@@ -329,7 +329,7 @@ def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
 
 
 def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
-    """The one that still waits finds out; or a word on a request that had been given up."""
+    """Either the report of the one that still waits shows it, or a late one of a request that had been given up."""
     for late in (True, False):
         walk = walk_without_metrics()
         in_vain(walk, GIVES_UP_AFTER)
@@ -344,7 +344,7 @@ def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
 
 
 def test_where_no_span_can_come_nobody_waits() -> None:
-    """The receiver is off: nothing is minted, and a ledger without a report is closed as the stream ends."""
+    """The receiver is off: no span is minted, and a ledger without a report is closed when the stream ends."""
     walk = Walk(include_usage=False)
     walk.client().send(post({"stream": True}))
     assert b"traceparent" not in walk.engine.taken

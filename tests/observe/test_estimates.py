@@ -1,6 +1,4 @@
-"""The estimator in the whole walk, in memory: without a report its estimate is in the ledger, with one it is judged by
-it.
-"""
+"""The estimator in the whole walk, in memory: an estimate fills the ledger, or is judged by the engine's report."""
 
 import json
 from typing import cast
@@ -117,9 +115,7 @@ def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> N
 
 
 def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
-    """The first estimates say 0.3 s where 0.25 s is reported, so 0.05 s over; that no request queued is a right
-    verdict.
-    """
+    """Estimates of 0.3 s where 0.25 s is reported are 0.05 s over; that no request queued is a right verdict."""
     story = Story("vllm")
     reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
     for _ in range(READY_SAMPLES + 4):

@@ -1,6 +1,4 @@
-"""The evidence on the page: which prefill seconds count, which are samples, and that a silence comes and goes with its
-requests.
-"""
+"""The evidence on the page: which prefills count, which are samples, and that silences end with their requests."""
 
 from itertools import count
 
@@ -125,9 +123,7 @@ def test_all_evidence_stands_at_0_before_it_happens() -> None:
 
 
 def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
-    """It took three times as long as before; the expectation stays, since nothing is learned while objectives are
-    missed.
-    """
+    """It took three times as long as before; the expectation stays: nothing is learned while objectives are missed."""
     house = House().taught()
 
     assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
@@ -163,9 +159,7 @@ def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
 
 
 def test_cached_tokens_cost_nothing() -> None:
-    """Expected seconds depend on the uncached length. No request as short as that was seen yet, so nothing is expected
-    of it.
-    """
+    """Expected seconds depend on the uncached length; for a length as short as the second one nothing is expected."""
     house = House().taught()
     cached = Usage(prompt_tokens=4000, cached_tokens=3000)
     all_cached = Usage(prompt_tokens=4000, cached_tokens=4000)
@@ -202,8 +196,7 @@ def test_a_restarted_engine_is_expected_anew() -> None:
 
 
 def test_a_silence_shows_its_length_and_what_explains_it() -> None:
-    """A known cost comes from reports, or from first tokens where there are none; an unknown one is assumed to be 20 s.
-    """
+    """A known cost comes from reports, or else from first tokens; an unknown one is assumed to be 20 s."""
     for house in (House().taught(), House().taught(reports=False)):
         house.comes()
         house.now += 5.0

@@ -77,7 +77,7 @@ def test_the_page_of_a_lane_sums_its_models() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["enter", "streaming", "leave"]), st.integers(0, 5))))
 def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) -> None:
-    """A request may enter or leave twice, or leave first: the gauges' sum is the number in flight, and 0 at the end."""
+    """A request may enter or leave twice, or leave first: the gauges' sum is the number in flight, at the end 0."""
     registry = metrics()
     inside = InFlight(registry)
     expected: set[int] = set()

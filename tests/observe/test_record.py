@@ -202,7 +202,7 @@ def test_a_late_report_settles_later() -> None:
 
 
 def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
-    """Only if the engine stated it in a report that was accepted; it is a part of a phase, not a phase of its own."""
+    """Only if the engine stated it in a report that was accepted; it is a part of another phase."""
     house = House()
 
     house.close(replace(account(), kv_transfer_seconds=0.25))

@@ -16,9 +16,7 @@ from tests.support.walk import Walk
 
 
 def test_a_vllm_stream_comes_out_as_five_phases() -> None:
-    """The sidecar asked for usage on the client's behalf, read it, and cut it out again; the engine's own numbers make
-    the split.
-    """
+    """Usage was asked for on the client's behalf, read, and cut out again; the engine's own numbers make the split."""
     walk = Walk()
     client = walk.client()
 
@@ -44,9 +42,7 @@ def test_a_vllm_stream_comes_out_as_five_phases() -> None:
 
 
 def test_the_page_holds_what_the_request_owed() -> None:
-    """TTFT and gaps are apart, phases have their source, tokens are the engine's count, and the split says how it was
-    obtained.
-    """
+    """TTFT and gaps are apart, phases have their source, tokens are the engine's count, and the split has a reason."""
     walk = Walk()
     walk.client().send(post({"stream": True}, "X-Lane: batch"))
     play(walk)
@@ -145,8 +141,7 @@ class Spanning(VLLM):
 
 
 def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request counts as ended at once; its phases are recorded when the report comes, found by the span minted for
-    it.
+    """The request counts as ended at once; its phases are recorded when the report comes with the span minted for it.
     """
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False, mints=True)
@@ -165,9 +160,7 @@ def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_clients_trace_is_continued_and_sampled_towards_the_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trace id stays, the sidecar's span is inserted, and a trace that its client does not sample becomes no
-    exemplar.
-    """
+    """The trace id stays, the sidecar's span is inserted, and a trace that is not sampled becomes no exemplar."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(mints=True)
     trace = "0af7651916cd43dd8448eb211c80319c"

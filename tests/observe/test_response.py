@@ -61,8 +61,7 @@ def the_long_way() -> Iterator[None]:
 
 
 def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int) -> tuple[bytes, str, list[Marks]]:
-    """Two requests, the second answered by these reads of some chunks each: (bytes that its client got, page, marks).
-    """
+    """Two requests, the second answered by these reads of chunks each: (its client's bytes, page, marks)."""
     walk = Walk(include_usage=usage, objectives=OBJECTIVES, estimate=True)
     body = json.dumps({"model": "tiny", "messages": [], "stream": True}).encode()
     request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)

@@ -1,6 +1,4 @@
-"""Objectives on the page: which requests count, miss, vote or are overdue, and that every series stands at 0 before it
-happens.
-"""
+"""Objectives on the page: which requests count, miss, vote or are overdue, and that every series begins at 0."""
 
 import pytest
 
@@ -223,8 +221,7 @@ def test_a_vote_waits_for_its_ledger() -> None:
 
 
 def test_each_miss_is_told_once_with_its_votes_when_they_are_known() -> None:
-    """It is reported with the ledger, or at an end that has none. A request that met every objective is not reported.
-    """
+    """It is reported with the ledger, or at an end without one. A request that met every objective is not reported."""
     house = House()
     told: list[tuple[str, dict[str, str]]] = []
     house.slo.on_blamed = lambda account, votes: told.append(
@@ -332,7 +329,7 @@ def test_a_lane_whose_promises_are_gone_still_settles_what_it_owed() -> None:
 
 
 def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
-    """They are there at once, for each model: per bucket each objective that it has, and each vote possible in this
+    """They are there at once, for each model: per bucket each objective set for it, and each vote possible in this
     lane.
     """
     house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))

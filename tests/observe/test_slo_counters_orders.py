@@ -1,5 +1,4 @@
-"""For several requests, in any order of events, the SLO counters add up, and no request is left in memory at the end.
-"""
+"""For several requests, in any order of events, the SLO counters add up and no request is left in memory."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +16,8 @@ VERBS = ("comes", "speaks", "answering", "finished", "paused", "resumed", "ticks
 
 
 class Traffic:
-    """Up to four requests at once. Each verb takes a request's number, a streaming flag and an outcome; unknown
-    requests are skipped.
+    """Up to four requests at once. Verbs take a request's number, a streaming flag, an outcome; unknown ones are
+    skipped.
     """
 
     def __init__(self) -> None:

@@ -25,9 +25,7 @@ AIMS = Aims(ttft=Aim(1.0, 0.99), tpot=Aim(0.1, 0.99), e2e=Aim(10.0, 0.99))
 def ttft_vote(
     queue: float | None, prefill: float | None = None, first_token: float = 0.0, held: float = 0.0, *, aims: Aims = AIMS
 ) -> Blame:
-    """The TTFT vote of a stream with these phases; the engine had produced `held` seconds of output before the sidecar
-    saw any.
-    """
+    """The TTFT vote of a stream with these phases, and with `held` seconds of output held back before the sidecar."""
     ttft = (queue or 0.0) + (prefill or 0.0) + first_token + held
     story = Story().received(0).token(ttft).token(ttft + 1.0).end(ttft + 1.0)
     ledger = story.ledger() if queue is None else story.ledger(queue, prefill, 1.0 + held)
@@ -50,9 +48,7 @@ def ttft_vote(
 def test_a_late_first_token_is_blamed_on_what_took_most_over_its_share(
     queue: float, prefill: float, first_token: float, vote: Blame
 ) -> None:
-    """The excess over the share decides, not the duration: 0.9 s of prefill exceed it by 0.21 s, 0.5 s of queue by 0.22
-    s.
-    """
+    """The excess over the share decides, not the duration: 0.9 s of prefill are 0.21 s over, 0.5 s of queue 0.22 s."""
     assert ttft_vote(queue, prefill, first_token) == vote
 
 
@@ -113,13 +109,12 @@ def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report:
 )
 @pytest.mark.parametrize("report", [True, False])
 def test_a_slow_pace_is_streams_if_half_of_the_excess_was_held_back(paused: float, vote: Blame, report: bool) -> None:
-    """Two seconds instead of one; the time in which the client did not read is known to the sidecar without any report.
-    """
+    """Two seconds instead of one; the time in which the client did not read is known without any report."""
     assert tpot_vote(2.0, paused=paused, report=report) == vote
 
 
 def test_what_a_hop_held_back_counts_with_what_the_client_did() -> None:
-    """The excess is 1 s. The hop held back 0.15 s before the first token, so the client must have held back 0.35 s."""
+    """The excess is 1 s. The hop held back 0.15 s before the first token, so the client must make up 0.35 s."""
     assert tpot_vote(2.0, paused=0.36) == Blame.DECODE
     assert tpot_vote(2.0, paused=0.34, held=0.15) == Blame.DECODE
     assert tpot_vote(2.0, paused=0.36, held=0.15) == Blame.STREAM
@@ -212,9 +207,7 @@ def test_no_ledger_makes_a_vote_that_has_no_series(
     tokens: int | None,
     estimated: bool,
 ) -> None:
-    """Every vote is one of the series that stand at 0 from the start, also for a stream that was judged as a whole
-    answer.
-    """
+    """Every vote is one of the series that stand at 0 from the start, also for a stream judged as a whole answer."""
     marks = Marks(
         accepted_at=0.0,
         received_at=1.0,

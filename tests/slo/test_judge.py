@@ -1,5 +1,4 @@
-"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; ends that are no fault
-decide nothing.
+"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; no client's fault decides.
 """
 
 from itertools import count
@@ -85,9 +84,7 @@ def test_a_first_token_is_in_time_up_to_its_threshold(at: float, missed: bool) -
 
 
 def test_a_miss_is_counted_at_its_deadline_and_not_when_the_request_ends() -> None:
-    """The request waits for a minute: one second after it came it is a miss, and it stays overdue until its first
-    token.
-    """
+    """The request waits for a minute: after one second it is a miss, and it is overdue until its first token."""
     court = Court()
     court.received("a")
 
@@ -238,9 +235,7 @@ def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None
 
 
 def test_an_answer_that_nobody_reads_misses_nothing() -> None:
-    """The tokens of a compressed stream come at instants that the sidecar cannot see: neither met nor missed, nor in
-    the sum of requests.
-    """
+    """A compressed stream's tokens have no known instants: neither met nor missed, nor in the sum of requests."""
     court = Court()
     court.received("a")
 
@@ -254,9 +249,7 @@ def test_an_answer_that_nobody_reads_misses_nothing() -> None:
 
 
 def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
-    """Its first token was late in any case, since it cannot precede the head. It is no longer overdue, as its tokens
-    cannot be seen.
-    """
+    """Its first token was late, since the head is no later. It is not overdue, as its tokens cannot be seen."""
     court = Court()
     court.received("a")
 
@@ -279,9 +272,7 @@ SPOILING = (
 
 @pytest.mark.parametrize("outcome", [Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED])
 def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: Outcome) -> None:
-    """This includes an end exactly at the threshold. A client that leaves in mid-stream has its TTFT decided, and no
-    pace.
-    """
+    """Also exactly at the threshold. A client that leaves in mid-stream has its TTFT decided, and no pace."""
     court = Court()
     for key, streaming in (("waits", True), ("whole", False), ("streams", True)):
         court.received(key, streaming=streaming)
@@ -377,9 +368,7 @@ def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
 
 
 def test_the_first_token_is_due_at_its_threshold_and_the_next_a_pace_later() -> None:
-    """The first token is due after 1 s, each further one 0.25 s later: the token at 1.6 s misses its deadline of 1.25
-    s.
-    """
+    """The first is due after 1 s, each further one 0.25 s later: the one at 1.6 s misses its deadline of 1.25 s."""
     court = Court()
     court.received("a")
     for at in (1.0, 1.6, 1.8):
@@ -408,7 +397,7 @@ def test_tokens_have_deadlines_only_where_both_are_promised(aims: Aims) -> None:
 
 
 def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
-    """A batch lane has a TTFT of one hour: a thousand requests that took a second each leave no thousand deadlines."""
+    """A batch lane's TTFT is one hour: a thousand requests that took a second each leave no thousand deadlines."""
     court = Court()
     for number in range(1000):
         court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
@@ -420,8 +409,7 @@ def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
 
 
 def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
-    """A hundred requests wait, each with a deadline of its own, among many that come and go: every one is missed in its
-    second.
+    """A hundred requests wait, each with its own deadline, among many that come and go: each is missed in its second.
     """
     court, thresholds = Court(), [float(number) for number in range(100, 200)]
     Random(3).shuffle(thresholds)

@@ -1,6 +1,4 @@
-"""Prefill cost is compared with what was expected: shared seconds count once, and only prompts that ran alone are
-samples.
-"""
+"""Prefill cost compared with what was expected: shared seconds count once, only prompts that ran alone are samples."""
 
 from itertools import count
 from random import Random
@@ -174,9 +172,7 @@ def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
 
 @pytest.mark.parametrize(("seconds", "samples"), [(0.2, 1), (0.21, 0)])
 def test_who_waited_and_was_computed_after_the_others_teaches(seconds: float, samples: int) -> None:
-    """Its prefill began when the other's first token had come: it is a sample if the reported time fits behind that
-    instant.
-    """
+    """Its prefill began at the other's first token: it is a sample if the reported time fits behind that instant."""
     house = House()
     first, second = house.comes(), house.comes()
     house.speaks(first, after=0.3)
@@ -212,9 +208,7 @@ def test_who_had_its_token_disturbs_nobody_by_leaving() -> None:
 
 
 def test_a_burst_does_not_rewrite_what_is_expected() -> None:
-    """Once a length has its samples, one in 10 s is taken: of eighty within 10 s that took four times as long, one
-    counts.
-    """
+    """Once a length has its samples, one in 10 s is taken: of eighty slow ones within 10 s, one counts."""
     house = House()
     for _ in range(REMEMBERED_SAMPLES + 10):
         house.alone(100)
@@ -249,9 +243,7 @@ def test_idle_is_who_found_nobody_waiting() -> None:
 
 
 def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
-    """No request waits for its first token, but as many stream as the engine has ever carried: this one may have to
-    wait for a slot.
-    """
+    """None waits for a first token, but as many stream as the engine has ever carried: it may have to wait."""
     house = House()
     first, second = house.comes(), house.comes()
     house.speaks(first)

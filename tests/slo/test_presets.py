@@ -1,6 +1,4 @@
-"""Objectives of lanes for which the config states none: sane numbers for any bucket edges, and never less time for a
-longer prompt.
-"""
+"""Default objectives of a lane: sane numbers for any bucket edges, and never less time for a longer prompt."""
 
 import itertools
 

@@ -1,6 +1,4 @@
-"""Burning: the misses at which it starts, and how it fades. Samples taken while an objective burns are not used as a
-baseline.
-"""
+"""Burning: at how many misses it starts, and how it fades. While it lasts, samples are not used as a baseline."""
 
 import pytest
 

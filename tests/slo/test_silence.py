@@ -1,6 +1,4 @@
-"""A silence is not a hang: which pending work explains one and which does not, on both sides of every edge, with a fake
-clock.
-"""
+"""A silence is not a hang: which pending work explains one, on both sides of every edge, with a fake clock."""
 
 from dataclasses import astuple
 
@@ -69,9 +67,7 @@ def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: f
 
 
 def test_a_long_prompt_in_prefill_excuses_the_streams_beside_it() -> None:
-    """An engine that does not chunk prefills: the prompt came while another streamed, and the silence began at the last
-    token before it.
-    """
+    """Without chunked prefill: the prompt came while another streamed, and the silence began at the last token."""
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.asked(100.5, "long", cost=10.0)
@@ -141,8 +137,7 @@ def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
 
 
 def test_what_was_read_before_the_pause_may_be_told_after_it() -> None:
-    """The write of a read fills the client's socket: the pause is reported first, and then the output read. That starts
-    no silence.
+    """The write of a read fills the client's socket: the pause is reported before the output. That starts no silence.
     """
     engine = Engine()
     engine.streams(100.0, "a")
@@ -198,8 +193,8 @@ def test_who_left_while_paused_is_forgotten() -> None:
 def test_a_whole_answer_explains_for_as_long_as_it_may_take_why_those_who_wait_get_nothing(
     answer: float | None, excused: float
 ) -> None:
-    """The engine may be working on the whole answer. Without an E2E objective a minute is allowed; any silence beyond
-    is a stall.
+    """The engine may be busy with the whole answer: for its E2E threshold, else a minute. Any silence beyond is a
+    stall.
     """
     engine = Engine()
     engine.asked(90.0, "whole", streaming=False, answer=answer)
@@ -221,9 +216,7 @@ def test_its_own_prefill_may_be_longer_than_its_promise() -> None:
 
 
 def test_a_hang_shows_although_an_unstreamed_request_is_in_flight() -> None:
-    """In one hour a hundred streams wait beside one unstreamed request: all but the minute that its answer may take is
-    a stall.
-    """
+    """For an hour a hundred streams wait beside an unstreamed request: all but the minute of its answer is a stall."""
     engine = Engine()
     engine.asked(0.0, "whole", streaming=False)
     for number in range(100):
@@ -256,9 +249,7 @@ def test_one_that_was_given_up_excuses_nothing_from_then_on() -> None:
 
 
 def test_it_does_not_explain_why_a_stream_that_has_begun_gets_nothing() -> None:
-    """A begun stream has a token at every step, whichever requests share the step; only prompts in prefill delay it,
-    the whole answer's included.
-    """
+    """A begun stream has a token at every step; only prompts in prefill delay it, the whole answer's included."""
     engine = Engine()
     engine.streams(100.0, "stream")
     engine.asked(100.0, "whole", streaming=False, cost=4.0)
@@ -282,9 +273,7 @@ def test_a_begun_stream_whose_client_is_slow_is_owed_nothing() -> None:
 
 
 def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
-    """A stream that waited behind it for its slot is not evidence of a hang; if it still has no output 3 x its prefill
-    cost later, it is.
-    """
+    """A stream that waited behind it for a slot is no evidence of a hang; without output 3 x its cost later, it is."""
     engine = Engine()
     engine.asked(100.0, "whole", streaming=False)
     engine.asked(101.0, "stream", cost=4.0)
@@ -356,9 +345,7 @@ def test_an_expected_head_changes_nothing() -> None:
 
 
 def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> None:
-    """The total is read in the middle, and output ends the stall a little later: all twelve seconds beyond eight are
-    counted once.
-    """
+    """The total is read in the middle, and output ends the stall later: all twelve seconds beyond eight count once."""
     rarely, often = Engine(), Engine()
     for engine in (rarely, often):
         engine.streams(100.0, "a")
@@ -394,9 +381,7 @@ _VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
 def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, float]]) -> None:
-    """The total never falls, the engine is silent only while a stream is being read, and all tables are empty once
-    every request has left.
-    """
+    """The total never falls, only a stream that is read can be silent, and all tables are empty at the end."""
     engine, now, total = Engine(), 100.0, 0.0
     silence = engine.silence
     inside: set[str] = set()

@@ -1,4 +1,4 @@
-"""What an operator is told to change: the exact flag, on the evidence of what answers carry, and nothing once it is set."""
+"""Advice to an operator: the exact flag, on the evidence of what answers carry, and nothing once the flag is set."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_where_no_flag_would_help_or_nobody_knows_none_is_named(accounts: tuple[
 
 
 def test_usage_without_cached_tokens_names_the_flag_that_adds_them() -> None:
-    """One usage that states them, were it 0, shows that the flag is set."""
+    """One usage that states cached tokens, even 0, shows that the flag is set."""
     plain, detailed = (request(usage=Usage(prompt_tokens=9, cached_tokens=cached)) for cached in (None, 0))
 
     (hint,) = advisor(accounts=((plain, ENOUGH),)).hints(page_missing=False)
@@ -113,7 +113,7 @@ def test_of_an_engine_that_nobody_knows_nothing_is_advised(kind: str) -> None:
 
 
 def test_the_way_in_which_it_speaks_is_said_before_and_after_the_first_request() -> None:
-    """Expected, then seen."""
+    """Before the first request the expected source, after it the one seen."""
     found = advisor()
     assert found.source().startswith("to be expected from usage chunk `metrics`")
 

@@ -1,4 +1,4 @@
-"""Who goes past the sidecar, and whether our sums follow the engine's: told when there is enough of it, and not before."""
+"""Traffic that bypasses the sidecar, and agreement of its phase sums with the engine's: both need enough requests."""
 
 import asyncio
 from dataclasses import replace
@@ -29,7 +29,7 @@ from tests.support.road import Road, road_to
 
 
 class Comparison:
-    """Both sides, told step by step."""
+    """Both sides of the comparison, fed step by step."""
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -47,7 +47,7 @@ class Comparison:
         restarted: bool = False,
         later: float = 5.0,
     ) -> Ratios:
-        """The engine's growth since the last reading."""
+        """Read the engine's page, grown by this since the last reading."""
         self.at += later
         growth = Growth({Count.REQUESTS: requests, Count.QUEUE_SECONDS: queue}, restarted)
         self.ratios = self.agreement.read(growth, self.at, in_flight)
@@ -66,7 +66,7 @@ def test_half_of_the_traffic_past_the_sidecar_is_half_of_it_seen() -> None:
 
 
 def test_of_little_traffic_nothing_is_said() -> None:
-    """And nothing is forgotten: it adds up over the window."""
+    """Requests are not forgotten either: they add up over the window."""
     story = Comparison()
     seen = []
     for _ in range(4):
@@ -87,7 +87,7 @@ def test_many_in_flight_ask_for_many_requests() -> None:
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
-    """A bypass that has ended ten minutes ago has ended."""
+    """A bypass that ended more than ten minutes ago does not count."""
     story = Comparison()
     story.read(1000)
     for _ in range(int(WINDOW_SECONDS / 60) + 2):
@@ -98,7 +98,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 
 
 def test_a_restart_begins_the_comparison_anew() -> None:
-    """What the old process counted after its last reading is known to nobody."""
+    """Requests that the old process counted after its last reading are not known."""
     story = Comparison()
     story.ours(1000)
     story.read(500)
@@ -117,7 +117,7 @@ def test_a_page_that_leaves_a_count_out_for_a_while_begins_it_anew() -> None:
 
 
 def test_an_engine_that_reports_on_no_request_disagrees_with_nobody() -> None:
-    """Its own sums grow; that we know nothing of them is said elsewhere."""
+    """Its own sums grow; that the sidecar has no reports is published elsewhere."""
     story = Comparison()
     story.ours(200)
 
@@ -143,7 +143,7 @@ def test_a_ratio_is_never_negative_and_needs_its_hundred(steps: list[tuple[int, 
         assert ratio is None or ratio >= 0
 
 
-# --- our side ------------------------------------------------------------------------------------------------------------
+# --- the sidecar's side --------------------------------------------------------------------------------------------------
 
 ACCOUNT = Account(
     labels=RequestLabels("m", "chat", "0-512"),
@@ -165,7 +165,9 @@ ACCOUNT = Account(
 
 
 def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None:
-    """A derived prefill is not its word, and a cancelled request it does not count either; each choice is a request to it."""
+    """A derived prefill is not an engine's report; the engine does not count cancels either, and counts each choice as
+    a request.
+    """
     tally = Tally()
     for account in (
         ACCOUNT,
@@ -182,7 +184,7 @@ def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None
     }
 
 
-# --- a simulated engine, half of whose clients know its other door -----------------------------------------------------------
+# --- a simulated engine, half of its clients bypass the sidecar --------------------------------------------------------------
 
 PRESET = Preset(
     name="bypass",
@@ -198,7 +200,7 @@ PRESET = Preset(
 
 
 async def ask(port: int, requests: int) -> int:
-    """How many were answered: on a machine that has no time, a connect may be given up, and that is nobody's traffic."""
+    """Number of requests answered: on a starved machine a connect may be given up, and that is no traffic."""
     answered = 0
     for _ in range(requests):
         connection = await Connection.open(port)
@@ -220,7 +222,7 @@ async def sums_of(engine: SimulatedEngine, session: aiohttp.ClientSession) -> di
 
 @pytest.mark.parametrize("past", [0, 8], ids=["nobody", "half"])
 def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> None:
-    """Sixteen clients, all or half of them through the sidecar: the ratios are what clients and both pages say they must be."""
+    """Sixteen clients, all or half through the sidecar: the ratios equal those of the clients and of both pages."""
 
     async def story() -> tuple[dict[str, float | None], dict[str, float]]:
         async with (

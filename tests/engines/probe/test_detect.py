@@ -1,4 +1,4 @@
-"""Which engine it is, told from its answers: each engine's own, and those that mislead."""
+"""Detection of the engine's kind from its answers: each engine's own, and misleading ones."""
 
 import json
 
@@ -17,7 +17,7 @@ from sidecar.metrics import catalogue as c
 NOT_THERE = Answer(404)
 PROPS = LlamaCpp.page
 ANSWERS_LAST = 7
-"""Questions in one round, at most."""
+"""Most questions in one round."""
 
 Pages = dict[str, bytes]
 
@@ -29,7 +29,7 @@ def models(*owners: str | None) -> bytes:
 
 
 def detected(pages: Pages, *, server: str = "uvicorn", silent: str = "") -> tuple[str | None, list[str]]:
-    """The kind that is found, and the questions it took."""
+    """The kind that is found, and the questions asked."""
     answers: dict[str, Answer] = {}
     while (path := next_question(answers)) is not None:
         assert path not in answers, "asked twice"
@@ -80,7 +80,7 @@ def test_each_engine_is_known_by_its_own_answers_and_few_of_them(kind: str, page
 
 
 def test_a_llama_cpp_is_known_by_its_server_header_alone() -> None:
-    """Where an API key guards everything else."""
+    """An API key guards every other answer."""
     assert detected({}, server="llama.cpp") == ("llama_cpp", [MODELS])
 
 
@@ -109,7 +109,7 @@ def test_whoever_is_no_engine_that_is_known_or_several_at_once_is_not_recognised
 
 @pytest.mark.parametrize("props", [Answer(401), Answer(403), Answer(500), Answer(None), Answer(200, PROPS_PAGE)])
 def test_no_metrics_are_read_before_it_is_proven_that_this_is_no_llama_cpp(props: Answer) -> None:
-    """A reading resets its gauges. A page that may not be seen proves nothing."""
+    """A scrape resets llama.cpp's gauges. A page that the sidecar may not read proves nothing."""
     answers = {path: NOT_THERE for path in order() if path != METRICS} | {
         MODELS: Answer(200, models("me")),
         PROPS: props,
@@ -164,7 +164,7 @@ def test_whatever_is_answered_the_questions_end(pages: Pages) -> None:
 
 
 def test_config_page_and_detection_know_the_same_kinds() -> None:
-    """One set, said in three places."""
+    """The kinds are listed in three places, which must agree."""
     config = EngineConfig.model_fields["kind"].annotation
     named = set(getattr(config, "__args__", ())) - {"auto", "none"}
 

@@ -1,4 +1,4 @@
-"""What an engine says about itself, and what is not taken for a word about itself."""
+"""An engine's identity as its own pages state it, and the texts that are not accepted as such."""
 
 import json
 
@@ -67,7 +67,7 @@ ENGINES = [
     ("kind", "pages", "identity"), ENGINES, ids=[f"{kind}-{n}" for n, (kind, _, _) in enumerate(ENGINES)]
 )
 def test_each_engine_says_what_it_says_and_no_more(kind: str, pages: dict[str, bytes], identity: Identity) -> None:
-    """Only from pages that it is asked for."""
+    """Only pages that it is asked for are used."""
     answers = {path: Answer(200, pages[path]) if path in pages else Answer(404) for path in KINDS[kind].asks}
 
     assert set(pages) <= set(KINDS[kind].asks)
@@ -108,5 +108,5 @@ def test_nonsense_on_every_path_says_nothing(kind: str, body: bytes) -> None:
 
 
 def test_every_engine_but_one_has_pages_of_its_own_to_be_asked_for() -> None:
-    """Dynamo describes itself nowhere."""
+    """Dynamo has no page that describes it."""
     assert [name for name, kind in KINDS.items() if not kind.asks] == ["dynamo"]

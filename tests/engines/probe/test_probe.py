@@ -1,4 +1,4 @@
-"""What the sidecar asks the engine on its own account, and what it makes of engines that hang, lie, are busy or come back as another."""
+"""The sidecar's own questions to the engine, and its view of engines that hang, lie, are busy or are replaced."""
 
 import asyncio
 from collections import Counter
@@ -36,7 +36,7 @@ async def engine_answering(handler: Handler, path: str = "/{path:.*}") -> "Async
 
 
 class Asking:
-    """A prober before a tiny engine."""
+    """A prober of a tiny engine."""
 
     def __init__(self, url: str, kind: str = "auto") -> None:
         self.engine = Engine(kind)
@@ -97,7 +97,7 @@ def test_a_vllm_says_that_it_is_one_which_models_it_serves_and_its_version() -> 
     ids=["empty", "null", "nested", "nested-objects", "wrong-type", "binary", "invalid-utf-8"],
 )
 def test_a_list_of_models_that_cannot_be_read_says_nothing(models: bytes) -> None:
-    """The engine is up all the same, and of no known kind: nothing is asked of it."""
+    """The engine is up all the same, and of no known kind: usage is not asked of it."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=models if request.path == "/v1/models" else b"")
@@ -113,7 +113,7 @@ def test_a_list_of_models_that_cannot_be_read_says_nothing(models: bytes) -> Non
 
 @pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (500, False), (503, False)])
 def test_an_engine_is_down_when_it_says_so_itself(status: int, up: bool) -> None:
-    """A server that has no /health is there; one that answers 5xx cannot work."""
+    """A server without /health is up; one that answers 5xx cannot work."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=status if request.path == "/health" else 404)
@@ -128,7 +128,7 @@ def test_an_engine_is_down_when_it_says_so_itself(status: int, up: bool) -> None
 
 
 def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked_anew() -> None:
-    """What came back may be another version with other models."""
+    """The engine that came back may be another version with other models."""
     healthy = [False, True]
 
     async def answer(request: web.Request) -> web.Response:
@@ -148,11 +148,11 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
     assert asyncio.run(story()) == [(False, "auto"), (True, "vllm")]
 
 
-# --- who is busy is not down, and who was away may be another ----------------------------------------------------------------
+# --- a busy engine is not down, and one that was away may be another ---------------------------------------------------------
 
 
 def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sends_to_anybody() -> None:
-    """Three checks without an answer, and only then silence on every connection: that is an end."""
+    """Unanswered checks alone leave it up; with silence on every connection as well, it is down."""
     healthy = True
 
     async def answer(request: web.Request) -> web.Response:
@@ -195,7 +195,7 @@ def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
 
 
 class Replaced:
-    """An engine that is taken away and comes back as what `pages` says; `asked` counts its paths."""
+    """An engine that is replaced by one with these `pages`, and gone while there are none; `asked` counts its paths."""
 
     def __init__(self, pages: dict[str, bytes]) -> None:
         self.pages = pages
@@ -213,7 +213,7 @@ def models(owner: str) -> bytes:
 
 
 def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
-    """Another version, then another engine."""
+    """First another version comes back, then another engine."""
     replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
 
     async def story() -> list[tuple[str, str | None, str | None]]:
@@ -237,7 +237,7 @@ def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
 
 
 def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None:
-    """Its counters gave it away."""
+    """The engine's counters showed the restart."""
     replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
 
     async def story() -> list[str | None]:
@@ -255,7 +255,7 @@ def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None
 
 
 def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_new() -> None:
-    """Adapters come and go. Nobody is told of a change where there is none."""
+    """Adapters come and go. A list that has not changed triggers no change."""
     replaced = Replaced({"/v1/models": models("vllm")})
 
     async def story() -> tuple[dict[str, int], int]:
@@ -285,7 +285,7 @@ def test_of_an_engine_called_none_nothing_is_asked_but_its_health() -> None:
 
 
 def test_a_kind_that_the_config_states_is_not_put_to_the_proof() -> None:
-    """A gateway before a vLLM may call its models what it likes."""
+    """A gateway in front of a vLLM may give its models any owner."""
     replaced = Replaced({"/v1/models": models("gateway"), "/version": b'{"version":"0.33.0"}'})
 
     async def story() -> tuple[str, str | None, tuple[str, ...], set[str]]:
@@ -303,7 +303,7 @@ def test_a_kind_that_the_config_states_is_not_put_to_the_proof() -> None:
 
 
 def test_a_llama_cpp_is_recognised_without_touching_its_metrics() -> None:
-    """Even one behind a proxy that renames its models: a reading would reset gauges for everyone who reads them."""
+    """Even behind a proxy that renames its models: a scrape would reset gauges for everyone who reads them."""
     props = (
         b'{"default_generation_settings":{},"total_slots":4,"build_info":"b11434-abc","model_ftype":"Q4_K - Medium"}'
     )
@@ -336,7 +336,7 @@ def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> N
 
 
 def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_known() -> None:
-    """It may be overload: the version comes when there is time for it."""
+    """The cause may be overload: the version is read when the engine has time for it."""
     patient = False
 
     async def answer(request: web.Request) -> web.Response:

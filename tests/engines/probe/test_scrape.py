@@ -1,4 +1,4 @@
-"""What is read of the engine's own page of metrics, and what is made of pages that hang, lie, break off or restart."""
+"""Scrapes of the engine's own page of metrics, and the handling of pages that hang, lie, break off or restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ def page(waiting: int = 3, preemptions: int = 100, started_at: float = 1000.0) -
 
 
 class House:
-    """A state prober before a tiny engine, and the page on which its findings come out."""
+    """A state prober of a tiny engine, and the page on which its findings are published."""
 
     def __init__(self, url: str, *, kind: str = "vllm", up: bool = True, may_reset: bool = False) -> None:
         self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
@@ -60,7 +60,7 @@ class House:
 
     @property
     def shown(self) -> dict[str, float]:
-        """What the page says about the engine; results of readings only where there were some."""
+        """The `llm_engine_` samples on the page, without scrape results that are 0."""
         text = b"".join(slices(self.metrics, openmetrics=False, at=0.0)).decode()
         samples = [line.rpartition(" ") for line in text.splitlines() if line.startswith("llm_engine_")]
         found = {name.removeprefix("llm_engine_"): float(value) for name, _, value in samples}
@@ -80,7 +80,7 @@ async def engine_answering(handler: Handler, path: str = "/metrics") -> "AsyncIt
 
 
 def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
-    """Its counters begin at 0: what it had counted before is its history."""
+    """The sidecar's counters begin at 0: what the engine had counted before is history."""
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=page())
@@ -123,7 +123,7 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
     ("kind", "up"), [("auto", True), ("none", True), ("llama_cpp", True), ("ollama", True), ("vllm", False)]
 )
 def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> None:
-    """A scrape resets llama.cpp's gauges for everyone who reads them; and a dead engine's front end tells its last state."""
+    """A scrape resets llama.cpp's gauges for all its readers; a dead engine's front end shows its last state."""
     asked = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -205,7 +205,7 @@ async def too_large(request: web.Request) -> web.StreamResponse:
     ids=lambda value: value.__name__ if callable(value) else value.value,
 )
 def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: Handler, result: Scraped) -> None:
-    """The counters keep what was counted. A state that nobody can confirm is unknown, and not the one before."""
+    """The counters keep their values. A state that cannot be confirmed is unknown, and not the previous one."""
     answers: list[Handler] = []
 
     async def good(_request: web.Request) -> web.Response:
@@ -242,7 +242,7 @@ def test_an_engine_that_is_gone_is_unreachable() -> None:
 
 
 def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
-    """Its front end may still tell the last state that it knew."""
+    """Its front end may still show the last state that it knew."""
 
     async def story() -> dict[str, float]:
         async def answer(_request: web.Request) -> web.Response:
@@ -258,7 +258,7 @@ def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
 
 
 def test_a_page_of_megabytes_gives_others_their_turns() -> None:
-    """All of it lies ready, and still the loop goes round at least once for each step."""
+    """The whole page is ready at once, and still the loop runs other tasks at least once per step."""
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=b'vllm:filler_bucket{le="0.3"} 1.0\n' * 150_000 + page())
@@ -300,7 +300,7 @@ LLAMA_CPP_PAGE = b"llamacpp:requests_processing 4\nllamacpp:requests_deferred 8\
     ],
 )
 def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: bytes) -> None:
-    """llama.cpp only because the config says so."""
+    """llama.cpp is read only because the config allows it."""
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=body)
@@ -316,7 +316,7 @@ def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: b
 
 
 def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its_past_is_not_ours() -> None:
-    """Nothing that it had counted before counts here, though its page and the old one's have a counter alike."""
+    """Nothing that the new engine had counted before is growth, although both pages have the same counter."""
     pages = [
         page(preemptions=5),
         b"sglang:num_retracted_requests_total 900\n",

@@ -1,4 +1,4 @@
-"""What an engine's page of metrics says, and what its counters grew by."""
+"""Gauges and counters on an engine's page of metrics, and the growth of its counters."""
 
 import pytest
 from hypothesis import given
@@ -63,7 +63,7 @@ def known(page: bytes, kind: str = "vllm") -> EngineState:
 
 
 def test_a_page_of_vllm_says_who_waits_who_runs_and_how_full_the_cache_is() -> None:
-    """And nothing that begins with the same name is taken for it."""
+    """Names that only begin the same are not taken for it."""
     expected = EngineState(
         requests_waiting=8.0,
         requests_running=4.0,
@@ -85,7 +85,7 @@ def test_a_page_reads_the_same_in_whatever_pieces_it_comes(step: int) -> None:
 
 
 def test_ranks_are_summed_and_the_fullest_one_speaks_for_the_cache() -> None:
-    """A cache that is full on one rank preempts there, whatever the mean."""
+    """A cache that is full on one rank preempts there, whatever the mean is."""
     state = known(
         b'vllm:num_requests_waiting{engine="0"} 3\n'
         b'vllm:num_requests_waiting{engine="1"} 4\n'
@@ -125,7 +125,7 @@ def test_a_series_that_stands_twice_counts_once() -> None:
 
 
 def test_a_page_that_breaks_off_is_not_believed() -> None:
-    """Its last number may lack digits, and the ranks behind it are missing."""
+    """Its last number may lack digits, and the ranks after it are missing."""
     cut = PAGE[: PAGE.index(b"running{") + len(b'running{engine="0",model_name="tiny"} 4')]
 
     assert read(cut) is None
@@ -139,7 +139,7 @@ def test_a_page_of_something_else_says_nothing(page: bytes) -> None:
 
 
 def test_a_line_without_end_is_passed_over_and_costs_no_memory() -> None:
-    """The lines behind it are read."""
+    """The lines after it are read."""
     scan = PageScan(VLLM.state)
     for _ in range(100):
         scan.feed(b"x" * STEP_BYTES)
@@ -241,7 +241,8 @@ lmdeploy:gpu_cache_usage_perc{engine="0",model_name="m"} 0.25
 def test_every_engines_page_says_the_same_things_in_our_words(
     kind: str, page: bytes, gauges: tuple[float | None, ...], counts: dict[str, float]
 ) -> None:
-    """Ranks of one batch count once, replicas add up, a breakdown beside a whole is passed over, and nothing is made up."""
+    """Ranks of one batch count once, replicas add up, a breakdown beside its total is skipped, and nothing is invented.
+    """
     state = known(page, kind)
 
     assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == gauges
@@ -249,7 +250,7 @@ def test_every_engines_page_says_the_same_things_in_our_words(
 
 
 def test_a_part_of_a_sum_is_no_sum() -> None:
-    """Without the missed blocks nobody knows how many were asked for; the reused ones are what they are."""
+    """Without the missed blocks the number of blocks asked for is unknown; the reused ones are stated."""
     state = known(b"trtllm_kv_cache_reused_blocks_total 30\ntrtllm_num_requests_running 1\n", "tensorrt_llm")
 
     assert set(state.counters) == {Count.PREFIX_CACHE_HITS}
@@ -300,7 +301,7 @@ def test_what_the_engine_counted_before_we_came_is_not_growth() -> None:
 
 
 def test_a_counter_that_fell_is_a_restart_and_its_new_count_is_growth() -> None:
-    """Also where no start time is told, as with several API servers."""
+    """This is also detected without a start time, as with several API servers."""
     assert growths(state_of(5000, None), state_of(2, None), state_of(3, None)) == [
         (0.0, False),
         (2.0, True),
@@ -309,7 +310,7 @@ def test_a_counter_that_fell_is_a_restart_and_its_new_count_is_growth() -> None:
 
 
 def test_another_start_time_is_a_restart_even_where_no_counter_fell() -> None:
-    """The new process may have counted further than the old one had."""
+    """The new process may have counted further than the old one."""
     assert growths(state_of(5, 1000.0), state_of(9, 1060.0), state_of(9, 1060.4)) == [
         (0.0, False),
         (9.0, True),
@@ -318,14 +319,14 @@ def test_another_start_time_is_a_restart_even_where_no_counter_fell() -> None:
 
 
 def test_a_restart_is_counted_once_though_a_counter_comes_back_later() -> None:
-    """A page that leaves the counter out says nothing about it; when it is back, all of it is growth of the new process."""
+    """A page without the counter says nothing about it; once it is back, all of it is growth of the new process."""
     silent = EngineState(requests_running=0.0, started_at_unix=1060.0)
 
     assert growths(state_of(5), silent, state_of(9, 1060.0)) == [(0.0, False), (None, True), (9.0, False)]
 
 
 def test_a_rank_that_joins_begins_at_what_it_says() -> None:
-    """Nobody knows what of it happened before."""
+    """It is not known how much of its count is from before."""
     both = EngineState(counters={PREEMPTIONS: {b"0": 6.0, b"1": 40.0}}, started_at_unix=1000.0)
     later = EngineState(counters={PREEMPTIONS: {b"0": 6.0, b"1": 42.0}}, started_at_unix=1000.0)
 

@@ -46,7 +46,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) -> None:
-    """The OpenAI paths of SGLang say no time; its file does, and the id of the answer stands in it."""
+    """SGLang's OpenAI paths state no times; its file does, and contains the answer's id."""
 
     async def story() -> None:
         walk = fetching(tmp_path)
@@ -64,7 +64,7 @@ def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) ->
 
 
 def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Path) -> None:
-    """A slow client ends a minute after the engine wrote its line; the line is kept, where another's is given up."""
+    """A slow client ends a minute after the engine wrote its line; the line is kept, while an unmatched one is not."""
 
     async def story() -> None:
         walk = fetching(tmp_path)
@@ -86,7 +86,7 @@ def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Pat
 
 
 def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Path) -> None:
-    """A line after the deadline, the same line again, the lines of clients that bypass us."""
+    """A line after the deadline, the same line again, the line of a client that bypasses the sidecar."""
 
     async def story() -> None:
         walk = fetching(tmp_path)
@@ -106,7 +106,7 @@ def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Pa
 
 
 def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -> None:
-    """Its `queue_time` holds the wait after its first token: the split is refused, as incomplete."""
+    """Its `queue_time` includes a wait after its first token: the split is refused, as incomplete."""
 
     async def story() -> None:
         walk = fetching(tmp_path)
@@ -123,7 +123,7 @@ def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -
 
 
 def test_without_a_folder_nobody_waits_for_a_line() -> None:
-    """Not told where the files are, the sidecar settles at once."""
+    """Without a configured folder the sidecar settles at once."""
     walk = Fetching("sglang")
 
     walk.answer(OURS)
@@ -134,7 +134,7 @@ def test_without_a_folder_nobody_waits_for_a_line() -> None:
 @given(damage=damaged([LINES[1]]))
 @settings(max_examples=150)
 def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> None:
-    """Null, negative, text, huge, renamed, missing: the numbers are right or they are not there, and nothing is raised."""
+    """Values null, negative, text, huge, renamed or missing: the numbers are right or absent, and nothing is raised."""
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
     walk.answer(OURS)
 
@@ -150,7 +150,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
 
 @given(cuts=st.lists(st.integers(0, len(FIXTURE)), max_size=30))
 def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
-    """SGLang writes a long line in several steps, and we read in between."""
+    """SGLang writes a long line in several steps, and the sidecar reads in between."""
     at = [0, *sorted(cuts), len(FIXTURE)]
     lines = ExportLines(SGLang.source)
 
@@ -162,7 +162,7 @@ def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
 
 @given(st.binary(max_size=400))
 def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
-    """Whatever stands in the file, the line behind it is read."""
+    """For any bytes in the file, the line after them is read."""
     lines = ExportLines(SGLang.source)
     lines.feed(data + b"\n")
 
@@ -170,7 +170,7 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
 
 
 def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
-    """It is held up to a bound, counted once, and passed over to its end."""
+    """It is held up to a limit, counted once, and skipped up to its end."""
     lines = ExportLines(SGLang.source)
     for _ in range(3 * MAX_LINE_BYTES // 65_536):
         lines.feed(b"x" * 65_536)
@@ -184,7 +184,7 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
 @given(size=st.integers(1, 70_000), text=st.text(alphabet='a"\\\n\u2028{}', min_size=1, max_size=9))
 @settings(max_examples=60)
 def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
-    """The line begins with it, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
+    """The line begins with the prompt, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")
     lines = ExportLines(SGLang.source)
 
@@ -202,12 +202,12 @@ def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) ->
 
 
 def read(directory: ExportDirectory) -> bytes:
-    """What one look finds, of all files."""
+    """All bytes that one look finds, over all files."""
     return b"".join(piece.data for piece in directory.look(now_unix=0.0).pieces)
 
 
 def test_what_was_there_before_is_history(tmp_path: Path) -> None:
-    """Its requests are not ours, and its last line may only be half there."""
+    """Its requests did not pass here, and its last line may be incomplete."""
 
     async def story() -> None:
         append(tmp_path / THIS_HOUR, LINES[0] + LINES[1][:50])
@@ -225,7 +225,7 @@ def test_what_was_there_before_is_history(tmp_path: Path) -> None:
 
 
 def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path) -> None:
-    """The new file is read from its start, the old one on."""
+    """The new file is read from its start, the old one is read on."""
     append(tmp_path / THIS_HOUR, b"history\n")
     directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     assert read(directory) == b""
@@ -237,7 +237,7 @@ def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path)
 
 
 def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(tmp_path: Path) -> None:
-    """Years of files cost nothing; pipes, folders and other names are none of ours."""
+    """Years of files cost nothing; pipes, folders and files of other names are ignored."""
     directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     directory.look(now_unix=0.0)
     for hour in range(24):
@@ -256,7 +256,7 @@ def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(t
 
 @pytest.mark.parametrize("how", ["truncated", "replaced", "renamed away"])
 def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) -> None:
-    """Half a line before the cut is given up and counted, and what follows is read from the start."""
+    """Half a line before the cut is dropped and counted, and what follows is read from the start."""
 
     async def story() -> None:
         path = tmp_path / THIS_HOUR
@@ -286,7 +286,7 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
 
 
 def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
-    """A file that grew by megabytes is read in several looks, with others' turns in between."""
+    """A file that grew by megabytes is read in several looks, and other tasks run in between."""
     directory = ExportDirectory(str(tmp_path), SGLang.source.name)
     directory.look(now_unix=0.0)
     append(tmp_path / THIS_HOUR, b"x" * (2 * MAX_LOOK_BYTES + 1))
@@ -302,7 +302,7 @@ def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path) -> None:
-    """What is in it when it comes is history again: it may be a volume with a year of files."""
+    """Lines that are in it when it appears are history too: it may be a volume with a year of files."""
 
     async def story() -> None:
         folder = tmp_path / "not mounted yet"
@@ -327,7 +327,7 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path)
 
 
 def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
-    """Ten times a second then, once otherwise."""
+    """Ten times a second while a request waits for its line, once a second otherwise."""
 
     async def story() -> tuple[float, float]:
         walk = fetching(tmp_path)
@@ -339,7 +339,7 @@ def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
-    """The loop goes on, cancelling works, and the process could end."""
+    """The loop goes on, cancelling works, and the process could exit."""
 
     async def story() -> bool:
         hangs = threading.Event()
@@ -357,7 +357,7 @@ def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
 
 
 def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only with its next idle look, which here never comes; and it ends when told to."""
+    """It does not wait for its next idle look, which here never comes; and it ends when cancelled."""
     monkeypatch.setattr(fetcher, "IDLE_SECONDS", 3600.0)
 
     async def story() -> None:

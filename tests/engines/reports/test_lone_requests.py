@@ -1,4 +1,4 @@
-"""LMDeploy's page, which speaks of one request only where one request alone finished, asked over a real socket."""
+"""LMDeploy's page, which tells a request's times only if that request alone finished, read over a real socket."""
 
 import asyncio
 import itertools
@@ -35,14 +35,14 @@ SETTLED = EXACT | BY_ENGINE
 
 
 class Summing:
-    """An LMDeploy: its page, on which requests finish."""
+    """An LMDeploy: its page of metrics, on which requests finish."""
 
     def __init__(self) -> None:
         self.page = PAGE
         self.asked = 0
 
     def finish(self, said: dict[Histogram, float] | None = None, rank: str = RANK) -> None:
-        """One request finishes, with these times."""
+        """One request finishes, with these times in seconds."""
         for histogram, seconds in (OURS if said is None else said).items():
             name = re.escape(NAMES[histogram].decode())
             for what, grown in (("sum", seconds), ("count", 1.0)):
@@ -58,7 +58,7 @@ class Summing:
 
 @asynccontextmanager
 async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
-    """A walk before this engine, its page read once."""
+    """A walk with this engine, whose page has been read once."""
     app = web.Application()
     app.router.add_get("/metrics", engine.answer)
     server = TestServer(app)
@@ -74,13 +74,13 @@ async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
 
 
 async def settled_look(walk: Fetching) -> None:
-    """The look that the task makes once the page can have it."""
+    """The look that the fetcher makes once the page has settled."""
     walk.clock.later(0.5)
     await walk.look()
 
 
 def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = None) -> Fetching:
-    """A story with this engine; whoever still waits at its end has waited in vain."""
+    """Run a story with this engine; a request that still waits at its end gets no report."""
 
     async def run() -> Fetching:
         summing = engine or Summing()
@@ -96,7 +96,7 @@ def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = 
 
 
 def test_one_request_alone_is_told_exactly() -> None:
-    """What the sums grew by is its own: four phases of the engine's, and what is left is the front end."""
+    """The growth of the sums is its own: four phases by the engine, and the rest is the front end."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
@@ -109,7 +109,7 @@ def test_one_request_alone_is_told_exactly() -> None:
 
 
 def test_request_after_request_is_told_each_by_the_reading_between() -> None:
-    """Each reading is the next one's beginning."""
+    """Each reading is the start of the next comparison."""
 
     async def story(engine: Summing, walk: Fetching) -> None:
         for number in range(3):
@@ -121,7 +121,7 @@ def test_request_after_request_is_told_each_by_the_reading_between() -> None:
 
 
 def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
-    """The mean of two is no one's time."""
+    """The mean of two requests is the time of neither."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         for number in range(2):
@@ -135,7 +135,7 @@ def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
 
 
 def test_a_request_may_be_told_while_others_still_run() -> None:
-    """It began after the last reading and it alone ended: what was counted is its own."""
+    """It began after the last reading, and it alone ended: the growth is its own."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         walk.begin()
@@ -146,7 +146,7 @@ def test_a_request_may_be_told_while_others_still_run() -> None:
 
 
 def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() -> None:
-    """The engine may have counted it before that reading, and another one now that has not ended here yet."""
+    """The engine may have counted it before that reading, and now another one that has not ended here yet."""
 
     async def story(engine: Summing, walk: Fetching) -> None:
         _, slow = walk.begin()
@@ -163,7 +163,7 @@ def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() 
 
 
 def test_a_cancelled_request_beside_it_makes_it_untold() -> None:
-    """Whether the engine counted the one that left is not known."""
+    """It is not known whether the engine counted the cancelled request."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         client, _ = walk.begin()
@@ -175,7 +175,7 @@ def test_a_cancelled_request_beside_it_makes_it_untold() -> None:
 
 
 def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
-    """More finished than came through here: from then on one that finished may be anybody's."""
+    """More requests finished than came through here: from then on a finished one may be any client's."""
 
     async def story(engine: Summing, walk: Fetching) -> None:
         engine.finish()
@@ -186,7 +186,7 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
         engine.finish()
         await settled_look(walk)
         walk.settlement.expire(walk.clock.later(UNSAFE_SECONDS))
-        walk.answer("3", USAGE)  # the last reading before it was made in the time of disbelief
+        walk.answer("3", USAGE)  # the reading before it was made within UNSAFE_SECONDS
         engine.finish()
         await settled_look(walk)
         walk.settlement.expire(walk.clock.later(4.0))
@@ -213,7 +213,7 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
     ],
 )
 def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[Histogram, float]) -> None:
-    """Ours was not counted and somebody else's was: what the page says does not fit what was seen here."""
+    """The engine counted another client's request, not this one: the growth does not fit what was seen here."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
@@ -223,7 +223,7 @@ def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[Histog
 
 
 def test_a_restart_begins_anew() -> None:
-    """Counts that fell belong to another process; the request that saw it is not told."""
+    """Counts that fell belong to another process; the request at that reading gets no report."""
 
     async def story(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
@@ -236,7 +236,7 @@ def test_a_restart_begins_anew() -> None:
 
 
 def test_ranks_count_by_themselves() -> None:
-    """One request finished in one rank: its sums alone have moved."""
+    """One request finished in one rank: only its sums have grown."""
     engine = Summing()
     engine.page = PAGE + PAGE.replace('engine="0"', 'engine="1"')
 
@@ -248,7 +248,7 @@ def test_ranks_count_by_themselves() -> None:
 
 
 def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
-    """It is read when things have settled and something has ended, and never while nothing has."""
+    """It is read only after some request has ended and no other has ended for `SETTLE_SECONDS`."""
 
     async def story(engine: Summing, walk: Fetching) -> None:
         assert await walk.look() == IDLE_SECONDS
@@ -263,7 +263,7 @@ def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
 
 @pytest.mark.parametrize("page", ["", "nothing\n", PAGE[:-30], PAGE.replace("_sum", "_summe"), "x" * 100_000])
 def test_a_page_that_says_nothing_settles_nothing(page: str) -> None:
-    """Empty, broken off, renamed: the request goes without, and it is counted."""
+    """Empty, cut off or renamed: the request gets no report, and the failure is counted."""
 
     def story(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
@@ -277,7 +277,7 @@ def test_a_page_that_says_nothing_settles_nothing(page: str) -> None:
 
 @given(st.lists(st.integers(0, len(PAGE)), max_size=6))
 def test_a_page_says_the_same_however_it_is_cut(cuts: list[int]) -> None:
-    """It comes in pieces."""
+    """Pages arrive in pieces."""
     data, at = PAGE.encode(), [0, *sorted(cuts), len(PAGE)]
     scan = SumsScan(NAMES)
     for start, end in itertools.pairwise(at):
@@ -303,7 +303,7 @@ _DAMAGE = ("NaN", "+Inf", "-1", "1e400", "", "abc", "1e-5", "42.0 1700000000", "
 @given(st.data())
 @settings(max_examples=300)
 def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObject) -> None:
-    """Values of any kind, labels without end, bytes of any kind in between."""
+    """Tried with values of any kind, labels without end, and any bytes in between."""
     lines = PAGE.splitlines()
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(lines) - 1))
