@@ -1,4 +1,4 @@
-"""The client's connection: requests in order, limits at the door, and what happens to a connection afterwards."""
+"""The client's connection: requests in order, limits on its bytes, and its state after each request."""
 
 import pytest
 
@@ -13,7 +13,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n%d"
 
 
 def test_pipelined_requests_are_answered_in_order_one_after_the_other() -> None:
-    """The engine sees the second only when the first is answered: nobody's answer overtakes."""
+    """The engine gets the second request only when the first is answered, so no answer overtakes another."""
     road = Road()
     client = road.client()
 
@@ -27,7 +27,7 @@ def test_pipelined_requests_are_answered_in_order_one_after_the_other() -> None:
 
 
 def test_pipelined_uploads_keep_their_bodies() -> None:
-    """A body that waits behind an answer is the one that goes with its head."""
+    """A body that waits behind an answer is forwarded with its own head."""
     road = Road()
     client = road.client()
     post = b"POST /%d HTTP/1.1\r\nHost: pod\r\nContent-Length: 5\r\n\r\nbody%d"
@@ -41,7 +41,7 @@ def test_pipelined_uploads_keep_their_bodies() -> None:
 
 
 def test_a_client_that_pipelines_without_end_is_no_longer_read() -> None:
-    """What waits is bounded; it is read on once the waiting are served."""
+    """The bytes that wait are bounded; reading resumes once the waiting requests are served."""
     road = Road()
     client = road.client()
     client.send(GET % 1)
@@ -57,7 +57,7 @@ def test_a_client_that_pipelines_without_end_is_no_longer_read() -> None:
 
 
 def test_garbage_behind_a_good_request_waits_until_that_one_is_answered() -> None:
-    """The first is none the worse for it; then 400, and nothing more is believed on this connection."""
+    """The first is answered normally; then comes a 400, and nothing more is read from this connection."""
     road = Road()
     client = road.client()
 
@@ -100,7 +100,7 @@ def test_garbage_behind_a_good_request_waits_until_that_one_is_answered() -> Non
 def test_what_may_not_pass_is_answered_here_whatever_pieces_it_comes_in(
     request_bytes: bytes, failure: Failure, size: int | None
 ) -> None:
-    """Status, reason and the shape of the error are ours; the engine never hears of it."""
+    """Status, reason and shape of the error are the sidecar's; the engine gets nothing of the request."""
     road = Road()
     client = road.client()
 
@@ -115,7 +115,7 @@ def test_what_may_not_pass_is_answered_here_whatever_pieces_it_comes_in(
 
 
 def test_an_upload_without_end_of_its_framing_is_refused() -> None:
-    """A chunk extension that never ends is no body; llhttp alone would read it for ever."""
+    """A chunk extension without end is no body; llhttp alone would read it for ever."""
     road = Road()
     client = road.client()
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n1;")
@@ -127,7 +127,7 @@ def test_an_upload_without_end_of_its_framing_is_refused() -> None:
 
 
 def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
-    """Two bytes a chunk, without end: the engine is left, and the client told before it is done."""
+    """Two bytes a chunk, without end: the engine's connection is dropped, and the client gets a 431 in mid-upload."""
     road = Road()
     client = road.client()
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -142,7 +142,7 @@ def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
 
 
 def test_a_chunked_body_over_the_limit_is_refused_in_mid_upload() -> None:
-    """The engine's connection is dropped, the client has its answer before it is done, and the rest is read for a moment."""
+    """The engine's connection is dropped, the client is answered in mid-upload, and the rest is read for a moment."""
     road = Road(LIMITS.model_copy(update={"max_body_bytes": 10}))
     client = road.client()
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n12345678901\r\n")
@@ -157,7 +157,7 @@ def test_a_chunked_body_over_the_limit_is_refused_in_mid_upload() -> None:
 
 
 def test_an_expectation_is_answered_here_once_and_stays_here() -> None:
-    """The client may send its body; the engine is never asked."""
+    """The sidecar invites the body; the engine does not get the expectation."""
     road = Road()
     client = road.client()
 
@@ -184,7 +184,7 @@ def test_a_head_that_drips_is_given_up() -> None:
 
 
 def test_an_idle_connection_is_closed_after_its_time() -> None:
-    """Counted from the last answer."""
+    """The time is counted from the last answer."""
     road = Road()
     client = road.client()
     client.send(GET % 1)
@@ -207,7 +207,7 @@ def test_an_idle_connection_is_closed_after_its_time() -> None:
     ],
 )
 def test_a_connection_is_kept_as_its_client_wishes(request_line: bytes, kept: bool) -> None:
-    """And the answer says which it is."""
+    """The answer says whether it is kept."""
     road = Road()
     client = road.client()
 

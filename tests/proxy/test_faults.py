@@ -1,6 +1,6 @@
-"""Whatever goes wrong, in whatever mixture: every request ends exactly once, nothing is left behind, and bytes are never wrong.
+"""For any mixture of faults: every request ends exactly once, nothing is left behind, and bytes are never wrong.
 
-Measuring is one of the things that can go wrong: an observer that throws must not be felt.
+Measuring is one of the things that can fail: an exception in an observer must not affect traffic.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Broken(Exception):  # noqa: N818  it is what a bug in an observer would ra
 
 
 class Throwing(Unobserved):
-    """Throws in one hook."""
+    """An observer that raises in one hook."""
 
     def __init__(self, hook: str, *, cuts: bool) -> None:
         self.wants_body = True
@@ -81,7 +81,7 @@ CUTTING = {"cut", "rest"}
 
 
 def slow_story(road: Road) -> tuple[bytes, bytes]:
-    """A streamed answer to a client that has to be waited for: (what the engine got, what the client got)."""
+    """A streamed answer to a client that reads slowly: (bytes the engine got, bytes the client got)."""
     client = road.client()
     client.send(POST)
     client.room = 0
@@ -94,7 +94,7 @@ def slow_story(road: Road) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
-    """The engine and the client get the same bytes as if nobody had looked; the failure is counted, the request closed once."""
+    """Engine and client get the same bytes as without an observer; the failure is counted, the request closed once."""
     unobserved = slow_story(Road(observe=lambda _head: Unobserved()))
     throwing: list[Throwing] = []
 
@@ -110,7 +110,7 @@ def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
 
 
 class Holding(Throwing):
-    """Holds each piece back until the next one comes, and throws in one hook."""
+    """Holds each piece back until the next one comes, and raises in one hook."""
 
     _held = b""
 
@@ -125,7 +125,7 @@ class Holding(Throwing):
 
 @pytest.mark.parametrize("hook", ["data", "ended", "close"])
 def test_what_is_held_back_keeps_its_place_when_another_hook_throws(hook: str) -> None:
-    """The cutter is not asked any more: what it held goes out before what comes then."""
+    """The cutter is not called any more: the bytes that it held go out before later ones."""
     road = Road(observe=lambda _head: Holding(hook, cuts=True))
     client = road.client()
     client.send(POST)
@@ -140,7 +140,7 @@ def test_what_is_held_back_keeps_its_place_when_another_hook_throws(hook: str) -
 
 
 def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
-    """The one hook that is called from a task: it must neither kill the task nor the request."""
+    """This is the one hook called from a task: its failure must end neither the task nor the request."""
 
     async def script(visit: Visit) -> None:
         await visit.request()
@@ -162,7 +162,7 @@ def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
 
 
 def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
-    """Connecting runs in a task of its own: an exception that is no OSError must not leave the client without an answer."""
+    """Connecting runs in a task: an exception other than OSError must not leave the client without an answer."""
 
     async def story() -> None:
         async with running(1) as relay:
@@ -178,7 +178,7 @@ def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
 
 
 def test_a_request_that_cannot_be_observed_is_served() -> None:
-    """Not even the making of an observer may cost a request."""
+    """Even a failure to make an observer must not cost a request."""
 
     def observe(_head: RequestHead) -> Observer:
         raise Broken
@@ -195,7 +195,7 @@ def test_a_request_that_cannot_be_observed_is_served() -> None:
 @pytest.mark.parametrize("when", ["upload", "connecting-engine-gone", "waiting", "interim", "streaming", "flushing"])
 @pytest.mark.parametrize("who", ["client", "client-reset", "engine", "engine-reset", "abandon", "both"])
 def test_every_end_at_every_stage_is_one_end(who: str, when: str) -> None:
-    """The table of who leaves when: one outcome, nothing in flight, the other side's connection gone or given back."""
+    """Any side may leave at any stage: one outcome, nothing in flight, the other connection gone or given back."""
     road = Road(LIMITS)
     client = road.client()
     stages = {
@@ -289,7 +289,7 @@ FAULTS = [
 
 
 async def faulty(visit: Visit, choice: random.Random) -> None:
-    """An engine on a bad day."""
+    """An engine that answers with random faults."""
     with suppress(GoesAway):
         while True:
             head = await visit.head()
@@ -326,9 +326,9 @@ async def hurried(port: int, choice: random.Random, number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
-    """Clients leave, engines refuse, hang, cut, lie and answer early, all at once: each request one outcome, nothing left.
+    """Clients leave, engines refuse, hang, cut, lie and answer early, all at once: one outcome each, nothing left.
 
-    (What must hold afterwards is checked by `running` as it ends.)
+    (`running` checks, as it ends, all that must hold afterwards.)
     """
 
     async def story() -> None:
@@ -345,7 +345,7 @@ def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
             refused = Origin(script)
             async with refused.listening():
                 pass
-            relay.pool.port = refused.port  # nobody listens there any more
+            relay.pool.port = refused.port  # nothing listens there any more
             await asyncio.gather(*(hurried(relay.port, choice, next(numbers)) for _ in range(10)))
             await relay.settled()
             outcomes = {end[0] for end in relay.ends}

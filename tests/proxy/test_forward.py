@@ -1,4 +1,4 @@
-"""What is believed of an engine's answer, and which of its connections may serve again: lying engines, in memory."""
+"""Which answers of an engine are accepted, and which of its connections serve again: lying engines, in memory."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_a_101_that_switches_to_nothing_agreed_is_a_502(answer: bytes) -> None:
     ],
 )
 def test_an_answer_that_has_no_body_ends_with_its_head(request_bytes: bytes, answer: bytes, seen: bytes) -> None:
-    """HEAD, 204 and 304 have none whatever the head says, and both connections serve on."""
+    """HEAD, 204 and 304 have none whatever the head says, and both connections can be used again."""
     road = Road()
     client = road.client()
 
@@ -124,7 +124,7 @@ def test_an_answer_that_has_no_body_ends_with_its_head(request_bytes: bytes, ans
     ],
 )
 def test_a_body_where_none_may_be_costs_the_connection(request_bytes: bytes, answer: bytes) -> None:
-    """The client gets its answer; what was too much gets to nobody, and that connection never serves again."""
+    """The client gets its answer; the excess bytes are dropped, and that connection never serves again."""
     road = Road()
     client = road.client()
 
@@ -143,7 +143,7 @@ def test_a_body_where_none_may_be_costs_the_connection(request_bytes: bytes, ans
 
 
 def test_spaces_behind_a_length_are_no_part_of_it() -> None:
-    """Optional white space around a value does not belong to it (RFC 9110 5.5), in either direction."""
+    """Optional white space around a value is not part of it (RFC 9110 5.5), in either direction."""
     road = Road()
     client = road.client()
 
@@ -156,7 +156,7 @@ def test_spaces_behind_a_length_are_no_part_of_it() -> None:
 
 
 def test_a_tunnel_that_begins_with_a_lot_is_a_tunnel() -> None:
-    """What comes in the read of the 101 is the tunnel's, however much, and no head without end."""
+    """Bytes in the same read as the 101 belong to the tunnel, however many, and are not an overlong head."""
     road = Road()
     client = road.client()
     agreed = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -171,7 +171,7 @@ def test_a_tunnel_that_begins_with_a_lot_is_a_tunnel() -> None:
 
 
 def test_chunks_in_http_1_0_end_with_the_connection() -> None:
-    """Transfer-Encoding in an HTTP/1.0 message is faulty framing (RFC 9112 6.1): read it, but believe nothing behind it."""
+    """Transfer-Encoding in HTTP/1.0 is faulty framing (RFC 9112 6.1): it is read, but no bytes after it are."""
     road = Road()
     client = road.client()
 
@@ -185,7 +185,7 @@ def test_chunks_in_http_1_0_end_with_the_connection() -> None:
 
 
 def test_a_connection_that_was_held_back_for_a_slow_client_reads_again_for_the_next_one() -> None:
-    """The answer fits into one read, the client is too slow for it, and the engine's connection is given back meanwhile."""
+    """The answer fits into one read, and the engine's connection is given back while the slow client still reads it."""
     road = Road()
     slow, next_one = road.client(), road.client()
 
@@ -202,7 +202,7 @@ def test_a_connection_that_was_held_back_for_a_slow_client_reads_again_for_the_n
 
 
 def test_an_engine_that_ends_its_answer_without_reading_the_upload_is_not_waited_for() -> None:
-    """It says no, until close, and stops reading: the client hears it although our bytes for the engine are stuck."""
+    """It refuses the upload, until close, and stops reading: the client gets that although upload bytes are stuck."""
     road = Road()
     client = road.client()
 
@@ -218,7 +218,7 @@ def test_an_engine_that_ends_its_answer_without_reading_the_upload_is_not_waited
 
 
 def test_interim_answers_go_on_to_http_1_1_only() -> None:
-    """103 is forwarded as it is (RFC 9110 15.2); 100 answers an expectation that stayed here; HTTP/1.0 knows neither."""
+    """103 is forwarded (RFC 9110 15.2); 100 answers an expectation that is handled here; HTTP/1.0 knows neither."""
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
     both = b"HTTP/1.1 100 Continue\r\n\r\n" + early + OK
     road = Road()
@@ -234,7 +234,7 @@ def test_interim_answers_go_on_to_http_1_1_only() -> None:
 
 
 def test_trailers_of_an_answer_are_dropped_and_never_become_part_of_its_head() -> None:
-    """They come through the same callback as the head's fields; whoever kept the head must not find them in it later."""
+    """They come through the same callback as the head's fields; a head that was kept must not contain them later."""
     heads: list[ResponseHead] = []
 
     class Keeping(Unobserved):

@@ -1,4 +1,4 @@
-"""The rules of a gateway, as pure functions: what crosses the hop, and how a message is framed."""
+"""A gateway's rules as pure functions: which fields cross the hop, and how a message is framed."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def request(
 
 
 def test_fields_for_this_hop_stay_here_and_the_others_keep_order_case_and_duplicates() -> None:
-    """RFC 9110 7.6.1: Connection, what it names, and the classic ones."""
+    """RFC 9110 7.6.1: Connection, the fields that it names, and the classic ones are dropped."""
     fields = [
         (b"X-One", b"1"),
         (b"connection", b"Keep-Alive, x-hop"),
@@ -41,14 +41,14 @@ def test_fields_for_this_hop_stay_here_and_the_others_keep_order_case_and_duplic
 
 
 def test_an_answer_cannot_hide_its_own_length_behind_connection() -> None:
-    """Requests that try are refused; of a response the field is kept."""
+    """Requests that try this are refused; in a response the field is kept."""
     fields = [(b"Connection", b"content-length, set-cookie"), (b"Content-Length", b"2"), (b"Set-Cookie", b"a")]
 
     assert end_to_end(fields) == [(b"Content-Length", b"2")]
 
 
 def test_lists_are_read_over_all_their_lines() -> None:
-    """Members in lower case, empty ones left out (RFC 9110 5.6.1)."""
+    """Members are in lower case, empty ones are left out (RFC 9110 5.6.1)."""
     fields = [(b"Connection", b"Close , ,X-a"), (b"CONNECTION", b"upgrade")]
 
     assert tokens_of(fields, b"connection") == [b"close", b"x-a", b"upgrade"]
@@ -56,7 +56,7 @@ def test_lists_are_read_over_all_their_lines() -> None:
 
 
 def test_a_request_is_forwarded_as_it_came() -> None:
-    """Less what was for us; a request without Host gets the engine's."""
+    """Fields meant for the sidecar are left out; a request without Host gets the engine's."""
     with_host = request([(b"host", b"pod"), (b"Expect", b"100-continue"), (b"Content-Length", b"2")])
     without = request([(b"X", b"y")], framing=Framing.CHUNKED)
 
@@ -69,7 +69,7 @@ def test_a_request_is_forwarded_as_it_came() -> None:
 
 
 def test_a_spliced_request_states_its_new_length_and_asks_for_plain_text() -> None:
-    """In the place and the case of the old one; the client's own Accept-Encoding is replaced."""
+    """The new length has the place and the case of the old one; the client's own Accept-Encoding is replaced."""
     head = request([(b"Host", b"pod"), (b"content-LENGTH", b"2"), (b"accept-encoding", b"gzip"), (b"X", b"y")])
 
     assert request_bytes(head, engine_authority=b"e:1", content_length=40, identity=True) == (
@@ -78,7 +78,7 @@ def test_a_spliced_request_states_its_new_length_and_asks_for_plain_text() -> No
 
 
 def test_a_websocket_request_asks_the_engine_in_our_own_words() -> None:
-    """Connection is per hop, so ours is written anew."""
+    """Connection is per hop, so the sidecar writes its own."""
     head = request(
         [(b"Host", b"pod"), (b"Connection", b"keep-alive, Upgrade"), (b"Upgrade", b"websocket")], websocket=True
     )
@@ -89,7 +89,7 @@ def test_a_websocket_request_asks_the_engine_in_our_own_words() -> None:
 
 
 def test_an_answer_keeps_the_engines_status_reason_and_fields() -> None:
-    """Framed for this client, whatever it was framed like for us."""
+    """It is framed for this client, whatever the engine's framing was."""
     head = ResponseHead(299, b"Fine, \xe9", [(b"Set-Cookie", b"a"), (b"set-cookie", b"b")], Framing.CHUNKED)
     cookies = b"HTTP/1.1 299 Fine, \xe9\r\nSet-Cookie: a\r\nset-cookie: b\r\n"
 
@@ -131,5 +131,5 @@ CHUNKED = [(b"transfer-encoding", b"Chunked")]
 def test_where_a_body_ends(
     method: bytes, status: int, fields: list[tuple[bytes, bytes]], framing: tuple[Framing, int] | None
 ) -> None:
-    """RFC 9112 6.3; None where an answer cannot be trusted to end where it says."""
+    """RFC 9112 6.3; None for an answer that cannot be trusted to end where it says."""
     assert read_response_framing(method, status, fields) == framing

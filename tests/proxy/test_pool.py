@@ -1,4 +1,4 @@
-"""Which idle connection may carry a request: asked of the kernel at the last moment, because a POST is never sent twice."""
+"""Which idle connection may carry a request: the kernel is asked at the last moment, as a POST is never sent twice."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def take_after(happens: Callable[[socket.socket], None]) -> EngineConnection | None:
-    """Put a real connection into a pool, let something happen at its far end, and take without the loop having run since."""
+    """Put a real connection into a pool, run `happens` at its far end, and take one before the loop runs again."""
 
     async def story() -> EngineConnection | None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -44,7 +44,7 @@ def close_with_a_reset(engine: socket.socket) -> None:
 
 
 def test_a_quiet_connection_is_taken() -> None:
-    """The control: nothing happened."""
+    """This is the control case: nothing happened."""
     assert take_after(lambda _engine: None) is not None
 
 
@@ -59,12 +59,12 @@ def test_a_quiet_connection_is_taken() -> None:
     ids=["closed", "reset", "half-closed", "spoke-unasked"],
 )
 def test_a_connection_that_is_closing_or_has_spoken_is_not_taken(happens: Callable[[socket.socket], None]) -> None:
-    """The event loop has not seen it yet, but the kernel knows: the request goes over a new connection, not into a 502."""
+    """The event loop has not seen it, but the kernel has: the request uses a new connection, and is no 502."""
     assert take_after(happens) is None
 
 
 class Connected(EnginePool):
-    """Its sockets are connected already, so that what is left of `connect` takes a known number of turns of the loop."""
+    """A pool whose sockets are already connected, so that `connect` takes a known number of turns of the loop."""
 
     async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
         del loop
@@ -73,7 +73,7 @@ class Connected(EnginePool):
 
 
 def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
-    """The client left in the very turn of the loop in which the connection came: at no turn may it be forgotten half open."""
+    """The client leaves in the very turn in which the connection is made: in no turn may it stay half open."""
 
     async def story() -> list[tuple[int, bytes]]:
         left = []
@@ -97,7 +97,7 @@ def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
 
 
 def test_the_newest_idle_connection_is_taken_first() -> None:
-    """The older ones may then age and go: a burst's connections do not live for ever."""
+    """The older ones then age and are closed: the connections of a burst do not live for ever."""
     road = Road()
     first, second = road.client(), road.client()
 

@@ -1,4 +1,4 @@
-"""One connection is read for at most 64 KiB in one turn of the loop: order and counts, in memory and on uvloop's own sockets."""
+"""At most 64 KiB of one connection are read per turn of the loop: order and counts, in memory and on uvloop."""
 
 import asyncio
 import socket
@@ -24,11 +24,11 @@ POST = b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LONG = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 SIZE = 3 * TURN_BYTES
-"""With a head before it, four turns."""
+"""With a head before it, it takes four turns."""
 
 
 def turns(road: Road) -> int:
-    """Turn the loop until nothing asks for a turn."""
+    """Run the loop until no turn is scheduled; returns the number of turns."""
     count = 0
     while road.turn():
         count += 1
@@ -36,7 +36,7 @@ def turns(road: Road) -> int:
 
 
 def test_a_stranger_is_answered_between_two_parts_of_a_large_upload() -> None:
-    """A read of 192 KiB takes four turns of 64 KiB, and what another client asks in the second is answered in it."""
+    """A read of 192 KiB takes four turns of 64 KiB; another client's request in the second turn is answered in it."""
     road = Road()
     large, stranger = road.client(), road.client()
     seen = []
@@ -56,7 +56,7 @@ def test_a_stranger_is_answered_between_two_parts_of_a_large_upload() -> None:
 
 
 def test_a_stranger_is_answered_between_two_parts_of_a_large_answer() -> None:
-    """The engine's connections are held to the same limit."""
+    """The same limit holds for the engine's connections."""
     road = Road()
     large, stranger = road.client(), road.client()
     large.send(GET)
@@ -76,7 +76,7 @@ def test_a_stranger_is_answered_between_two_parts_of_a_large_answer() -> None:
 
 
 def test_a_read_of_64_kib_is_one_turn() -> None:
-    """The limit costs nothing to reads that keep it."""
+    """The limit costs reads within it nothing."""
     road = Road()
     client = road.client()
 
@@ -88,7 +88,7 @@ def test_a_read_of_64_kib_is_one_turn() -> None:
 
 
 def test_a_connection_rests_for_a_whole_turn_behind_the_last_part() -> None:
-    """The rest of a read and a new read never fall into one turn."""
+    """The rest of a read and a new read never share a turn."""
     road = Road()
     client = road.client()
 
@@ -102,7 +102,7 @@ def test_a_connection_rests_for_a_whole_turn_behind_the_last_part() -> None:
 
 
 def test_an_upload_that_the_engine_does_not_take_waits_with_its_rest() -> None:
-    """Back-pressure holds back what was read already, too; when the engine takes bytes again, the rest comes first."""
+    """Back-pressure also holds bytes already read; once the engine takes bytes again, these come first."""
     road = Road()
     client = road.client()
     client.send(POST % (SIZE + 4))
@@ -122,7 +122,7 @@ def test_an_upload_that_the_engine_does_not_take_waits_with_its_rest() -> None:
 
 
 def test_an_answer_that_its_client_does_not_take_waits_with_its_rest() -> None:
-    """The same in the other direction."""
+    """The same holds in the other direction."""
     road = Road()
     client = road.client()
     client.send(GET)
@@ -155,7 +155,7 @@ def test_an_engine_that_leaves_behind_a_large_read_has_still_said_all_of_it() ->
 
 
 def test_a_client_that_leaves_behind_a_large_read_has_left() -> None:
-    """The rest of its upload is for nobody."""
+    """The rest of its upload is dropped."""
     road = Road()
     client = road.client()
 
@@ -169,7 +169,7 @@ def test_a_client_that_leaves_behind_a_large_read_has_left() -> None:
 
 
 def test_a_connection_with_a_rest_behind_its_answer_serves_nobody_else() -> None:
-    """The answer ends exactly where the turn ends, and more was read: that is excess as much as if it had been parsed."""
+    """The answer ends exactly with the turn, and more was read: it is excess just as if it had been parsed."""
     road = Road()
     client = road.client()
     size = TURN_BYTES - len(LONG % 10_000)
@@ -185,7 +185,7 @@ def test_a_connection_with_a_rest_behind_its_answer_serves_nobody_else() -> None
 
 
 def test_pipelined_requests_that_were_read_at_once_are_answered_in_order() -> None:
-    """Their heads are cut by the turns, and each is answered whole."""
+    """Turns cut their heads, and each request is answered whole."""
     road = Road()
     client = road.client()
     posts = [POST % 30_000 + b"%d" % number * 30_000 for number in range(8)]
@@ -201,7 +201,7 @@ def test_pipelined_requests_that_were_read_at_once_are_answered_in_order() -> No
 
 
 class Fed(ReadLimit):
-    """A connection that keeps what it is given."""
+    """A connection that records its data."""
 
     def __init__(self, road: Road) -> None:
         super().__init__(road.pool.soon)
@@ -213,7 +213,7 @@ class Fed(ReadLimit):
 
 @given(st.lists(st.integers(0, 4 * TURN_BYTES) | st.sampled_from(["pause", "resume", "turn"]), max_size=30))
 def test_nothing_is_lost_doubled_or_reordered_whatever_pauses_it(story: list[int | str]) -> None:
-    """Reads of any size, pauses, resumptions and turns in any order: the same bytes come out, never above 64 KiB at once."""
+    """Reads of any size, pauses, resumptions, turns in any order: the same bytes come out, at most 64 KiB at once."""
     road = Road()
     fed = Fed(road)
     fed.transport = far_end = Socket(fed)
@@ -241,7 +241,7 @@ def test_nothing_is_lost_doubled_or_reordered_whatever_pauses_it(story: list[int
 
 
 def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both have sent before the loop polls: the stranger's head is read before the second 64 KiB of the other."""
+    """Both have sent before the loop polls: the second client's head is read before the other's second 64 KiB."""
     read: list[int | str] = []
     body = Upload.body
 

@@ -1,4 +1,4 @@
-"""The exchange, told as stories between a client and an engine in memory, under a fake clock."""
+"""The exchange, as stories between a client and an engine in memory, with a fake clock."""
 
 import pytest
 
@@ -16,7 +16,7 @@ STREAM_OUT = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nTransfer-En
 
 
 def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writes() -> None:
-    """Received, sent, head, body, ended and flushed are told in the order and at the instants in which they happened."""
+    """Received, sent, head, body, ended and flushed are reported in order and at the instants when they happen."""
     road = Road()
     client = road.client()
 
@@ -45,7 +45,7 @@ def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writ
 
 
 def test_one_read_is_one_write() -> None:
-    """Head, events and end that came together go out together: a token is never split from its framing by a wake-up."""
+    """Head, events and end that came together go out together: no wake-up splits a token from its framing."""
     road = Road()
     client = road.client()
 
@@ -57,7 +57,7 @@ def test_one_read_is_one_write() -> None:
 
 
 def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> None:
-    """A chunk that costs its sender seven bytes must not cost us a write each."""
+    """A chunk that costs its sender seven bytes must not cost the sidecar a write each."""
     road = Road()
     client = road.client()
     client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -72,7 +72,7 @@ def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> Non
 @pytest.mark.parametrize("cutting", [False, True])
 @pytest.mark.parametrize(("chunks", "seen"), [(64, 64), (65, 1), (9000, 1)])
 def test_an_answer_in_more_chunks_than_64_a_read_is_joined(chunks: int, seen: int, cutting: bool) -> None:
-    """An engine's own chunks stay apart as long as they are few; the bytes are the same, and a cutter is asked once for each."""
+    """Few chunks of an engine stay apart; in any case the bytes are the same, and a cutter is called once for each."""
     cut = []
 
     class Counting(Unobserved):
@@ -114,7 +114,7 @@ def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
 
 
 def test_bytes_behind_a_complete_answer_cost_the_connection_and_reach_nobody() -> None:
-    """What an engine sends too much is never read as the next client's answer."""
+    """Excess bytes of an engine are never read as the next client's answer."""
     road = Road()
     client = road.client()
 
@@ -129,7 +129,7 @@ def test_bytes_behind_a_complete_answer_cost_the_connection_and_reach_nobody() -
 
 
 def test_an_idle_connection_that_speaks_is_thrown_away() -> None:
-    """Nothing was asked, so whatever it says is for nobody."""
+    """No request was sent, so its bytes are no answer."""
     road = Road()
     client = road.client()
     client.send(GET)
@@ -157,7 +157,7 @@ def test_an_idle_connection_is_not_used_after_three_seconds() -> None:
 
 
 def test_the_limit_of_idling_learns_from_an_engine_that_closes_sooner() -> None:
-    """An engine that closes after 0.4 s is not raced with after 0.3 s, until it has been well for five minutes."""
+    """If an engine closes after 0.4 s, a connection idle for 0.3 s is not used until it was well for five minutes."""
     road = Road()
     client = road.client()
     client.send(GET)
@@ -176,7 +176,7 @@ def test_the_limit_of_idling_learns_from_an_engine_that_closes_sooner() -> None:
 
 
 def test_an_engine_that_closes_after_every_answer_is_not_raced_with() -> None:
-    """It promises keep-alive and closes a millisecond later. Not even a request that comes at once goes over such a connection."""
+    """It states keep-alive and closes 1 ms later. Not even a request that comes at once uses such a connection."""
     road = Road()
     client = road.client()
     client.send(GET)
@@ -199,7 +199,9 @@ def test_an_engine_that_closes_after_every_answer_is_not_raced_with() -> None:
 
 
 def test_after_a_stream_of_llama_cpp_its_connection_is_not_used_again() -> None:
-    """It says keep-alive and closes each stream a millisecond after its end (b11434): known from the first one on. Its JSON answers keep it."""
+    """It states keep-alive and closes each stream 1 ms after its end (b11434): known from the first one on. JSON
+    answers are kept alive.
+    """
     road = Road()
     client = road.client()
     client.send(GET)
@@ -231,7 +233,7 @@ def test_after_a_stream_of_llama_cpp_its_connection_is_not_used_again() -> None:
     ],
 )
 def test_when_the_client_leaves_the_engine_is_told_at_once(sent: bytes, answered: bytes, how: str) -> None:
-    """The engine's connection is closed within the very callback that says that the client is gone."""
+    """The engine's connection is closed in the same callback that reports the client's end."""
     road = Road()
     client = road.client()
     client.send(sent)
@@ -262,7 +264,7 @@ def test_a_client_that_leaves_after_the_streams_own_end_mark_has_everything() ->
 
 
 def test_a_slow_client_stops_the_reading_of_its_own_stream_and_of_no_other() -> None:
-    """Above the high-water mark the engine is not read; below the low one it is again; the pause is told."""
+    """Above the high-water mark the engine is not read; below the low one it is again; the pause is reported."""
     road = Road()
     slow, fast = road.client(), road.client()
     slow.send(POST)
@@ -286,7 +288,7 @@ def test_a_slow_client_stops_the_reading_of_its_own_stream_and_of_no_other() -> 
 
 
 def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
-    """The engine's connection is free as soon as the engine is done; the request is over when the client has it."""
+    """The engine's connection is free once the engine is done; the request ends when the client has the answer."""
     road = Road()
     client = road.client()
     client.send(POST)
@@ -303,7 +305,7 @@ def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
 
 
 def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
-    """As long as it takes a byte now and then it may be as slow as it likes."""
+    """A client that takes a byte now and then may be as slow as it likes."""
     road = Road()
     client = road.client()
     client.send(POST)
@@ -326,7 +328,7 @@ def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
 
 
 def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
-    """Classification sees the beginning; nothing is held any longer, and the rest passes as it comes."""
+    """Classification sees the beginning; then nothing is held back, and the rest passes as it comes."""
     road = Road()
     client = road.client()
 
@@ -361,7 +363,7 @@ def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
 
 
 def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
-    """What the observer returns goes to the engine instead, framed anew, with Accept-Encoding: identity."""
+    """The bytes that the observer returns go to the engine instead, framed anew, with Accept-Encoding: identity."""
     road = Road()
     client = road.client()
     client.send(
@@ -378,7 +380,7 @@ def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
 
 
 def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -> None:
-    """The engine says no in mid-upload: the answer is whole, the rest of the upload is thrown away, nobody is reused."""
+    """The engine refuses in mid-upload: the answer is whole, the upload's rest dropped, no connection is reused."""
     road = Road()
     client = road.client()
     client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 100\r\n\r\nsome")
@@ -413,7 +415,7 @@ def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -
     ],
 )
 def test_a_response_cut_short_is_cut_short_for_the_client(answered: bytes, then: str | None, visible: bytes) -> None:
-    """What came goes out; what did not come is not made up; the connection ends without the end of the message."""
+    """Bytes that came go out, missing ones are not made up, and the connection closes without the message's end."""
     road = Road()
     client = road.client()
     client.send(POST)
@@ -428,7 +430,7 @@ def test_a_response_cut_short_is_cut_short_for_the_client(answered: bytes, then:
 
 
 def test_a_body_that_ends_with_the_connection_ends_so_for_the_client_too() -> None:
-    """Closing is its framing: it is relayed as what it is, and a reset is relayed as a reset."""
+    """The close is its framing: it is relayed as such, and a reset is relayed as a reset."""
     road = Road()
     for how, error in (("end", None), ("reset", ConnectionResetError())):
         client = road.client()
@@ -451,7 +453,7 @@ def test_a_body_that_ends_with_the_connection_ends_so_for_the_client_too() -> No
     ],
 )
 def test_an_engine_that_takes_too_long_is_left(seconds: float, answered: bytes, failure: Failure) -> None:
-    """504 as long as nothing was said, a cut response afterwards; one request each, and the engine is told."""
+    """504 before the first byte, a cut response afterwards; each is one request, and the engine's connection closes."""
     road = Road()
     client = road.client()
     client.send(POST)
@@ -468,7 +470,7 @@ def test_an_engine_that_takes_too_long_is_left(seconds: float, answered: bytes, 
 
 
 def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving() -> None:
-    """The client went silent; neither the engine nor we failed."""
+    """The client went silent; neither the engine nor the sidecar failed."""
     road = Road()
     client = road.client()
     client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 9\r\n\r\nbo")
@@ -481,7 +483,7 @@ def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving
 
 
 def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
-    """The fifth of four is told when to come back; one that leaves makes room."""
+    """A request above `max_in_flight` is told when to come back; one that leaves makes room."""
     road = Road(LIMITS.model_copy(update={"max_in_flight": 1}))
     first, second, third = road.client(), road.client(), road.client()
     first.send(GET)
@@ -506,7 +508,7 @@ WEBSOCKET = (
 
 
 def test_after_the_engines_own_101_bytes_pass_both_ways() -> None:
-    """Early bytes of the client wait for the 101 and go into the tunnel; either side's end is the other's."""
+    """Early bytes of the client wait for the 101 and go into the tunnel; an end on either side ends the other."""
     road = Road()
     client = road.client()
 
@@ -522,7 +524,7 @@ def test_after_the_engines_own_101_bytes_pass_both_ways() -> None:
 
 
 def test_where_the_engine_declines_early_bytes_are_the_next_request() -> None:
-    """The connection speaks HTTP on."""
+    """The connection continues with HTTP."""
     road = Road()
     client = road.client()
 
@@ -538,7 +540,7 @@ def test_where_the_engine_declines_early_bytes_are_the_next_request() -> None:
 
 
 def test_while_draining_requests_are_served_and_answers_say_close() -> None:
-    """Whoever has not noticed yet must not be refused; what is idle is closed when nobody may come any more."""
+    """A client that has not noticed must not be refused; idle connections are closed once no more may come."""
     road = Road()
     idle, busy, late = road.client(), road.client(), road.client()
     busy.send(GET)
@@ -558,7 +560,7 @@ def test_while_draining_requests_are_served_and_answers_say_close() -> None:
 
 
 def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
-    """A stream is cut, a request that waits is answered 503, each once."""
+    """A stream is cut, a waiting request is answered 503, each once."""
     road = Road()
     streaming, waiting = road.client(), road.client()
     streaming.send(POST)

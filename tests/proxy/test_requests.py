@@ -1,4 +1,4 @@
-"""The reader of requests: what it makes of bytes in any pieces, and that nothing is ever read as a request that is a body."""
+"""The reader of requests: any pieces of bytes give the same parts, and no body is ever read as a request."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from sidecar.proxy.requests import Part, RequestReader
 
 
 def read(data: bytes, size: int = 1 << 20, *, max_head_bytes: int = 4096) -> tuple[list[Part], RequestReader, bytes]:
-    """(delivered parts with body pieces joined, the reader, bytes behind an upgrade)."""
+    """(delivered parts with body pieces joined, the reader, bytes after an upgrade)."""
     parts: list[Part] = []
 
     def deliver(part: Part) -> None:
@@ -62,7 +62,7 @@ TWO = [
 
 
 def deliveries(*reads: bytes) -> list[str | bytes | None]:
-    """Everything that was delivered, each delivery by itself; of a head its target."""
+    """Everything delivered, each delivery by itself; for a head, its target."""
     parts: list[str | bytes | None] = []
 
     def deliver(part: Part) -> None:
@@ -76,7 +76,7 @@ def deliveries(*reads: bytes) -> list[str | bytes | None]:
 
 
 def test_the_chunks_of_one_read_are_delivered_as_one_in_their_place() -> None:
-    """Behind their head, before their end, and before the next request's head; however many they are."""
+    """They come after their head, before their end and before the next request's head, however many they are."""
     many = CHUNKED % 3 + b"2\r\nhi\r\n" * 10_000
 
     assert deliveries(b"".join(TWO) + many) == ["/1", b"abc", None, "/2", b"de", None, "/3", b"hi" * 10_000]
@@ -135,7 +135,7 @@ def test_framing_that_outweighs_its_body_by_64_kib_is_refused(chunk: bytes, size
 @pytest.mark.parametrize("size", [1000, 65536])
 @pytest.mark.parametrize("length", [5, 6, 100, 5000])
 def test_chunks_of_five_bytes_and_more_are_never_too_many(length: int, size: int) -> None:
-    """A chunk pays for its own framing."""
+    """The bytes of such a chunk pay for its framing."""
     chunks = 3_000_000 // (length + 5)
     _, reader, _ = read(CHUNKED % 1 + b"%x\r\n%b\r\n" % (length, b"a" * length) * chunks + b"0\r\n\r\n", size)
 
@@ -144,7 +144,7 @@ def test_chunks_of_five_bytes_and_more_are_never_too_many(length: int, size: int
 
 
 def test_each_request_has_its_own_framing() -> None:
-    """What one request had too little of is not held against the next one on the connection."""
+    """A surplus of framing in one request does not count against the next one on the connection."""
     one = CHUNKED % 1 + b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
 
     parts, reader, _ = read(one * 10, 65536)
@@ -154,7 +154,7 @@ def test_each_request_has_its_own_framing() -> None:
 
 
 def test_a_chunk_that_goes_bad_behind_an_upgrade_is_refused() -> None:
-    """The body is held to the same rules wherever it stands."""
+    """The body is held to the same rules after an upgrade."""
     parts, reader, _ = read(
         b"POST /1 HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n"
         b"2\r\nhi\r\nZZ\r\n"
@@ -189,7 +189,7 @@ def test_trailers_stay_behind() -> None:
 )
 @pytest.mark.parametrize("size", [1, 100, 4000])
 def test_what_has_no_end_is_refused_before_it_costs_memory(start: bytes, size: int) -> None:
-    """The parser itself has no limits, and a drip is as bad as a flood."""
+    """The parser itself has no limits, and slow bytes are as bad as many at once."""
     _, reader, _ = read(start, size)
 
     assert Failure.HEAD_TOO_LARGE is reader.refusal
@@ -205,7 +205,7 @@ def test_one_field_too_many_is_refused() -> None:
 
 
 def test_many_small_requests_in_one_read_are_no_large_head() -> None:
-    """The bound is on what leads nowhere, not on what a fast client sends at once."""
+    """The limit is on bytes that complete nothing, not on those that a fast client sends at once."""
     parts, reader, _ = read(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n" * 1000)
 
     assert reader.refusal is None
@@ -213,7 +213,7 @@ def test_many_small_requests_in_one_read_are_no_large_head() -> None:
 
 
 def test_nothing_is_delivered_behind_a_refused_request() -> None:
-    """What stands there may be a body: reading on would be guessing."""
+    """The bytes after it may be a body: reading on would be guessing."""
     parts, reader, _ = read(
         b"POST /bad HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
         b"GET /next HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -236,7 +236,7 @@ def test_began_at_is_the_first_byte_of_what_is_not_complete() -> None:
 
 
 def test_framing_is_what_the_fields_say() -> None:
-    """A length of nothing is no body."""
+    """A length of 0 is no body."""
     none, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: 0\r\n\r\n")
     length, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: 002\r\n\r\nhi")
     chunked, _, _ = read(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: Chunked \r\n\r\n0\r\n\r\n")

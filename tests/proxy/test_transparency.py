@@ -1,4 +1,4 @@
-"""Byte transparency as properties: whatever legal messages pass, however cut, however slowly taken, nothing of them changes."""
+"""Byte transparency as properties: legal messages pass unchanged, in any pieces and at any pace."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from tests.support.messages import Message, pieces, read, requests, responses, s
 
 
 paces = st.none() | st.sampled_from([1, 10, 333, 5000])
-"""How many bytes a far end takes at once; None: everything."""
+"""Bytes that a far end takes at once; None: everything."""
 play = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
@@ -24,7 +24,7 @@ def send(sender: Socket, receiver: Socket | None, data: bytes, cuts: list[int], 
 
 
 def drain(receiver: Socket) -> None:
-    """Let the receiver take whatever is left for it."""
+    """Let the receiver take everything that is left for it."""
     receiver.take(None)
 
 
@@ -41,7 +41,7 @@ def test_what_goes_in_comes_out(
     client_pace: int | None,
     engine_pace: int | None,
 ) -> None:
-    """Several requests on one connection, each way: start line, end-to-end fields in order, body bytes, nothing more."""
+    """Several requests on one connection, both ways: start line, end-to-end fields in order, body, nothing more."""
     road = Road()
     client = road.client()
     answered = 0
@@ -115,7 +115,7 @@ def test_pipelined_requests_are_carried_whole_and_in_order(
 
 
 class Holding(Unobserved):
-    """An observer that cuts nothing out, but holds back some of what it sees, as one that looks for the usage chunk does."""
+    """An observer that cuts nothing, but holds back some bytes, as one that looks for the usage chunk does."""
 
     def __init__(self, holds: list[int]) -> None:
         self._held = b""
@@ -161,7 +161,7 @@ def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cut
 def test_a_response_that_breaks_off_never_looks_whole(
     request: Message, response: Message, engine_cuts: list[int], cut: int
 ) -> None:
-    """Whatever is missing, the client can see that something is: by the framing, or by a reset where there is none."""
+    """The client can see that something is missing: by the framing, or by a reset where there is none."""
     road = Road()
     client = road.client()
     raw = response.raw
@@ -199,7 +199,7 @@ def test_a_response_that_breaks_off_never_looks_whole(
 @play
 @given(st.binary(max_size=300), sizes)
 def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> None:
-    """From either side: no exception, no request that is not closed, and nothing of the noise in an answer."""
+    """From either side: no exception, no request that is not closed, and no byte of the noise in an answer."""
     road = Road()
     client, other = road.client(), road.client()
 

@@ -20,7 +20,7 @@ def seen_by_engine(road: Road) -> bytes:
 
 
 def assert_refused(answer: bytes, status: int, reason: bytes, client: Socket) -> None:
-    """One whole answer in the OpenAI error shape, nothing of the client's own bytes in it, and the end of the connection."""
+    """One whole answer in the OpenAI error shape, without any of the client's bytes, and then the connection's end."""
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0].startswith(b"HTTP/1.1 %d " % status)
@@ -38,7 +38,7 @@ def assert_refused(answer: bytes, status: int, reason: bytes, client: Socket) ->
 @pytest.mark.parametrize("size", [1, 3, 50, 100_000])
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_a_request_gets_its_verdict(case: Case, size: int) -> None:
-    """However it is cut into segments: refused as written, or at the engine byte for byte as written."""
+    """In segments of any size: refused as written, or at the engine byte for byte as written."""
     road = Road()
     client = road.client()
     expected_requests, expected_answers = b"", CONTINUE if case.continues else b""
@@ -75,7 +75,7 @@ def test_a_request_gets_its_verdict(case: Case, size: int) -> None:
 
 
 def unchunked(data: bytes) -> bytes:
-    """Chunks may be cut anew on their way: compare what is in them."""
+    """Chunks may be cut anew on their way: join their contents for comparison."""
     head, separator, rest = data.partition(b"Transfer-Encoding: chunked\r\n\r\n")
     body = b""
     while separator and rest and not rest.startswith(b"0\r\n\r\n"):
@@ -86,7 +86,7 @@ def unchunked(data: bytes) -> bytes:
 
 
 def test_an_upload_in_chunks_that_grows_too_large_is_cut_off() -> None:
-    """Nobody declared its length, so it is counted; the engine never sees its end."""
+    """No length was declared, so its bytes are counted; the engine never sees its end."""
     road = Road()
     client = road.client()
 
@@ -128,7 +128,7 @@ def test_a_head_that_does_not_come_is_answered_408() -> None:
 
 
 def test_beyond_the_gate_the_answer_says_when_to_come_back() -> None:
-    """503 with Retry-After, at once."""
+    """It is a 503 with Retry-After, at once."""
     road = Road()
     for _ in range(4):
         road.client().send(NEXT)

@@ -1,4 +1,4 @@
-"""How a connection ends, and what is known by then: clients that vanish at the worst moment, in memory."""
+"""Ends of connections, and what is known at that time: clients that vanish at the worst moment, in memory."""
 
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording, Road
@@ -9,7 +9,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def test_a_client_that_resets_before_it_took_the_end_has_not_everything() -> None:
-    """The stream's own end mark was written, but it still waits in our buffer: that is a cancel."""
+    """The stream's own end mark was written, but still waits in the sidecar's buffer: that is a cancel."""
     road = Road()
     client = road.client()
 
@@ -25,7 +25,7 @@ def test_a_client_that_resets_before_it_took_the_end_has_not_everything() -> Non
 
 
 def test_an_answer_to_nobody_is_not_ok() -> None:
-    """The client's socket failed while the last bytes were written; asyncio will say so in a moment."""
+    """The client's socket failed while the last bytes were written; asyncio reports it a moment later."""
     road = Road()
     client = road.client()
 
@@ -39,7 +39,7 @@ def test_an_answer_to_nobody_is_not_ok() -> None:
 
 
 def test_whoever_connects_while_we_drain_is_served() -> None:
-    """Its first request may be a moment away: the sweep that closes idle connections leaves it alone."""
+    """Its first request may be a moment away: the sweep that closes idle connections leaves it open."""
     road = Road()
     road.traffic.drain()
     late = road.client()

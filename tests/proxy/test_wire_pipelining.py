@@ -1,4 +1,4 @@
-"""Requests that do not wait for their turn: answered in order, within a bound, and never mistaken for one another."""
+"""Pipelined requests: answered in order, within a limit, and never mistaken for one another."""
 
 from sidecar.proxy.accept import PIPELINE_BYTES
 from sidecar.timeline.outcome import Outcome
@@ -36,7 +36,7 @@ def test_pipelined_requests_reach_the_engine_one_after_the_other() -> None:
 
 
 def test_what_waits_is_bounded_however_many_answers_go_out_meanwhile() -> None:
-    """An answer makes room for what it answered, not for as much again."""
+    """An answer frees only as many bytes as its request had."""
     road = Road()
     client = road.client()
     sent = answered = 0
@@ -54,7 +54,7 @@ def test_what_waits_is_bounded_however_many_answers_go_out_meanwhile() -> None:
 
 
 def test_long_heads_that_wait_weigh_what_they_are() -> None:
-    """Ten requests with heads of four kilobytes fill the bound as much as their bytes do."""
+    """Ten requests with heads of 4 KB fill the limit by as many bytes as they have."""
     road = Road()
     client = road.client()
     long_head = get(b"/" + b"x" * 3900)
@@ -69,7 +69,7 @@ def test_long_heads_that_wait_weigh_what_they_are() -> None:
 
 
 def test_a_bad_request_behind_a_good_one_is_refused_after_the_good_one_is_answered() -> None:
-    """First things first, then 400 and close."""
+    """The good one is answered first, then comes 400 and the close."""
     road = Road()
     client = road.client()
 
@@ -83,7 +83,7 @@ def test_a_bad_request_behind_a_good_one_is_refused_after_the_good_one_is_answer
 
 
 def test_a_pipelined_request_whose_body_goes_bad_is_refused_in_its_turn() -> None:
-    """Its head had waited as a good one; the broken chunk behind it must not hang until a timeout."""
+    """Its head had waited as a good one; the broken chunk after it must not hang until a timeout."""
     road = Road()
     client = road.client()
 
@@ -98,7 +98,7 @@ def test_a_pipelined_request_whose_body_goes_bad_is_refused_in_its_turn() -> Non
 
 
 def test_h2c_is_declined_in_silence_and_the_next_request_is_read() -> None:
-    """The request goes on without its Upgrade; the bytes behind it are HTTP."""
+    """The request goes on without its Upgrade; the bytes after it are HTTP."""
     road = Road()
     client = road.client()
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
@@ -112,7 +112,7 @@ def test_h2c_is_declined_in_silence_and_the_next_request_is_read() -> None:
 
 
 def test_h2c_behind_a_body_is_declined_as_well() -> None:
-    """The parser reports the upgrade only after the body; nothing between is lost."""
+    """The parser reports the upgrade only after the body; nothing in between is lost."""
     road = Road()
     client = road.client()
 
@@ -128,7 +128,7 @@ def test_h2c_behind_a_body_is_declined_as_well() -> None:
 
 
 def test_a_websocket_request_that_had_to_wait_is_no_websocket_request() -> None:
-    """Behind another request the client's next bytes have been read as HTTP already: the engine is not asked to switch."""
+    """After another request, the client's next bytes were already read as HTTP: the engine is not asked to switch."""
     road = Road()
     client = road.client()
 

@@ -1,6 +1,6 @@
-"""SIGTERM, on the real process: not ready at once, serving for the lame duck, finishing streams, cutting what outlives the grace.
+"""SIGTERM on the real process: not ready at once, serving in the lame duck, finishing streams, cutting after the grace.
 
-Order is proven by events, not by clocks: each step is asked for after the one before it has been seen to take effect.
+Order is proven by events, not by clocks: each step starts after the effect of the one before it was seen.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def ask(which: bytes) -> bytes:
 
 
 class Engine:
-    """Streams one event at once and the rest when told to."""
+    """Streams one event at once, and the rest when `go_on` is set."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -130,7 +130,7 @@ def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path
 
 @pytest.mark.timeout(60)
 def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
-    """A stream is cut in mid-message, the engine is told, the outcome is ours, and the exit is clean all the same."""
+    """A stream is cut in mid-message, the engine sees the close, the outcome is `sidecar_error`, the exit is clean."""
 
     async def story() -> None:
         engine = Engine()

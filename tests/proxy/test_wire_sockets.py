@@ -1,4 +1,4 @@
-"""The relay on real sockets: what only a kernel can get in the way of."""
+"""The relay on real sockets: problems that only a kernel can cause."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def test_an_expectation_is_answered_here_and_the_engine_gets_the_whole_request() -> None:
-    """The client waits for the 100 with its body, as curl does; the engine never hears of it."""
+    """The client holds its body until the 100, as curl does; the engine does not get the expectation."""
 
     async def story() -> None:
         async with Origin(answering(OK)).listening() as origin, running(origin.port) as relay:
@@ -62,7 +62,7 @@ async def no_until_close_and_go(visit: Visit) -> None:
 @pytest.mark.parametrize("script", [no_and_stay, no_and_go, no_until_close_and_go])
 @pytest.mark.parametrize("size", [200_000, 5_000_000])
 def test_an_early_answer_reaches_a_client_that_is_still_sending(script: Callable[[Visit], object], size: int) -> None:
-    """The engine says no to an upload that nobody reads: the client gets the no, not a reset, time after time."""
+    """The engine refuses an upload without reading it: the client gets the 413, not a reset, every time."""
 
     async def story() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:  # type: ignore[arg-type]  # a script
@@ -92,7 +92,7 @@ async def echo(visit: Visit) -> None:
 
 
 def test_an_engine_may_answer_while_it_is_still_being_asked() -> None:
-    """Full duplex: what the client sends comes back before it has sent the rest."""
+    """Full duplex: the client's bytes come back before it has sent the rest."""
 
     async def story() -> None:
         async with Origin(echo).listening() as origin, running(origin.port) as relay:
@@ -136,7 +136,7 @@ def cut(answer: bytes, *, reset: bool) -> Callable[[Visit], object]:
     ],
 )
 def test_a_message_cut_short_by_the_engine_is_cut_short_for_the_client(answer: bytes, seen: bytes, reset: bool) -> None:
-    """What came goes out, the end does not, and the connection closes."""
+    """Bytes that came go out, the end does not, and the connection closes."""
 
     async def story() -> None:
         async with (
@@ -254,7 +254,7 @@ def test_a_websocket_is_a_pair_of_pipes_after_the_engines_own_101() -> None:
 
 
 def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> None:
-    """Sixteen megabytes wait in the engine, not in the sidecar; others are served; then the slow one gets every byte."""
+    """16 MiB wait in the engine, not in the sidecar; others are served; then the slow client gets every byte."""
     size = 16 << 20
     handed_over = 0
 
@@ -316,7 +316,7 @@ def test_posts_at_the_edge_of_the_engines_patience_are_sent_once_and_answered() 
             for index in range(40):
                 client.send(b"POST /%d HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody" % index)
                 assert await client.until(b"ok") == OK
-                # At first well past the edge, so that the limit is learned; then around it, and sometimes at once.
+                # The first pause is well past the edge, so that the limit is learned; then around it, and sometimes 0.
                 await asyncio.sleep(0.1 if index == 0 else 0.0 if index % 4 == 0 else 0.04 + index % 21 / 1000)
             await client.close()
             assert len(origin.bodies) == 40
