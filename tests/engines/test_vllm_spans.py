@@ -307,7 +307,7 @@ def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
 
 
 def in_vain(walk: Walk, requests: int) -> None:
-    """Play requests whose report never comes."""
+    """Play requests that never get a report."""
     for _ in range(requests):
         ask(walk)
         walk.settlement.expire(walk.clock.later(10))

@@ -52,7 +52,7 @@ class House:
         usage: Usage | None = None,
         streaming: bool = True,
     ) -> Account:
-        """The account of a request whose first token is now."""
+        """The account of a request that has its first token now."""
         marks = Marks(
             accepted_at=self.now - ttft,
             received_at=self.now - ttft,

@@ -141,8 +141,7 @@ class Spanning(VLLM):
 
 
 def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request counts as ended at once; its phases are recorded when the report comes with the span minted for it.
-    """
+    """The request counts as ended at once; its phases are recorded when the report comes with the span minted for it."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
     walk = Walk(include_usage=False, mints=True)
     walk.client().send(post({"stream": True}))

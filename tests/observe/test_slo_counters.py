@@ -108,7 +108,7 @@ def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, m
 def test_who_was_turned_away_before_the_body_came_counts_too(
     outcome: Outcome, votes: dict[tuple[str, str], float]
 ) -> None:
-    """Too many requests in flight: the body was not read, and the judge was told of nothing but the end."""
+    """Too many requests in flight: the body was not read, and the judge got nothing but the end."""
     house = House()
     account = Account(
         RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=house.now), None, key=1
@@ -166,7 +166,7 @@ def test_a_lane_without_promises_leaves_no_series() -> None:
 
 
 def test_load_is_counted_at_arrival() -> None:
-    """Tokens are counted only for requests whose length is known."""
+    """Tokens are counted only for requests of known length."""
     house = House()
     house.comes()
     house.comes()

@@ -64,7 +64,7 @@ def test_a_connection_that_is_closing_or_has_spoken_is_not_taken(happens: Callab
 
 
 class Connected(EnginePool):
-    """A pool whose sockets are already connected, so that `connect` takes a known number of turns of the loop."""
+    """A pool with sockets that are already connected, so that `connect` takes a known number of turns of the loop."""
 
     async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
         del loop

@@ -483,7 +483,7 @@ def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving
 
 
 def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
-    """A request above `max_in_flight` is told when to come back; one that leaves makes room."""
+    """A request above `max_in_flight` gets a 503 with Retry-After; one that leaves makes room."""
     road = Road(LIMITS.model_copy(update={"max_in_flight": 1}))
     first, second, third = road.client(), road.client(), road.client()
     first.send(GET)

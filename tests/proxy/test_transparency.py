@@ -218,7 +218,7 @@ def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> 
 
 
 def test_the_observer_sees_what_the_engine_sent() -> None:
-    """The control of the properties above: they would notice an observer that is told less."""
+    """The control of the properties above: they would notice an observer that gets fewer bytes."""
     road = Road()
     road.client().send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
     road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

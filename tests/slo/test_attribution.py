@@ -94,8 +94,7 @@ def test_an_estimated_split_votes_like_any_other() -> None:
 
 
 def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report: bool = True) -> Blame:
-    """The TPOT vote of a stream whose eleven tokens took `seconds` from first to last; the objective allows one second.
-    """
+    """The TPOT vote of a stream of eleven tokens, `seconds` from first to last; the objective allows one second."""
     story = Story().received(0).token(0.5).token(1.0)
     if paused:
         story.paused(1.0).resumed(1.0 + paused)

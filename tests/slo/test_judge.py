@@ -1,5 +1,4 @@
-"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; no client's fault decides.
-"""
+"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; no client's fault decides."""
 
 from itertools import count
 from random import Random
@@ -409,8 +408,7 @@ def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
 
 
 def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
-    """A hundred requests wait, each with its own deadline, among many that come and go: each is missed in its second.
-    """
+    """A hundred requests wait, each with its own deadline, among many that come and go: each is missed in its second."""
     court, thresholds = Court(), [float(number) for number in range(100, 200)]
     Random(3).shuffle(thresholds)
     for threshold in thresholds:

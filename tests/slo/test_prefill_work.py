@@ -159,8 +159,7 @@ def test_who_was_alone_teaches_unless_something_burns() -> None:
 
 
 def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
-    """The engine may compute both together: the last of them has seen the other's first token within its own prefill.
-    """
+    """The engine may compute both together: the last of them has seen the other's first token within its own prefill."""
     house = House()
     first, second = house.comes(), house.comes(after=0.01)
     reports = [(house.speaks(first, after=0.3), 0.3), (house.speaks(second), 0.29)]

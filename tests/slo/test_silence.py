@@ -10,7 +10,7 @@ from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, U
 
 
 class Engine:
-    """A `Silence` whose methods take the instant first. Prefill costs are 0.1 s unless said otherwise."""
+    """A `Silence` with methods that take the instant first. Prefill costs are 0.1 s unless said otherwise."""
 
     def __init__(self) -> None:
         self.silence = Silence()
@@ -57,7 +57,7 @@ def test_eight_seconds_of_silence_are_no_stall_and_what_comes_after_is(at: float
 
 @pytest.mark.parametrize(("at", "stalled"), [(130.0, 0.0), (131.0, 1.0)])
 def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: float) -> None:
-    """The only request is a prompt whose prefill takes ten seconds."""
+    """The only request is a prompt with ten seconds of prefill."""
     engine = Engine()
     engine.asked(100.0, "long", cost=10.0)
 
@@ -137,8 +137,7 @@ def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
 
 
 def test_what_was_read_before_the_pause_may_be_told_after_it() -> None:
-    """The write of a read fills the client's socket: the pause is reported before the output. That starts no silence.
-    """
+    """The write of a read fills the client's socket: the pause is reported before the output. That starts no silence."""
     engine = Engine()
     engine.streams(100.0, "a")
     engine.silence.paused("a", 101.0)
@@ -309,7 +308,7 @@ def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
 
 
 def test_who_cannot_be_read_after_all_explains_a_minute() -> None:
-    """Such are a compressed answer, and a request whose observer failed."""
+    """Such are a compressed answer, and a request with an observer that failed."""
     engine = Engine()
     engine.asked(100.0, "a")
     engine.asked(100.0, "b")

@@ -1,4 +1,4 @@
-"""The admin listener on loopback, in the test's own event loop: a house that says what the story wants, and a client that asks.
+"""The admin listener on loopback, in the test's own event loop, with a double of the app, and a client.
 
 It knows the listener and an empty registry, and neither traffic nor an engine.
 """
@@ -17,7 +17,7 @@ from sidecar.observe.record import Recorder
 
 
 class Double:
-    """A house that says what the story wants."""
+    """A double of the app that answers as the story needs."""
 
     def __init__(self, registry: Metrics) -> None:
         self.inside = InFlight(registry)

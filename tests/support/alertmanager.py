@@ -1,7 +1,7 @@
-"""A real Alertmanager with the shipped configuration, telling everything to a sink (`sink.py`).
+"""A real Alertmanager with the shipped configuration; all its notifications go to a sink (`sink.py`).
 
-Only addresses and waits differ from what is shipped: every notification goes to the sink, and each wait is a fixed fraction
-of its own length, so that the order in which things are told stays the same. Knows Alertmanager's API v2.
+Only addresses and waits differ from what is shipped: every notification goes to the sink, and each wait is a fixed
+fraction of its own length, so that notifications keep their order. Knows Alertmanager's API v2.
 """
 
 import json
@@ -31,13 +31,13 @@ class AlertmanagerStartError(RuntimeError):
 
 
 def shipped() -> dict[str, Any]:
-    """alert_rules/alertmanager.yml as it is read, aliases and merges resolved."""
+    """The content of alert_rules/alertmanager.yml, aliases and merges resolved."""
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
     return config
 
 
 def at_sink(config: Mapping[str, Any], sink_url: str, folder: Path, *, waits_divided_by: float) -> dict[str, Any]:
-    """The same configuration with every address at the sink (`sidecar/demo/shipped.py`, which the demo uses alike)."""
+    """The same configuration with every address at the sink (`sidecar/demo/shipped.py`, which the demo uses too)."""
     return told_to(config, sink_url, folder, waits_divided_by=waits_divided_by, templates=CONFIG.parent)
 
 
@@ -48,7 +48,7 @@ class Alertmanager:
     url: str
 
     def fire(self, alerts: Sequence[Mapping[str, str]], *, annotations: Mapping[str, str], over: bool = False) -> None:
-        """Post alerts with these labels, as Prometheus would; `over` says that they have ended."""
+        """Post alerts with these labels, as Prometheus would; with `over` they have ended."""
         ended = {"endsAt": "2000-01-01T00:00:00Z", "startsAt": "2000-01-01T00:00:00Z"} if over else {}
         body = json.dumps(
             [{"labels": dict(labels), "annotations": dict(annotations), **ended} for labels in alerts]
@@ -60,16 +60,16 @@ class Alertmanager:
             answer.read()
 
     def muted(self, labels: Mapping[str, str]) -> bool:
-        """Whether the alert with exactly these labels is held back by another. Raises ValueError if there is none.
+        """Whether the alert with exactly these labels is inhibited by another. Raises ValueError if there is none.
 
-        Alertmanager notes what mutes a moment after it has taken it: wait for one that is muted before asking for others.
+        Alertmanager notes an inhibition a moment after it takes the alert: wait for a muted one before others.
         """
         wanted = {name: value for name, value in labels.items() if value}
         (found,) = [alert for alert in self._alerts() if alert["labels"] == wanted]
         return bool(found["status"]["inhibitedBy"])
 
     def wait_until_muted(self, labels: Mapping[str, str], *, patience_seconds: float = 20.0) -> bool:
-        """As `muted`, once it is, or when patience ends."""
+        """As `muted`, once it is True, or when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while not (is_muted := self.muted(labels)) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -84,7 +84,7 @@ class Alertmanager:
 @contextmanager
 def running_alertmanager(config: Mapping[str, Any], folder: Path) -> Iterator[Alertmanager]:
     """A ready Alertmanager for the length of a `with` block; SIGKILL at its end. Raises AlertmanagerStartError."""
-    # The name upstream gives it, or Debian's.
+    # Upstream's name of the program, or else Debian's.
     found = shutil.which("alertmanager")
     program = Path(found) if found else need_tool("prometheus-alertmanager")
     url = f"http://127.0.0.1:{free_port()}"

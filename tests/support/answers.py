@@ -1,9 +1,9 @@
-"""An engine's recorded or composed answer, played through the whole sidecar under a fake clock; and what may be wrong with one.
+"""An engine's recorded or composed answer, played through the whole sidecar with a fake clock; and damage to it.
 
 `play(case, events)` sends the case's request and the answer, event by event: the response head after `head_after`, the
 first output 0.45 s after the request, the last 0.2 s later, the end of the message after another 0.05 s.
-`damaged(stream)` draws the same stream with one value of its JSON missing, null, negative, a string, huge, of another
-type, or under another name: what no parser may take for a number.
+`damaged(events)` draws the same events with values of their JSON missing, null, negative, a string, huge, of another
+type, or under another name: no parser may take these for a number.
 """
 
 import json
@@ -42,11 +42,11 @@ class Case:
     """Phase to (milliseconds, source)."""
     reason: str = "in_band"
     last: int = -2
-    """Which event is the last with output."""
+    """Index of the last event with output."""
 
     @property
     def id(self) -> str:
-        """For pytest."""
+        """The name of the case in pytest."""
         name = self.answer.rpartition(".")[0] if self.streamed else "whole"
         return f"{self.engine}-{self.path}-{name}"
 
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def media_type(self) -> bytes:
-        """As the engine says it."""
+        """The Content-Type that the engine states."""
         return JSON if not self.streamed else NDJSON if self.answer.endswith(".ndjson") else SSE
 
     def stream(self) -> bytes:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: what lives there goes on while the story waits for something else to happen."""
+"""An event loop in a thread of its own: its tasks go on while the story waits for something else."""
 
 import asyncio
 import threading
@@ -14,17 +14,17 @@ PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The loop. Both calls are made from outside its thread."""
+    """The loop in the other thread. Both methods are called from outside that thread."""
 
     loop: asyncio.AbstractEventLoop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result, or its exception."""
+        """Run the coroutine there; returns its result or raises its exception."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_SECONDS)
 
     @contextmanager
     def entered(self, make: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
-        """What `make` returns, made and entered there, for the length of a `with` block."""
+        """The result of `make`, made and entered in the loop's thread, for the length of a `with` block."""
 
         async def enter() -> tuple[AbstractAsyncContextManager[T], T]:
             manager = make()
@@ -38,7 +38,7 @@ class Background:
 
     @contextmanager
     def going_on(self, work: Coroutine[Any, Any, object]) -> Iterator[None]:
-        """The coroutine runs for the length of a `with` block, and is cancelled at its end. Raises what it raised before that."""
+        """The coroutine runs for the length of a `with` block, then is cancelled. Raises its own exception, if any."""
 
         async def start() -> asyncio.Task[object]:
             return asyncio.create_task(work)

@@ -1,7 +1,8 @@
-"""An HTTP client that trusts nobody: raw bytes out, raw bytes in, an instant of its own clock beside every read.
+"""An HTTP client that assumes nothing: raw bytes out, raw bytes in, an instant of its own clock beside every read.
 
-Tests compare what the sidecar says with what this client saw, so it shares no code with the sidecar: no llhttp, no SSE parser.
-It knows HTTP/1.1 framing of well-formed answers (Content-Length, chunked, until close) and raises on anything else.
+Tests compare the sidecar's numbers with what this client saw, so it shares no code with the sidecar: no llhttp, no SSE
+parser. It knows HTTP/1.1 framing of well-formed answers (Content-Length, chunked, until close) and raises on anything
+else.
 """
 
 import asyncio
@@ -19,24 +20,24 @@ class Answer:
     """One response. Instants are `time.monotonic()` seconds of this process."""
 
     sent_at: float
-    """When the last byte of the request had been handed to the kernel."""
+    """Instant at which the last byte of the request had been handed to the kernel."""
     status: int = 0
     reason: bytes = b""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """As they came: order, case and duplicates."""
+    """Fields as received: order, case and duplicates are kept."""
     head: bytes = b""
     """The head's exact bytes, blank line included."""
     raw: bytes = b""
     """Every byte, head and framing included."""
     body: bytes = b""
-    """The body with its framing taken off."""
+    """The body without its framing."""
     pieces: list[tuple[float, bytes]] = field(default_factory=list)
-    """(instant, body bytes) of each read that brought body bytes; of a chunked body, of each chunk."""
+    """(instant, body bytes) of each read that brought body bytes; for a chunked body, of each chunk."""
     headers_at: float = 0.0
     ended_at: float = 0.0
-    """The read that completed the message (or found the connection closed)."""
+    """Instant of the read that completed the message (or found the connection closed)."""
     complete: bool = False
-    """The message ended as its framing said. False: cut short."""
+    """The message ended as its framing stated. False: cut short."""
     closed: bool = False
     """The connection was seen closed by the time the answer ended."""
 
@@ -84,7 +85,7 @@ class Connection(asyncio.Protocol):
         return self._transport
 
     def write(self, data: bytes) -> float:
-        """Hand bytes to the kernel; the instant at which that was done."""
+        """Hand bytes to the kernel; returns the instant at which that was done."""
         self.transport.write(data)
         return time.monotonic()
 
@@ -106,7 +107,7 @@ class Connection(asyncio.Protocol):
         return self.reads.pop(0)
 
     async def request(self, request: bytes, *, bodiless: bool = False) -> Answer:
-        """Send and read one whole answer. `bodiless`: the answer has none whatever its head says (HEAD)."""
+        """Send a request and read one whole answer. `bodiless`: it has no body whatever its head states (HEAD)."""
         return await self.answer(self.write(request), bodiless=bodiless)
 
     async def answer(self, sent_at: float, *, bodiless: bool = False) -> Answer:
@@ -139,7 +140,7 @@ class Connection(asyncio.Protocol):
 
 
 class _Framing:
-    """Takes the framing of one body off. `done` once its last byte was seen."""
+    """Removes the framing of one body. `done` once its last byte was seen."""
 
     def __init__(self, answer: Answer, *, bodiless: bool) -> None:
         length = answer.header("content-length")
@@ -185,7 +186,7 @@ def _read_head(answer: Answer, head: bytes, at: float) -> None:
 
 
 def parse_answer(raw: bytes) -> Answer:
-    """One recorded answer, framing taken off; its instants mean nothing. Raises ValueError if it is not exactly one whole answer."""
+    """One recorded answer without framing; its instants mean nothing. Raises ValueError if it is not exactly one."""
     answer = Answer(sent_at=0.0, raw=raw)
     head, separator, rest = raw.partition(b"\r\n\r\n")
     if not separator:
@@ -201,7 +202,7 @@ def parse_answer(raw: bytes) -> Answer:
 
 
 def post(path: str, body: Mapping[str, object] | bytes, headers: Sequence[tuple[str, str]] = ()) -> bytes:
-    """The bytes of a JSON POST with a Content-Length. No header that the caller did not ask for, but Host and Content-Type."""
+    """The bytes of a JSON POST with Content-Length. Other headers: only Host, Content-Type and the caller's."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"POST {path} HTTP/1.1", "Host: engine.example", "Content-Type: application/json"]
     lines += [f"{name}: {value}" for name, value in headers]

@@ -1,4 +1,4 @@
-"""Configs as texts, for tests of what is read from them, and the errors of those that are wrong."""
+"""Configs as texts, for tests of their values, and the errors of wrong ones."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ LANES = ["interactive", "batch", "code", "docs"]
 
 
 def few(*_sizes: int) -> int:
-    """The usual number of series, in tests that are not about it."""
+    """A small number of series, for tests that are not about it."""
     return 1
 
 
 def config_with(folder: Path, objectives: str = "", edges: str = "") -> Config:
-    """A config that is right up to these objectives, at the end of its file."""
+    """A valid config, apart from these objectives at the end of its file."""
     return _read(
         folder,
         f'engine: {{url: "{URL}"}}\nlanes: {{header: x-lane, names: [{", ".join(LANES)}]}}\n'
@@ -27,14 +27,14 @@ def config_with(folder: Path, objectives: str = "", edges: str = "") -> Config:
 
 
 def errors_with(folder: Path, objectives: str, edges: str = "") -> list[str]:
-    """The errors of a config whose file ends with these objectives, without their places."""
+    """The errors of a config file that ends with these objectives, without file and line."""
     with pytest.raises(ConfigErrors) as caught:
         config_with(folder, objectives, edges)
     return _without_places(caught.value)
 
 
 def errors_of(folder: Path, text: str) -> list[str]:
-    """The errors of a config, without their places."""
+    """The errors of a config, without file and line."""
     with pytest.raises(ConfigErrors) as caught:
         _read(folder, text)
     return _without_places(caught.value)

@@ -1,7 +1,8 @@
-"""A walk whose engine's words are fetched: from a real folder or a real loopback server, while traffic and clock are in memory.
+"""A walk that fetches the engine's reports from a real folder or loopback server, with traffic and clock in memory.
 
-`fetching.answer(id)` plays a stream with this id through the road: 0.45 s to the first token, 0.2 s to the last, 0.05 s to
-the end. `await fetching.look()` looks once, as the task would; `fetching.phases()` are the phases of the settled requests.
+`fetching.answer(id)` plays a stream with this id through the road: 0.45 s to the first token, 0.2 s to the last, 0.05 s
+to the end. `await fetching.look()` looks once, as the task would; `fetching.phases()` are the phases of the settled
+requests.
 """
 
 import json
@@ -29,7 +30,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encodin
 
 
 class Fetching(Walk):
-    """A walk whose reports are fetched."""
+    """A walk with fetched reports."""
 
     def __init__(self, kind: str, url: str = "http://127.0.0.1:1", **config: object) -> None:
         super().__init__(engine=Engine(kind, ["tiny"]), include_usage=False)
@@ -50,18 +51,18 @@ class Fetching(Walk):
         self.settlement.on_ended = self.report_fetcher.ended
 
     async def look(self) -> float:
-        """One look of the task."""
+        """One look of the fetcher's task."""
         return await self.report_fetcher.look()
 
     def begin(self, path: str = "/v1/chat/completions") -> tuple[Socket, Socket]:
-        """A request is on its way; its client and its engine."""
+        """Start a request; returns its client and its engine connection."""
         client = self.client()
         body = json.dumps({"model": "tiny", "messages": [], "stream": True}).encode()
         client.send(b"POST %s HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body))
         return client, self.engine
 
     def say(self, engine: Socket, response_id: str, usage: Mapping[str, int] | None = None) -> None:
-        """The engine answers."""
+        """The engine answers with two tokens and the end."""
         engine.send(_HEAD)
         self.clock.later(0.45)
         engine.send(_chunk(response_id, content="a"))
@@ -71,17 +72,17 @@ class Fetching(Walk):
         engine.send(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
     def answer(self, response_id: str, usage: Mapping[str, int] | None = None) -> None:
-        """A whole request."""
+        """Play a whole request."""
         _, engine = self.begin()
         self.say(engine, response_id, usage)
 
     def phases(self) -> list[dict[str, tuple[float, str]]]:
-        """Phase to (milliseconds to the microsecond, source), of each request whose ledger is closed."""
+        """Phase to (milliseconds rounded to 1 us, source), of each request with a closed ledger."""
         found = [phases(account.ledger) for account in self.accounts if account.ledger is not None]
         return [{phase: (round(ms, 3), source) for phase, (ms, source) in each.items()} for each in found]
 
     def drops(self) -> dict[str, float]:
-        """Reason to number, of everything that was dropped."""
+        """Reason to number of drops, for reasons above 0."""
         return {
             sample.labels["reason"]: sample.value
             for family in text_string_to_metric_families(self.page())

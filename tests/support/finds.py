@@ -1,7 +1,8 @@
-"""A plugin of pytest that prints what Hypothesis has found as lines for the test: `-p tests.support.finds` (`.ci/random`).
+"""A pytest plugin that prints Hypothesis's finds as lines for the test: `-p tests.support.finds` (`.ci/random`).
 
-It reads the note that Hypothesis leaves on the exception, and keeps the arguments that `@given` draws. Where these cannot be
-written down (interactive draws, a state machine), it prints the `@reproduce_failure` that Hypothesis offers instead.
+It reads the note that Hypothesis leaves on the exception, and keeps the arguments that `@given` draws. Where these
+cannot be written down (interactive draws, a state machine), it prints the `@reproduce_failure` that Hypothesis offers
+instead.
 """
 
 import ast
@@ -18,7 +19,7 @@ BLOB = re.compile(r"@reproduce_failure\(.*?\)(?= )", re.DOTALL)
 
 
 def lines_of(notes: str, not_drawn: Collection[str]) -> str | None:
-    """The decorator for a failure with these notes; None where Hypothesis has noted nothing that can be pasted."""
+    """The decorator for a failure with these notes; None if Hypothesis has noted nothing that can be pasted."""
     call, blob = CALL.search(notes), BLOB.search(notes)
     if call is not None:
         drawn = [found[0] for found in ARGUMENT.finditer(call["arguments"]) if found["name"] not in not_drawn]

@@ -16,7 +16,7 @@ CANARY = "sk-CANARY"
 
 
 class Tape:
-    """Logs under a clock that stands still until moved, and the lines that they wrote."""
+    """Logs with a clock that stands still until moved, and the lines that were written."""
 
     def __init__(self, **config: object) -> None:
         self.now = 100.0

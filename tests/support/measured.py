@@ -1,4 +1,4 @@
-"""What the diagnosis is made of: any measurement at all, as a Hypothesis strategy, and one lane whose page has a verdict.
+"""Input of the diagnosis: any measurement, as a Hypothesis strategy, and one lane with a verdict on its page.
 
 It builds `Measured` values only; it knows neither how they are diagnosed nor how a diagnosis is drawn.
 """

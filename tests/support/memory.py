@@ -1,8 +1,8 @@
-"""The road in memory: the real `Traffic`, `Road`, `ClientConnection`, `Exchange` and `EngineConnection` between fake sockets and a fake clock.
+"""The road in memory: the real `Traffic`, connections and `Exchange`, between fake sockets and with a fake clock.
 
 Nothing waits here. A socket takes as many bytes as its `room` allows and buffers the rest as asyncio's transports do
 (pause_writing above the high-water mark, resume_writing below the low one), so that a slow reader is a number and not a
-sleep. `Road.connections` holds what the relay opened towards the engine, in order.
+sleep. `Road.pool.sockets` holds the connections that the relay opened to the engine, in order.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ LIMITS = ProxyConfig.model_construct(
     max_headers=16,
     max_body_bytes=1 << 20,
     look_in_bytes=1024,
-    client_buffer_bytes=1000,  # below what a config may say, so that few bytes fill it
+    client_buffer_bytes=1000,  # below what a config allows, so that few bytes fill it
 )
-"""All others as the config has them."""
+"""All other limits are the config's defaults."""
 ENGINE_LIMITS = EngineConfig.model_construct()
 
 
 class Clock:
-    """Monotonic seconds that pass only when told."""
+    """Monotonic seconds that pass only in `later`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -48,7 +48,7 @@ class Clock:
 
 
 class Socket(asyncio.Transport):
-    """A fake transport. `taken` is what the far end has; `room` is how much more it takes (None: everything)."""
+    """A fake transport. `taken` is what the far end has read; `room` is how many more bytes it takes (None: all)."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Socket(asyncio.Transport):
             self.lose()
 
     def send(self, data: bytes, size: int | None = None) -> None:
-        """The far end sends bytes, in pieces of `size` if given. What is sent to a paused or closed connection is an error of the test."""
+        """The far end sends bytes, in pieces of `size` if given. The relay must be reading, or the test is wrong."""
         step = size or max(1, len(data))
         for start in range(0, len(data), step):
             if self._closing:
@@ -178,7 +178,7 @@ class InstantPool(EnginePool):
 
 
 class Recording(Unobserved):
-    """An observer that writes down what it is told, as (hook, instant or fact)."""
+    """An observer that records its calls, as (hook, instant or fact)."""
 
     def __init__(self, head: RequestHead, *, wants_body: bool = False) -> None:
         self.request = head
@@ -187,7 +187,7 @@ class Recording(Unobserved):
         self.body = b""
         self.response: ResponseHead | None = None
         self.instead: bytes | None = None
-        """What `request_body` has the engine sent in the body's place."""
+        """Bytes that `request_body` sends to the engine in the body's place."""
         self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
 
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
@@ -212,7 +212,7 @@ class Recording(Unobserved):
         self.closed.append((end.outcome, end.failure, end.status))
 
     def instants(self, *hooks: str) -> list[tuple[str, object]]:
-        """What was told by these hooks, in order."""
+        """The recorded calls of these hooks, in order."""
         return [told for told in self.told if told[0] in hooks]
 
 
@@ -239,7 +239,7 @@ class Road:
         self.traffic = Traffic(self.shared)
 
     def turn(self) -> bool:
-        """One turn of the event loop: what asked for it is called. False if nothing has."""
+        """One turn of the event loop: scheduled work is called. False if there was none."""
         due, self._next_turn[:] = self._next_turn[:], []
         for work in due:
             work()
@@ -259,16 +259,16 @@ class Road:
 
     @property
     def in_flight(self) -> int:
-        """Requests that have come in and are not over."""
+        """Requests that have been received and have not ended."""
         return self.shared.in_flight
 
     @property
     def engine(self) -> Socket:
-        """The newest connection that the relay opened towards the engine."""
+        """The newest connection that the relay opened to the engine."""
         return self.pool.sockets[-1]
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """How every request ended, in the order in which they came; each exactly once."""
+        """The outcome of every request that has ended, in order of arrival; each exactly once."""
         assert all(len(observer.closed) <= 1 for observer in self.recordings), "a request ended twice"
         return [observer.closed[0][0] for observer in self.recordings if observer.closed]

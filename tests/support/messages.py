@@ -1,7 +1,7 @@
-"""Arbitrary HTTP messages that are legal, and their reading by other means than the relay's: what Hypothesis plays with.
+"""Arbitrary legal HTTP messages as Hypothesis strategies, and a reader of them that is not the relay's.
 
-A message is generated as parts (start line, fields, body, framing, where chunks are cut), turned into bytes by `bytes_of`,
-and what came out at the other end is read by `read`, which shares no code with the sidecar.
+A message is generated as parts (start line, fields, body, framing, where chunks are cut) and turned into bytes by
+`Message.raw`; the bytes at the other end are read by `read`, which shares no code with the sidecar.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Fields = list[tuple[bytes, bytes]]
 
 
 def _bytes_from(alphabet: bytes, *, least: int = 0, most: int = 12) -> st.SearchStrategy[bytes]:
-    # As text, because Hypothesis draws a text at once and a list letter by letter, which is slower by far.
+    # As text, because Hypothesis draws a text at once and a list letter by letter, which is far slower.
     return st.text(alphabet.decode("latin-1"), min_size=least, max_size=most).map(lambda text: text.encode("latin-1"))
 
 
@@ -45,7 +45,7 @@ fields = st.lists(st.tuples(names, values) | known, max_size=10)
 LONG_BODY = bytes(index % 251 for index in range(5000))
 bodies = st.binary(max_size=200) | st.integers(0, len(LONG_BODY)).map(lambda size: LONG_BODY[:size])
 sizes = st.lists(st.integers(1, 40) | st.integers(1, 2000), min_size=1, max_size=8)
-"""Sizes of pieces, used over and over."""
+"""Sizes of pieces, repeated in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Message:
     body: bytes
     chunks: list[int]
     at: int
-    """Where among the fields the one for the framing stands."""
+    """Position of the framing's field among the fields."""
 
     @property
     def raw(self) -> bytes:
-        """The bytes of it."""
+        """The message as bytes."""
         lines = list(self.fields)
         if self.framing == "length":
             lines.insert(self.at % (len(lines) + 1), (b"content-Length", b"%d" % len(self.body)))
@@ -87,7 +87,7 @@ class Message:
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    """`data` in pieces of these sizes, over and over."""
+    """`data` in pieces of these sizes, repeated in order."""
     cut, found, index = 0, [], 0
     while cut < len(data):
         size = cuts[index % len(cuts)]
@@ -129,7 +129,7 @@ def responses(draw: st.DrawFn) -> Message:
 
 
 def read(data: bytes, *, bodiless: bool = False) -> tuple[bytes, Fields, bytes, bytes]:
-    """(start line, end-to-end fields, body, what follows) of the first message in `data`. Raises ValueError if it is not whole."""
+    """(start line, end-to-end fields, body, rest) of the first message in `data`. Raises ValueError if incomplete."""
     head, blank, rest = data.partition(b"\r\n\r\n")
     if not blank:
         raise ValueError(f"no whole head: {data[:100]!r}")

@@ -1,4 +1,4 @@
-"""An engine made of one raw socket and a script: it says exactly the bytes it is told to, when it is told to, true HTTP or not.
+"""An engine of one raw socket and a script: it sends exactly the script's bytes at its times, valid HTTP or not.
 
 A script is a coroutine that gets one `Visit` (one connection of the relay's) and does as it likes. It knows just enough
 HTTP to find the end of a request.
@@ -24,7 +24,7 @@ class Visit:
         self.writer = writer
 
     async def head(self) -> bytes:
-        """The next request's head, blank line included. Raises RelayLeftError."""
+        """Read the next request's head, blank line included. Raises RelayLeftError."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -33,7 +33,7 @@ class Visit:
         return head
 
     async def request(self) -> tuple[bytes, bytes]:
-        """The next whole request: its head, and its body without framing. Raises RelayLeftError."""
+        """Read the next whole request: its head, and its body without framing. Raises RelayLeftError."""
         head = await self.head()
         fields = dict(line.lower().split(b": ", 1) for line in head[:-4].split(b"\r\n")[1:])
         try:
@@ -53,20 +53,20 @@ class Visit:
         await self.reader.readexactly(2)
 
     def send(self, data: bytes) -> None:
-        """Say something. Raises RelayLeftError."""
+        """Send bytes. Raises RelayLeftError."""
         if self.writer.transport.is_closing():
             raise RelayLeftError
         self.writer.write(data)
 
     async def flush(self) -> None:
-        """Wait until the kernel has most of it. Raises RelayLeftError."""
+        """Wait until the kernel has most of the bytes. Raises RelayLeftError."""
         try:
             await self.writer.drain()
         except ConnectionError as error:
             raise RelayLeftError from error
 
     async def until_left(self) -> None:
-        """Wait until the relay has closed its side, throwing away what it still says."""
+        """Wait until the relay has closed its side; bytes that it still sends are dropped."""
         with suppress(ConnectionError):
             while await self.reader.read(65536):
                 pass
@@ -84,7 +84,7 @@ Script = Callable[[Visit], Awaitable[None]]
 
 
 class Origin:
-    """The listening engine. `heads` and `bodies` are what it was asked, over all connections."""
+    """The listening engine. `heads` and `bodies` are the requests that it received, over all connections."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -96,7 +96,7 @@ class Origin:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["Origin"]:
-        """Listen on a port of its own for the length of an `async with` block. Raises what a script raised."""
+        """Listen on a port of its own for the length of an `async with` block. Raises a script's first exception."""
         server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
         try:

@@ -1,4 +1,4 @@
-"""Requests of spans as OpenTelemetry's own messages make them, in both encodings, and hostile ones written by hand.
+"""OTLP requests of spans as OpenTelemetry's own messages, in both encodings, and hostile ones written by hand.
 
 Knows opentelemetry-proto (a development dependency) and nothing of the sidecar.
 """
@@ -28,11 +28,11 @@ ATTRIBUTES: dict[str, Plain] = {
     "bytes": b"\x00\xff",
 }
 PLAIN = {name: value for name, value in ATTRIBUTES.items() if isinstance(value, str | int | float | bool)}
-"""What of these a span may carry on."""
+"""The attributes of types that the sidecar's spans keep."""
 
 
 def fill(value: Any, content: Plain) -> None:
-    """Put it into an AnyValue."""
+    """Put the content into an AnyValue."""
     if isinstance(content, bool):
         value.bool_value = content
     elif isinstance(content, str):
@@ -60,7 +60,7 @@ def request_of(
     scope: str = "vllm.llm_engine",
     attributes: Mapping[str, Plain] | None = None,
 ) -> Any:
-    """A request with these spans; each is the fields of a Span, ids in hex, over what an engine's span usually has."""
+    """A request with these spans; each is given as fields of a Span, ids in hex, over an engine's usual ones."""
     request = ExportTraceServiceRequest()
     around = request.resource_spans.add()
     fill(around.resource.attributes.add(key="service.name").value, service)
@@ -79,7 +79,7 @@ def request_of(
 
 
 def json_of(request: Any) -> bytes:
-    """As OTLP/JSON: protobuf's JSON, but ids in hex."""
+    """The request as OTLP/JSON: protobuf's JSON, but with ids in hex."""
 
     def hexed(value: Any) -> Any:
         if isinstance(value, dict):
@@ -104,7 +104,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 IDS = field(1, bytes.fromhex(TRACE)) + field(2, bytes.fromhex(SPAN))
-"""The least that a span must have."""
+"""The least fields that a span must have."""
 
 
 def request_around(span: bytes) -> bytes:
@@ -113,7 +113,7 @@ def request_around(span: bytes) -> bytes:
 
 
 def nested_value(depth: int) -> bytes:
-    """An AnyValue of arrays within arrays."""
+    """An AnyValue of arrays nested `depth` levels."""
     value = b"\x18\x01"
     for _ in range(depth):
         value = field(5, field(1, value))
@@ -121,6 +121,6 @@ def nested_value(depth: int) -> bytes:
 
 
 def many_attributes(count: int) -> bytes:
-    """A request with one span of so many attributes, about 14 bytes each."""
+    """A request with one span of `count` attributes, about 14 bytes each."""
     attribute = field(9, field(1, b"key") + field(2, b"\x18\x01"))
     return request_around(IDS + attribute * count)

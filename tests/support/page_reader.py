@@ -1,13 +1,13 @@
-"""One HTML page, read as a browser would read it: its words, its tags, their attributes, its scripts and its styles.
+"""One HTML page, read as a browser would: its words, tags, attributes, scripts and styles.
 
-It holds that every tag that was opened is closed in order. It knows no page of the product.
+It asserts that every opened tag is closed in order. It knows no page of the product.
 """
 
 from html.parser import HTMLParser
 
 
 class Reader(HTMLParser):
-    """Reads a page as a browser would: its words, its tags, and what it would load."""
+    """Reads a page as a browser would: its words, its tags, and the resources that it would load."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""An engine with one answer for everything: as little code as an HTTP origin can be, so that what is measured is not the engine.
+"""An engine with one answer for everything: as little code as possible, so that measurements are not of the engine.
 
-Knows that a request ends with its Content-Length and may follow another on the same connection. It says what it is as vLLM
-does, so the sidecar asks it for usage and believes its reports.
+Knows that a request ends with its Content-Length and may follow another on the same connection. It presents itself as a
+vLLM, so the sidecar asks it for usage and reads its reports.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class PlainConnection(asyncio.Protocol):
 
 
 def plain_answer(request: bytes) -> bytes:
-    """What `plain_engine` says by default."""
+    """The default answer of `plain_engine`."""
     return json_answer(_MODELS if request.startswith(b"GET /v1/models ") else WHOLE)
 
 

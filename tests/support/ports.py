@@ -1,7 +1,7 @@
-"""Ports for servers that run in a process of their own and cannot say which port the kernel gave them.
+"""Ports for servers in a process of their own, which cannot tell the port that the kernel chose.
 
-They lie below those that the kernel hands out by itself (Linux: from 32768 on), so that no connection takes one before its
-server listens there. Each worker of pytest-xdist has its own share of them.
+They lie below those that the kernel assigns by itself (Linux: from 32768 on), so that no connection takes one before
+its server listens there. Each worker of pytest-xdist has its own share of them.
 """
 
 import os
@@ -25,7 +25,7 @@ _ports = _shuffled()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free now. It is given once, and nothing reserves it."""
+    """A port of 127.0.0.1 that is free now. Each is returned once, and nothing reserves it."""
     for port in _ports:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

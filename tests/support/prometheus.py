@@ -1,6 +1,7 @@
-"""Asks a running Prometheus, and tells what it and the receivers know when a story went otherwise than it should.
+"""Queries to a running Prometheus, and an explanation of failed stories from its series and the sink's notifications.
 
-Knows the query API and which series say why something was paged or not. Starting the server is `sidecar/demo/servers.py`'s.
+Knows the query API and which series explain why something was paged or not. `sidecar/demo/servers.py` starts the
+server.
 """
 
 import json
@@ -45,14 +46,14 @@ class Prometheus:
         return {_text(series["metric"]): float(series["value"][1]) for series in found}
 
     def wait_for(self, query: str, *, patience_seconds: float = 60.0) -> dict[str, float]:
-        """As `ask`, once there is an answer; what there is when patience ends."""
+        """As `ask`, once there is an answer, or whatever there is when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while not (found := self.ask(query)) and time.monotonic() < deadline:
             time.sleep(0.1)
         return found
 
     def reasons(self) -> str:
-        """What was recorded and what fired, now."""
+        """The recorded series and the alerts that explain pages, as of now."""
         lines = []
         for name in REASONS:
             lines += [f"{series} = {value:.3g}" for series, value in sorted(self.ask(name).items())]
@@ -66,7 +67,7 @@ def _text(metric: Mapping[str, str]) -> str:
 
 @contextmanager
 def explained(prometheus: Prometheus, sink: Sink) -> Iterator[None]:
-    """A story that fails within says what Prometheus records and what the receivers were told."""
+    """If the story within fails, its error gets a note with Prometheus's series and the notifications."""
     try:
         yield
     except AssertionError as error:

@@ -1,7 +1,7 @@
-"""A page with promises on it, and requests that keep or miss them: `House().comes().speaks(after=0.5).ends()`.
+"""A page with objectives on it, and requests that meet or miss them: `House().comes().speaks(after=0.5).ends()`.
 
-Instants are of a fake clock that begins at 100 s. What stands on the page is asked for by label values, and what is still
-remembered of requests by `remembered`, which looks into every table that a request could be forgotten in.
+Instants are of a fake clock that begins at 100 s. Values on the page are read by label values; `remembered` counts what
+is left of requests in every table that could keep them.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ KEYS = count()
 
 
 class House:
-    """A registry with promises on it, and a clock. Requests are of lane chat and bucket 0-512 unless said otherwise."""
+    """A registry with objectives, and a clock. Requests are of lane chat and bucket 0-512 unless said otherwise."""
 
     def __init__(self, objectives: Objectives = CHAT, models: tuple[str, ...] = ("llama",)) -> None:
         self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=BUCKETS, models=models)
@@ -52,11 +52,11 @@ class House:
         self.slo.tick(self.now)
 
     def page(self) -> None:
-        """A scrape."""
+        """Scrape the page."""
         self.metrics.refresh(self.now)
 
     def count(self, metric: Counter, *labels: str) -> float:
-        """The sum of all children whose labels include these."""
+        """The sum of all children that have these label values."""
         children = self.metrics.counter(metric).children
         return sum(child.value for key, child in children.items() if {*labels} <= {*key})
 
@@ -67,7 +67,7 @@ class House:
         return requests, misses, round(allowed, 9)
 
     def votes(self) -> dict[tuple[str, str], float]:
-        """(objective, phase) to votes, where there are any."""
+        """(objective, phase) to votes, for those above 0."""
         children = self.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children
         return {(key[2], key[3]): child.value for key, child in children.items() if child.value}
 
@@ -76,7 +76,7 @@ class House:
         return self.metrics.gauge(p.REQUESTS_OVERDUE).child("llama", lane).value
 
     def remembered(self) -> dict[str, int]:
-        """How much stands in each table of the objectives and the evidence, where anything does."""
+        """Table to number of entries, for the tables of the objectives and the evidence that have any."""
         evidence = self.slo._evidence
         silence = evidence._silence
         tables = {
@@ -95,7 +95,7 @@ class House:
 
 
 class Request:
-    """One request of a house, whole and on its way."""
+    """One request of a house, received whole and on its way to the engine."""
 
     def __init__(self, house: House, lane: str, bucket: str, streaming: bool | None) -> None:
         self.key = next(KEYS)
@@ -118,13 +118,13 @@ class Request:
         return Account(self.labels, self.streaming is True, outcome, marks, None, key=self.key)
 
     def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
-        """Its end, without its ledger."""
+        """The request ends; its ledger stays open."""
         self.house.now += after
         account = self.account(outcome, tokens=tokens)
         self.house.slo.ended(self.key, account, self.house.now)
         return account
 
     def settles(self, account: Account, report: EngineReport | None = None) -> None:
-        """Its ledger is closed."""
+        """The request's ledger is closed."""
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report)
         self.house.slo.settled(self.key, replace(account, ledger=ledger), self.house.now)

@@ -1,4 +1,4 @@
-"""Judges of a metrics page that we did not write: prometheus_client's two parsers, and promtool where it is installed."""
+"""Independent checks of a metrics page: prometheus_client's two parsers, and promtool where it is installed."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 
 def check_metrics(page: bytes) -> None:
-    """Fail unless `promtool check metrics` (Debian package prometheus) finds nothing to say about this text page."""
+    """Fail unless `promtool check metrics` (Debian package prometheus) prints nothing about this text page."""
     promtool = shutil.which("promtool")
     if promtool is None:
         if os.environ.get("CI"):
@@ -22,13 +22,13 @@ def check_metrics(page: bytes) -> None:
 
 
 def families(page: bytes, *, openmetrics: bool) -> list[Metric]:
-    """The page as prometheus_client reads it. Raises ValueError where it cannot, UnicodeDecodeError for no UTF-8."""
+    """The page as prometheus_client reads it. Raises ValueError if it cannot, UnicodeDecodeError if it is no UTF-8."""
     parse = openmetrics_families if openmetrics else text_families
     return list(parse(page.decode()))
 
 
 def samples(page: bytes, *, openmetrics: bool = False) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """(name, labels) to value, for every sample; no sample stands twice."""
+    """(name, labels) to value, for every sample; no sample may occur twice."""
     read = [sample for family in families(page, openmetrics=openmetrics) for sample in family.samples]
     by_name = {(sample.name, frozenset(sample.labels.items())): float(sample.value) for sample in read}
     assert len(read) == len(by_name)

@@ -1,7 +1,7 @@
-"""The traffic room on real sockets, in this process, under uvloop: as `sidecar serve` runs it, but with limits and observers of the test's own.
+"""Traffic on real sockets in this process, on uvloop, as in `sidecar serve`, but with a test's limits and observers.
 
-Leaving `running` checks what must hold after any story: nothing in flight, every observer closed exactly once, no task left
-behind, and no exception that reached the event loop's handler.
+Leaving `running` checks what must hold after any story: nothing in flight, every observer closed exactly once, no task
+left behind, and no exception that reached the event loop's handler.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ LIMITS: dict[str, float] = {
     "max_body_bytes": 256 << 20,
     "look_in_bytes": 65536,
 }
-"""Keys of `proxy` and `engine`; all others as the config has them."""
+"""Keys of `proxy` and `engine`; all others have the config's defaults."""
 
 
 def section(of: type[Section], limits: dict[str, float]) -> Section:
-    """One section of a config with those of the limits that are its own."""
+    """One section of a config, with those limits that are keys of this section."""
     said: dict[str, Any] = {key: value for key, value in limits.items() if key in of.model_fields}
     return of.model_construct(**said)
 
 
 class Relay:
-    """A running traffic room and what it told its observers."""
+    """A running traffic server, and what its observers recorded."""
 
     def __init__(
         self, engine_port: int, limits: dict[str, float], observe: Callable[[RequestHead], Observer] | None
@@ -81,12 +81,12 @@ class Relay:
 
     @property
     def in_flight(self) -> int:
-        """Requests that have come in and are not over."""
+        """Requests that have been received and have not ended."""
         return self.road.in_flight
 
     @property
     def ends(self) -> list[tuple[Outcome, Failure | None, int | None]]:
-        """How every request ended that has ended, in the order in which they came."""
+        """(outcome, failure, status) of every request that has ended, in order of arrival."""
         return [end for observer in self.recordings for end in observer.closed]
 
     async def settled(self) -> None:
@@ -106,7 +106,7 @@ async def running(
     observe: Callable[[RequestHead], Observer] | None = None,
     **limits: float,
 ) -> AsyncIterator[Relay]:
-    """A relay in front of `engine_port` for the length of an `async with` block; `limits`: keys of `proxy` or `engine` that differ from LIMITS."""
+    """A relay of `engine_port` for the length of an `async with` block; `limits`: keys unlike those of LIMITS."""
     loop = asyncio.get_running_loop()
     relay = Relay(engine_port, {**LIMITS, **limits}, observe)
     loop.set_exception_handler(lambda _loop, context: relay.loop_errors.append(context))
@@ -127,7 +127,7 @@ async def running(
 
 
 class RawClient:
-    """A client's socket, without opinions on HTTP."""
+    """A client's socket that sends and reads raw bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -150,12 +150,12 @@ class RawClient:
         return client
 
     def send(self, data: bytes) -> None:
-        """Hand bytes to the kernel, as long as somebody listens."""
+        """Hand bytes to the kernel, unless the connection is closing."""
         if not self.writer.transport.is_closing():
             self.writer.write(data)
 
     async def until(self, end: bytes) -> bytes:
-        """Read up to and with these bytes."""
+        """Read up to and including these bytes."""
         return await self.reader.readuntil(end)
 
     async def rest(self) -> tuple[bytes, bool]:
@@ -169,7 +169,7 @@ class RawClient:
         return found, False
 
     def leave(self) -> None:
-        """Go away at once, unsent bytes and all."""
+        """Close at once with a reset; unsent bytes are lost."""
         self.writer.transport.abort()
 
     async def close(self) -> None:

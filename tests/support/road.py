@@ -1,7 +1,7 @@
-"""The road inside the test's own event loop: traffic and observers as `wiring.py` joins them, without listener for admin, signals and logs.
+"""The road in the test's own event loop, joined as in `wiring.py`, but without admin listener, signals and logs.
 
-Every ended request's account is kept, and the page that a scrape would get can be read at any instant. It runs in one loop
-with engine and client, so a test may stop everything between two events.
+Every ended request's account is kept, and the page that a scrape would get can be read at any instant. It runs in one
+loop with engine and client, so a test may stop everything between two events.
 """
 
 import time
@@ -20,7 +20,7 @@ from tests.support.promtool import samples
 
 
 class Road:
-    """A sidecar's traffic side in front of one engine of vLLM's kind."""
+    """A sidecar's traffic side in front of one engine, a vLLM."""
 
     def __init__(self, engine_url: str, models: Sequence[str], *, proxy: dict[str, object] | None = None) -> None:
         config = Config.model_validate(
@@ -46,7 +46,7 @@ class Road:
 
     @property
     def in_flight(self) -> int:
-        """Requests that have come in and are not over."""
+        """Requests that have been received and have not ended."""
         return self.shared.in_flight
 
     def scraped(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -54,7 +54,7 @@ class Road:
         return samples(b"".join(slices(self.metrics, openmetrics=False, at=time.monotonic())))
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum over all series of this name that carry these labels."""
+        """The sum over all series of this name that have these labels."""
         wanted = labels.items()
         return sum(value for (found, with_), value in self.scraped().items() if found == name and wanted <= with_)
 

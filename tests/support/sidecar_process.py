@@ -1,6 +1,6 @@
-"""The sidecar as its users run it: `python -m sidecar serve` in a process of its own, judged by its sockets and its log.
+"""The sidecar as users run it: `python -m sidecar serve` in its own process, judged by its sockets and its log.
 
-Knows the command line (design section 9) and the canonical log line's existence; imports nothing of the sidecar.
+Knows the command line (design section 9) and that there is a canonical log line; imports nothing of the sidecar.
 """
 
 import json
@@ -48,7 +48,7 @@ class SidecarProcess:
         return lines
 
     def wait_for_log_lines(self, event: str, count: int, *, patience_seconds: float = 10.0) -> list[dict[str, object]]:
-        """As `log_lines`, once there are `count` of them: the canonical line is written after the client has its last byte."""
+        """As `log_lines`, once there are `count`: the canonical line is written after the client has its last byte."""
         deadline = time.monotonic() + patience_seconds
         while len(lines := self.log_lines(event)) < count and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -66,7 +66,7 @@ def running_sidecar(
 ) -> Iterator[SidecarProcess]:
     """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError.
 
-    `checkout`: where another tree of the product stands than the one that is tested.
+    `checkout`: folder of another tree of the product, if it is not the tested one.
     """
     port, web_port = free_port(), free_port()
     log = folder / f"sidecar-{port}.log"
@@ -89,7 +89,7 @@ def running_sidecar(
 
 
 def stop(sidecar: SidecarProcess, *, patience_seconds: float = 30.0) -> int:
-    """Ask politely with SIGTERM; the exit status. Raises subprocess.TimeoutExpired."""
+    """Stop it with SIGTERM; returns the exit status. Raises subprocess.TimeoutExpired."""
     sidecar.process.send_signal(signal.SIGTERM)
     return sidecar.process.wait(timeout=patience_seconds)
 

@@ -1,6 +1,6 @@
-"""The sink that stands for everybody whom an Alertmanager tells: the pagers, the chats, the webhooks.
+"""The sink in place of all receivers of an Alertmanager: pagers, chats, webhooks.
 
-It takes every POST and says yes, and keeps what came in the order in which it came. Knows nothing of rules and routes.
+It accepts every POST and keeps the notifications in order of arrival. Knows nothing of rules and routes.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One notification as it arrived: the path says whom it was for, the body is what Alertmanager sent."""
+    """One notification as it arrived: the path names the receiver, the body is what Alertmanager sent."""
 
     path: str
     body: dict[str, Any]
@@ -27,15 +27,15 @@ class Told:
 
 @dataclass(slots=True)
 class Sink:
-    """Takes every POST and says yes."""
+    """Accepts every POST."""
 
     url: str
     told: list[Told] = field(default_factory=list, repr=False)
 
     def at(self, path: str, *, about: str | Sequence[str] = (), since: int = 0) -> list[Told]:
-        """What arrived at `path` so far; with `about` only that in whose JSON all these words stand.
+        """Notifications at `path` so far; with `about` only those with all these words in their JSON.
 
-        `since`: without so many that arrived first, anywhere.
+        `since`: skip so many notifications that arrived first, at any path.
         """
         words = [about] if isinstance(about, str) else about
         later = list(self.told)[since:]
@@ -50,7 +50,7 @@ class Sink:
         at_least: int = 1,
         patience_seconds: float = 20.0,
     ) -> list[Told]:
-        """As `at`, once there are `at_least` so many; what there is when patience ends."""
+        """As `at`, once there are `at_least` so many, or whatever there is when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while len(arrived := self.at(path, about=about, since=since)) < at_least and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -65,13 +65,13 @@ def listening_sink() -> Iterator[Sink]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             sink.told.append(Told(self.path, json.loads(body)))
-            # PagerDuty says 202; everybody else is content with any 2xx.
+            # PagerDuty answers 202; all other receivers accept any 2xx.
             self.send_response(202 if self.path == "/pagerduty" else 200)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_words: object) -> None:
-            """Silent."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Ear)
     sink = Sink(f"http://127.0.0.1:{server.server_address[1]}")

@@ -1,7 +1,8 @@
-"""The spans of tests/spans: what each engine sends on one request, as its own source makes it, ready to be sent to a walk.
+"""The spans of tests/spans: each engine's for one request, as its own source makes them, ready for a walk.
 
-A fixture names the engine's version, the files that it follows and what its spans say in seconds. The word MINTED stands
-where the span that the sidecar made for the request goes; one request is played so that each of these splits fits it.
+A fixture names the engine's version, the files that it follows and the times in its spans, in seconds. The word MINTED
+stands in place of the id of the span that the sidecar mints for the request; one played request fits each of these
+splits.
 """
 
 import json
@@ -19,7 +20,7 @@ MINTED = "MINTED"
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """One file: `says` has the seconds of each phase that the engine states, and null where it states none."""
+    """One file: `says` has the seconds of each phase that the engine states, and null for one that it does not."""
 
     name: str
     engine: str
@@ -47,5 +48,5 @@ def fixture(name: str) -> Fixture:
 
 
 def fixtures() -> list[str]:
-    """The names of all of them."""
+    """The names of all fixtures."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))

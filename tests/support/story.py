@@ -1,4 +1,4 @@
-"""A request told as a story: `Story().received(0).token(0.8).end(2.0)`, then the ledger that comes of it.
+"""A request as a story: `Story().received(0).token(0.8).end(2.0)`, and then its ledger.
 
 Instants are seconds after `accepted_at`, which is instant 50 of the clock, so that nothing works only from zero.
 """
@@ -16,7 +16,7 @@ START = 50.0
 
 
 class Story:
-    """One request, as the relay would tell it."""
+    """One request, with the events that the relay would report."""
 
     def __init__(self) -> None:
         self.gaps: list[float] = []

@@ -1,7 +1,7 @@
-"""Runs a story on the event loop that the sidecar uses, and ends every connection that its clients opened, however it ends.
+"""Runs a story on the sidecar's kind of event loop, and closes every connection of its clients, however it ends.
 
-A transport that outlives its loop warns wherever the garbage collector finds it, in the middle of another test. The clients
-in this folder hand theirs in as they connect; nothing else is known of them here.
+A transport that outlives its loop warns when the garbage collector finds it, in the middle of another test. The clients
+in this folder register theirs as they connect; nothing else is known of them here.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ _opened: ContextVar[list[asyncio.WriteTransport] | None] = ContextVar("_opened",
 
 
 def opened(transport: asyncio.WriteTransport) -> None:
-    """The story that runs now ends this connection at the latest with itself. On a loop of another kind, its owner does."""
+    """The running story closes this connection at its own end at the latest; on another kind of loop, its owner."""
     transports = _opened.get()
     if transports is not None:
         transports.append(transport)
 
 
 def play(story: Coroutine[object, object, T], *, patience_seconds: float = 20.0) -> T:
-    """What the story returns. It fails after a time that no story needs."""
+    """Run the story; returns its result. Raises TimeoutError after a time that no story needs."""
     return uvloop.run(_ended(story, patience_seconds))
 
 

@@ -1,4 +1,4 @@
-"""The streams in tests/streams, and the one-line notation in which their readings are written down beside them."""
+"""The streams in tests/streams, and the one-line notation of their readings in the files beside them."""
 
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -23,12 +23,12 @@ _PATHS = {
 
 
 def streams() -> list[pathlib.Path]:
-    """Every stream in the folder, whoever put it there."""
+    """Every stream in the folder, recorded or composed."""
     return sorted((*STREAMS.glob("*.sse"), *STREAMS.glob("*.ndjson")))
 
 
 def dialect_of(stream: pathlib.Path) -> Dialect:
-    """The dialect that a file's name says: `ENGINE-API-WHAT`, the first word that is an API's."""
+    """The dialect that a file's name states: `ENGINE-API-WHAT`, by the first word that is an API's."""
     api = next(word for word in stream.stem.split("-") if word in _PATHS)
     dialect = dialect_for(_PATHS[api])
     assert dialect is not None
@@ -36,12 +36,12 @@ def dialect_of(stream: pathlib.Path) -> Dialect:
 
 
 def reader_of(stream: pathlib.Path) -> EventReader:
-    """A reader of the framing that a file's extension says."""
+    """A reader of the framing that a file's extension states."""
     return EventReader(dialect_of(stream), lines=stream.suffix == ".ndjson")
 
 
 def written(readings: Iterable[Reading]) -> list[str]:
-    """Readings in the notation of the `.readings` files, one line each; a question mark is what was not stated."""
+    """Readings in the notation of the `.readings` files, one line each; a question mark is an unstated count."""
     return [_line(reading) for reading in readings]
 
 

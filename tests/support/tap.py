@@ -1,7 +1,8 @@
-"""A TCP relay that writes down what passes: stands between the sidecar and an engine and knows nothing of HTTP.
+"""A TCP relay that records the bytes that pass: it stands between the sidecar and an engine and knows nothing of HTTP.
 
-It has a thread and an event loop of its own, so that a plain `with` builds the chain engine, tap, sidecar from left to right.
-What was said is kept per connection, so that the sidecar's own questions (`/health`, `/metrics`) do not mix with traffic.
+It has a thread and an event loop of its own, so that a plain `with` builds the chain engine, tap, sidecar from left to
+right. Bytes are kept per connection, so that the sidecar's own questions (`/health`, `/metrics`) do not mix with
+traffic.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Exchange:
-    """The bytes of one connection since the last look."""
+    """The bytes of one connection since they were last taken."""
 
     to_engine: bytearray = field(default_factory=bytearray)
     from_engine: bytearray = field(default_factory=bytearray)
@@ -32,7 +33,7 @@ class Tap:
         self.port = 0
 
     def take(self, beginning: bytes) -> list[Exchange]:
-        """What was said since it was last taken, on connections whose request line begins with `beginning` (`POST /v1/`)."""
+        """Bytes since the last call, on connections with a request line that begins with `beginning` (`POST /v1/`)."""
 
         async def take() -> list[Exchange]:
             spoken = [exchange for exchange in self._exchanges if exchange.to_engine.startswith(beginning)]
@@ -45,7 +46,7 @@ class Tap:
         return asyncio.run_coroutine_threadsafe(take(), self._loop).result(timeout=10)
 
     def run(self) -> None:
-        """The thread's life: listen until told to stop, then drop every connection."""
+        """The thread's function: listen until stopped, then drop every connection."""
         self._loop.run_until_complete(self._listen())
         self._loop.close()
 

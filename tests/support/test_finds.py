@@ -1,4 +1,4 @@
-"""What a random run has found is printed as lines that can be pasted above a test."""
+"""Finds of a random run are printed as lines that can be pasted above a test."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def test_without_a_note_there_is_nothing_to_paste() -> None:
 
 
 def test_a_random_run_prints_every_find_and_its_seed(tmp_path: Path) -> None:
-    """With pytest's own processes in between, as `.ci/random` runs them."""
+    """The run has pytest's own worker processes, as `.ci/random` has."""
     (tmp_path / "test_toy.py").write_text(FAILING)
     command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path), "--tb=no", "-n1"]
     command += ["-p", "tests.conftest", "-p", "tests.support.finds", "--hypothesis-profile=random"]
@@ -86,7 +86,7 @@ def test_a_random_run_prints_every_find_and_its_seed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(settings.get_current_profile_name() == "random", reason="drawn there, they find more")
 def test_no_constant_of_the_code_is_drawn() -> None:
-    """Or a change in one module would change the examples of every property."""
+    """Otherwise a change in one module would change the examples of every property."""
     assert len(providers._get_local_constants()) == 0
 
 
@@ -94,7 +94,7 @@ def test_no_constant_of_the_code_is_drawn() -> None:
 def test_no_time_limit_cuts_hypothesis_while_it_makes_a_find_smaller(
     request: pytest.FixtureRequest, *, drawn: bool
 ) -> None:
-    """It stops by itself after five minutes of that."""
+    """Hypothesis itself stops shrinking after five minutes."""
     del drawn
     properties = [item for item in request.session.items if item.get_closest_marker("hypothesis")]
     limits = {marker.args[0] for item in properties if (marker := item.get_closest_marker("timeout"))}

@@ -1,4 +1,4 @@
-"""A story that fails leaves nothing open, and what a test leaves open all the same is told in that very test."""
+"""A story that fails leaves nothing open, and a connection that a test does leave open is reported in that test."""
 
 import re
 import subprocess
@@ -42,7 +42,7 @@ async def sends_without_end(visit: Visit) -> None:
 
 @pytest.mark.parametrize("script", [answering(OK), sends_without_end], ids=["idle", "in the middle of an answer"])
 def test_a_story_that_fails_ends_its_connections(script: object) -> None:
-    """Or uvloop fails as it closes, in place of the story, and the transports warn in the tests that follow."""
+    """Otherwise uvloop fails as it closes, hiding the story's failure, and the transports warn in later tests."""
     clients: list[RawClient] = []
     connections: list[Connection] = []
 

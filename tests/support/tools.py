@@ -1,7 +1,7 @@
-"""Programs that tests need and pip cannot install: found, or a skip that cannot be overlooked.
+"""Programs that tests need and pip cannot install: found, or skipped with a clear message.
 
-By hand a missing tool skips its tests, loudly, with the command that would install it. Under CI a skip would hide a
-promise that nobody checked any more, so there it fails.
+By hand a missing tool skips its tests, with the command that would install it. In CI a skip would hide a check that no
+longer runs, so there it fails.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 
 
 DEBIAN_PACKAGE = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "kubectl": "kubernetes-client"}
-"""Which Debian 12 package brings a tool; `.ci/run` installs the same ones."""
+"""Tool to its Debian 12 package; `.ci/run` installs the same ones."""
 
 
 def need_tool(name: str) -> Path:
@@ -26,7 +26,7 @@ def need_tool(name: str) -> Path:
 
 
 def missing(what: str) -> NoReturn:
-    """Skip the calling test because `what`, or fail it when `CI` is set."""
+    """Skip the calling test for the reason `what`, or fail it when `CI` is set."""
     if os.environ.get("CI"):
         pytest.fail(f"{what}; under CI nothing may be skipped", pytrace=False)
     pytest.skip(what)

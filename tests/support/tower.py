@@ -1,7 +1,7 @@
-"""The whole way of a page, for real: a scraped sidecar, Prometheus on the shipped rules, Alertmanager on the shipped routes, a sink.
+"""A page's whole way on real servers with the shipped rules and routes: sidecar, Prometheus, Alertmanager, sink.
 
-Only durations (all by the demo's one factor) and the receivers' addresses differ from what is shipped. Knows nothing of engines
-and incidents: whoever uses it brings a sidecar.
+Only durations (all by the demo's one factor) and the receivers' addresses differ from what is shipped. Knows nothing of
+engines and incidents: the caller brings a sidecar.
 """
 
 import time
@@ -25,28 +25,28 @@ CALM = """
   unless on () (count(lane:llm_slo_misses:increase5m > 0) > 0)
   unless on () (count(ALERTS{severity="page"}) > 0)
 """
-"""The rules know what is usual, nobody has missed anything for (scaled) five minutes, and no page is out."""
+"""The rules have a baseline, no objective was missed for (scaled) five minutes, and no page is firing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """Everything from the scrape to the pager is running."""
+    """All servers from the scrape to the pager, running."""
 
     prometheus: Prometheus
     sink: Sink
 
     def wait_until_calm(self, patience_seconds: float = 90.0) -> int:
-        """How much the sink had been told when all was well. Fails if it does not become so."""
+        """Wait for calm; returns the number of notifications so far. Fails if calm does not come."""
         with explained(self.prometheus, self.sink):
             assert self.prometheus.wait_for(CALM, patience_seconds=patience_seconds), "it never became calm"
         return len(self.sink.told)
 
     def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
-        """The first alert that the pager of `phase` was told of after so many notifications; {} when patience ends."""
+        """The first firing alert at the pager of `phase` after so many notifications; {} when patience ends."""
         return _first(self.sink.wait_for(f"/{phase}/page", since=since, patience_seconds=patience_seconds), "firing")
 
     def page_about(self, lane: str, since: int, patience_seconds: float = 60.0) -> tuple[str, dict[str, Any]]:
-        """The first page about this lane after so many notifications: where it came to, and the alert. ("", {}) when patience ends."""
+        """(path, alert) of the first page about this lane after so many notifications; ("", {}) when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while time.monotonic() < deadline:
             for told in self.sink.told[since:]:
@@ -59,13 +59,13 @@ class Tower:
     def resolution(
         self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 60.0
     ) -> dict[str, Any]:
-        """The word that this very alert is over; {} when patience ends."""
+        """The notification that this alert is resolved; {} when patience ends."""
         about = ('"status": "resolved"', page["fingerprint"])
         told = self.sink.wait_for(f"/{phase}/page", about=about, since=since, patience_seconds=patience_seconds)
         return _first(told, "resolved", page["fingerprint"])
 
     def paged(self, since: int) -> list[str]:
-        """The phases whose pagers were told of something new, the first one first."""
+        """The phases with a firing alert at their pagers, in order of the first one."""
         phases = [
             alert["labels"]["phase"]
             for told in self.sink.told[since:]
@@ -84,7 +84,7 @@ def _first(told: Sequence[Told], status: str, fingerprint: str = "") -> dict[str
 
 @contextmanager
 def watched(thread: Background, sidecar: SidecarProcess) -> Iterator[Tower]:
-    """A tower over this sidecar for the length of a `with` block. Skips, or under CI fails, where a program is missing."""
+    """A tower over this sidecar for the length of a `with` block. Skips, or in CI fails, if a program is missing."""
     found, shipped = programs(), find(FASTEST)
     if found is None:
         missing(f"Prometheus and Alertmanager are not installed (Debian: {INSTALL})")

@@ -33,7 +33,7 @@ class Toy(EngineKind):
     paths: Mapping[bytes, Dialect] = {b"/toy/generate": ToyGenerate()}
 
     def describes(self, answers: Answers) -> Identity:
-        """The version."""
+        """The version is all that the toy states."""
         return Identity(text_at(answers, VERSION, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface

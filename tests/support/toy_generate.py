@@ -1,4 +1,4 @@
-"""The API of an engine that does not exist, as its dialect: `tests/engines/test_kinds.py` puts this file into timeline/dialects/."""
+"""The API of an engine that does not exist; `tests/engines/test_kinds.py` puts it into timeline/dialects/."""
 
 from typing import Any
 

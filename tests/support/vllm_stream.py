@@ -1,4 +1,4 @@
-"""One chat request and vLLM's streamed answer to it, as bytes and as a course of events under a fake clock."""
+"""One chat request and vLLM's streamed answer to it, as bytes and as a sequence of events with a fake clock."""
 
 import json
 

@@ -1,7 +1,7 @@
-"""The whole walk in memory: relay, observer, ledger, recorder and registry, between fake sockets, under a fake clock.
+"""The whole walk in memory: relay, observer, ledger, recorder and registry, with fake sockets and a fake clock.
 
-`Walk().client()` is a client's socket, `walk.engine` the engine's end; `walk.accounts` are the closed accounts in order,
-`walk.value(name, **labels)` reads a number off the page as prometheus_client parses it.
+`Walk().client()` is a client's socket, `walk.engine` the engine's end; `walk.accounts` are the closed accounts in
+order, `walk.value(name, **labels)` reads a number from the page as prometheus_client parses it.
 """
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,7 +18,7 @@ from tests.support.memory import LIMITS, Road
 
 
 class Walk(Road):
-    """A road whose observers are the product's own."""
+    """A road with the product's own observers."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Walk(Road):
         return b"".join(slices(self.metrics, openmetrics=False, at=self.clock.now)).decode()
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of all samples of this name whose labels include these."""
+        """The sum of all samples of this name that have these labels."""
         found = [
             sample.value
             for family in text_string_to_metric_families(self.page())

@@ -1,4 +1,4 @@
-"""Reads `tests/wire/*.wire`: requests as bytes, and what must become of them (the format is told in its README)."""
+"""Reads `tests/wire/*.wire`: requests as bytes, and their verdicts (its README describes the format)."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Case:
     engine: list[bytes] = field(default_factory=list)
     """The requests that the engine must see, exactly."""
     refusal: tuple[int, bytes] | None = None
-    """Status and reason of our own answer, after those to `engine`."""
+    """Status and reason of the sidecar's own answer, after those to `engine`."""
     in_body: bool = False
     """The refusal comes in mid-body: the engine may have seen the beginning, never the end."""
     continues: bool = False

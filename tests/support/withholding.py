@@ -1,7 +1,7 @@
-"""A hop that buffers: a TCP relay that lets a response's head through and holds back the output of its first half second.
+"""A hop that buffers: a TCP relay that passes a response's head and holds back its first output for `seconds`.
 
-What an ingress with response buffering does between engine and sidecar. Nothing is delayed for good: what was held comes in
-one burst, and what the engine says later passes at once. Knows only that a head ends in a blank line.
+An ingress with response buffering does this between engine and sidecar. Nothing is delayed for good: held bytes come in
+one burst, and later ones pass at once. Knows only that a head ends in a blank line.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ class Withholding:
 
     port: int = 0
     seconds: float = 0.0
-    """For how long, from the first byte of a response's body, its output is held back."""
+    """Time from the first byte of a response's body for which its output is held back."""
 
 
 @asynccontextmanager

@@ -241,8 +241,7 @@ lmdeploy:gpu_cache_usage_perc{engine="0",model_name="m"} 0.25
 def test_every_engines_page_says_the_same_things_in_our_words(
     kind: str, page: bytes, gauges: tuple[float | None, ...], counts: dict[str, float]
 ) -> None:
-    """Ranks of one batch count once, replicas add up, a breakdown beside its total is skipped, and nothing is invented.
-    """
+    """Ranks of one batch count once, replicas add up, a breakdown beside its total is skipped, and nothing is invented."""
     state = known(page, kind)
 
     assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == gauges

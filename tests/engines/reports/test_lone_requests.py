@@ -58,7 +58,7 @@ class Summing:
 
 @asynccontextmanager
 async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
-    """A walk with this engine, whose page has been read once."""
+    """A walk with this engine, after one reading of its page."""
     app = web.Application()
     app.router.add_get("/metrics", engine.answer)
     server = TestServer(app)
