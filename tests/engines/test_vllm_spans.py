@@ -303,7 +303,7 @@ def test_where_one_choices_span_is_lost_nothing_is_claimed() -> None:
     assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 1
 
 
-# --- an engine whose spans do not come ---------------------------------------------------------------------------------------------
+# --- an engine that exports no spans -----------------------------------------------------------------------------------------------
 
 
 def in_vain(walk: Walk, requests: int) -> None:

@@ -1,4 +1,4 @@
-"""Each objective is decided once: at its deadline, when it is met, or when the engine fails; no client's fault decides."""
+"""Each objective is decided once: at its deadline, when met, or when the engine fails, never by an end without fault."""
 
 from itertools import count
 from random import Random

@@ -86,7 +86,7 @@ anything = st.builds(
 )
 
 
-# --- one lane whose page has a verdict ---
+# --- one lane with a verdict on its page ---
 
 BROKEN = Latency(
     p99_seconds=4.0, samples=500, threshold_seconds=1.0, misses=60.0, burn=5.0, misses_long=90.0, burn_long=2.0

@@ -169,7 +169,7 @@ class RawClient:
         return found, False
 
     def leave(self) -> None:
-        """Close at once with a reset; unsent bytes are lost."""
+        """Close at once; unsent bytes are lost."""
         self.writer.transport.abort()
 
     async def close(self) -> None:
