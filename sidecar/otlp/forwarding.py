@@ -1,10 +1,10 @@
-"""The user's own collector gets what the user's own tracing had sampled, so that taking the engine's spans costs them nothing.
+"""Sends engine spans on to the user's own collector, if the client had sampled their trace, so that they stay visible.
 
-A client that had sampled its trace would find the engine's spans under its own; but the engine sends them here, and its
-parent is a span that the sidecar minted and that nobody exports. So a span of such a trace is sent on (OTLP/HTTP,
-protobuf), hung under the client's span again, and every other byte as it came. A trace that its client had not sampled was
-sampled for our sake only, and never leaves. It knows what was minted and which traces are sampled; it refuses to wait: what
-the collector does not take in time is dropped and counted.
+A client that sampled its trace expects the engine's spans under its own. But the engine sends them to the sidecar, and
+their parent is a span id that the sidecar minted and never exports. So a span of such a trace is sent on (OTLP/HTTP,
+protobuf) with the client's span as its parent again; all other bytes stay as they came. A trace that the client had not
+sampled was sampled for the sidecar only, and its spans are not sent on. This module knows the minted span ids and the
+sampled traces. It refuses to wait: spans that the collector does not take in time are dropped and counted.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from sidecar.otlp.wire_format import LEN, Fields
 
 MAX_WAITING_SPANS = 4096
 MAX_WAITING_BYTES = 8 << 20
-"""Each span counted with its resource, although neighbours share it."""
+"""Each span counts with its resource and scope, although neighbouring spans share them."""
 BATCH_SPANS = 512
 BATCH_BYTES = 1 << 20
 GATHER_SECONDS = 1.0
 TIMEOUT_SECONDS = 10.0
 WAITS_SECONDS = (0.0, 1.0, 4.0)
-"""Before each attempt: a collector that restarts is back after a few seconds."""
+"""Wait before each attempt: a collector that restarts is back after a few seconds."""
 AT_END_SECONDS = 1.0
 _AGAIN = frozenset({429, 502, 503, 504})
-"""What may be sent once more (OTLP 1.x, "Retryable Response Codes")."""
+"""HTTP statuses after which the batch is sent again (OTLP 1.x, "Retryable Response Codes")."""
 _PARENT = 4 << 3 | LEN
 
 Waiting = tuple[Surroundings, bytes]
 
 
 class Forward:
-    """A bounded queue of spans and the task that empties it. `minted`: span id to what was minted; `sampled`: trace ids.
+    """A bounded queue of spans and the task that empties it. `minted`: span id to the context minted under it.
 
-    `sent` and `dropped` are told how many.
+    `sampled`: ids of the traces to send on. `sent` and `dropped` are called with a number of spans.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Forward:
         self._some = asyncio.Event()
 
     def offer(self, received: ReceivedSpan) -> None:
-        """Take a span whose client had sampled its trace; any other stays here."""
+        """Queue a span if the client had sampled its trace; ignore any other. A full queue drops and counts it."""
         span = received.span
         minted = self._minted.get(span.parent_span_id)
         if minted is None:
@@ -87,7 +87,7 @@ class Forward:
         self._some.set()
 
     async def run(self) -> None:
-        """Send for ever. Cancel to stop: what waits is then tried once more, for a second."""
+        """Send batches until cancelled. Then the queued spans are sent once, within 1 s, and the rest is dropped."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
             try:
@@ -130,7 +130,7 @@ class Forward:
             (self._sent if taken else self._dropped)(len(batch))
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes) -> int | None:
-        """The collector's status, or None where it did not answer."""
+        """The collector's HTTP status, or None if it did not answer."""
         headers = {"Content-Type": "application/x-protobuf"}
         try:
             async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
@@ -140,7 +140,7 @@ class Forward:
 
 
 def with_parent(raw: bytes, parent_id: str) -> bytes:
-    """The fields of a Span with this parent, every other byte as it was. `raw` must be well-formed."""
+    """The fields of a Span with this parent; all other bytes unchanged. `raw` must be well-formed."""
     out, copied = bytearray(), 0
     for tag, began, _, end in Fields(raw).between(0, len(raw)):
         if tag == _PARENT:
@@ -150,7 +150,7 @@ def with_parent(raw: bytes, parent_id: str) -> bytes:
 
 
 def request_of(batch: list[Waiting]) -> bytes:
-    """An ExportTraceServiceRequest; neighbours that came from the same scope stay together."""
+    """An ExportTraceServiceRequest; neighbouring spans of the same scope stay together."""
     out = bytearray()
     at = 0
     while at < len(batch):

@@ -1,9 +1,9 @@
-"""OTLP over gRPC (`opentelemetry.proto.collector.trace.v1.TraceService/Export`), for engines that speak nothing else.
+"""OTLP over gRPC (`opentelemetry.proto.collector.trace.v1.TraceService/Export`), for engines that speak gRPC only.
 
-An optional extra, `pip install 'llm-phase-sidecar[grpc]'`: grpcio brings 20 MB and an HTTP/2 stack of its own, which is too
-much for those who do not need it. Messages are taken as bytes, so that the same decoder with the same bounds serves. Its
-own decompression is switched off, because it has no bound: a gzipped message comes as it is (it begins with 1f 8b, which
-no protobuf message does, since wire type 7 does not exist) and is inflated by `inflation.py`.
+An optional extra, `pip install 'llm-phase-sidecar[grpc]'`: grpcio brings 20 MB and an HTTP/2 stack of its own, too much
+for users who do not need it. Messages are taken as bytes, so that the decoder of HTTP requests reads them, with the
+same bounds. grpcio's own decompression has no bound and is switched off: a gzipped message arrives compressed (it
+begins with 1f 8b, which no protobuf message does, since wire type 7 does not exist) and `inflation.py` decompresses it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ _OPTIONS = (
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.max_concurrent_streams", MAX_CALLS),
     ("grpc.per_message_decompression", 0),
-    ("grpc.so_reuseport", 0),  # or a second process would take the port, and half of the spans
+    ("grpc.so_reuseport", 0),  # or a second process could bind the same port and get half of the spans
 )
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -42,7 +42,7 @@ class GrpcListener:
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
         export = grpc.unary_unary_rpc_method_handler(self._export)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
-        shown = f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104  an empty host says every interface
+        shown = f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104  an empty host means every interface
         try:
             bound = self._server.add_insecure_port(f"{shown}:{port}")
         except RuntimeError:

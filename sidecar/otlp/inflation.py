@@ -1,7 +1,7 @@
-"""Gzip, undone in pieces, by somebody who does not trust it (RFC 1952). Pure.
+"""Decompresses gzip (RFC 1952) in pieces, with bounds against hostile bodies. Pure.
 
-What comes out at once is bounded, and so are the whole, its ratio to what went in, and the number of members: ten
-mebibytes of zeros in a few kilobytes cost no more than a few pieces.
+Bounded are the size of one piece, the whole output, the ratio of output to input, and the number of gzip members: ten
+mebibytes of zeros in a few kilobytes are refused after a few pieces.
 """
 
 import zlib
@@ -18,12 +18,12 @@ from sidecar.otlp.limits import (
 
 
 PIECE_BYTES = 64 << 10
-"""What comes out in one step: about 0.1 ms of work."""
-_GZIP = 31  # zlib's window bits for a gzip header and nothing else
+"""Most bytes of output in one step: about 0.1 ms of work."""
+_GZIP = 31  # zlib's window bits that accept a gzip header only
 
 
 class Inflation:
-    """One body, in the segments in which it comes."""
+    """Decompresses one body, fed in the segments in which it arrives."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
@@ -32,7 +32,7 @@ class Inflation:
         self._bytes_out = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What `data` adds, in pieces. Raises MalformedError and TooLargeError."""
+        """The output that `data` adds, in pieces. Raises MalformedError and TooLargeError."""
         self._bytes_in += len(data)
         full = False  # zlib may hold more of what it has already taken in
         while data or full:
@@ -49,7 +49,7 @@ class Inflation:
             yield piece
 
     def end(self) -> None:
-        """Nothing more comes. Raises MalformedError where the last member is not complete."""
+        """Call it after the last segment. Raises MalformedError if the last member is not complete."""
         if not self._member.eof:
             raise MalformedError("the gzip body has no end")
 

@@ -1,9 +1,10 @@
-"""One request of spans from its bytes to the engine's words, in slices: what HTTP and gRPC share.
+"""Reads and decodes one request of spans in slices and hands each span on; HTTP and gRPC share it.
 
-It knows the loop and a clock, since it must not hold the one for longer than a slice of the other. It decodes on the
-loop, and not in a thread: a thread that walks bytes in Python takes the interpreter's lock for 5 ms at a time, and every
-stream would wait that long; slices of half a millisecond with a rest after each leave the loop at least half of its time.
-One request is decoded at a time, two are held, a few wait; who comes after those is told to come again.
+It knows the event loop and a clock, because it must not hold the loop for longer than one slice. It decodes on the
+loop, not in a thread: a thread that walks bytes in Python takes the interpreter's lock for 5 ms at a time, and every
+stream would wait that long. Slices of 0.5 ms with a rest of 1 ms after each leave the loop at least half of its time.
+One request is decoded at a time, two are held in memory, up to 32 wait; a request beyond those is refused with 503 and
+may come again. It refuses to know what a span means.
 """
 
 import asyncio
@@ -21,13 +22,14 @@ REST_SECONDS = 0.001
 HELD_AT_ONCE = 2
 WAITING_AT_ONCE = 32
 READ_TIMEOUT_SECONDS = 10.0
-"""Exporters give up after 10 s by default: who sends more slowly than that sends to nobody."""
+"""Exporters give up after 10 s by default: a slower upload has already been abandoned by its sender."""
 
 
 class Intake:
-    """Takes requests. `sink`: told each span, says whether it is somebody's word; `forward`: told each well-formed one.
+    """Takes requests. `sink` gets each span and returns whether some request's report is made of it.
 
-    `count`: told how many spans were `taken`, `unknown`, `rejected`; `dropped`: a reason of DROP_REASONS and how many.
+    `forward` gets each well-formed span. `count` gets `taken`, `unknown` or `rejected` and the number of spans;
+    `dropped` a reason of DROP_REASONS and a number.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Intake:
         self._until = 0.0
 
     async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False, json: bool = False) -> Tally:
-        """Hand on every span of the request. Raises RefusedError; what stood before the mistake has then been handed on."""
+        """Hand on every span of the request. Raises RefusedError; spans before the mistake have then been handed on."""
         if self._inside >= HELD_AT_ONCE + WAITING_AT_ONCE:
             self.refused()
             raise BusyError("too many requests of spans at once")
@@ -70,7 +72,7 @@ class Intake:
         return tally
 
     def refused(self) -> None:
-        """Count a request that is not taken at all."""
+        """Count a request that is refused as a whole."""
         self._dropped("span_request_refused", 1)
 
     async def _read(self, chunks: AsyncIterable[bytes], *, gzip: bool) -> bytearray:
@@ -101,7 +103,7 @@ class Intake:
             await self._breathe()
 
     async def _breathe(self) -> None:
-        """Let everybody else work, if the slice is used up."""
+        """Rest for REST_SECONDS if the slice is used up, so that other tasks of the loop run."""
         if self._clock() >= self._until:
             await asyncio.sleep(REST_SECONDS)
             self._until = self._clock() + SLICE_SECONDS
@@ -114,7 +116,7 @@ class Intake:
                 tally.unknown += 1
             if self._forward is not None:
                 self._forward(received)
-        except Exception:  # noqa: BLE001  an engine's file that fails on one span must not lose the others
+        except Exception:  # noqa: BLE001  an engine's reader that fails on one span must not lose the others
             self._dropped("observer_error", 1)
 
     def _report(self, tally: Tally) -> None:

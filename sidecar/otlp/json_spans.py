@@ -1,9 +1,9 @@
-"""The same request as OTLP/JSON (OTLP 1.x, "JSON Protobuf Encoding"): ids in hex, 64-bit integers as strings, keys in lowerCamelCase.
+"""Reads requests of OTLP/JSON (OTLP 1.x, "JSON Protobuf Encoding"): hex ids, 64-bit integers as text, lowerCamelCase.
 
-No engine sends it by default; people with curl and JavaScript do. A JSON library would decode 16 MiB in one go, which
-stops the event loop for a tenth of a second, so the way to each span is walked over brackets and strings, `None` is
-yielded on the way, and only one span at a time (of bounded size) is given to the library. What is stepped over is checked
-for balance and nothing else. Pure; the spans are those that `protobuf.py` would give, less the bytes to send on.
+No engine sends it by default; people with curl and JavaScript do. A JSON library would decode 16 MiB in one call, which
+stops the event loop for a tenth of a second. So this module walks brackets and strings up to each span, yields `None`
+on the way, and gives the library one span of bounded size at a time. Members that are skipped are checked for balanced
+brackets only. Pure. The spans equal those of `protobuf.py`, but without the bytes to send on.
 """
 
 import re
@@ -71,7 +71,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None]:
-    """Every well-formed span in order; None wherever a pause may be made. Raises MalformedError and TooLargeError."""
+    """Every well-formed span in order, and None where the caller may pause. Raises MalformedError and TooLargeError."""
     try:
         yield from _Walk(body, tally).request()
     except TooLongError as error:
@@ -101,7 +101,7 @@ class _Walk:
         self._text.end()
 
     def _resource_spans(self) -> Iterator[ReceivedSpan | None]:
-        """Spans that stand before their resource are read after it."""
+        """`scopeSpans` that stand before their `resource` are read after it."""
         service: str | None = None
         before: list[int] = []
         for key in self._text.members():
@@ -169,7 +169,7 @@ class _Walk:
         while not self._text.skip():
             yield None
 
-    # --- what is read ------------------------------------------------------------------------------------------------
+    # --- one span, resource and scope --------------------------------------------------------------------------------
 
     def _span(self, start: int, end: int, service: str, scope: str) -> Span | str:
         """The span, or why it is rejected."""
@@ -215,7 +215,7 @@ class _Walk:
 
 
 def _id(text: str | None, digits: int) -> str | None:
-    """In lower case, "" where empty or all zero, None where it is no id."""
+    """The id in lower case; "" if it is empty or all zero, None if its length or alphabet is wrong."""
     if not text:
         return ""
     if len(text) != digits or _HEX.match(text) is None:

@@ -1,42 +1,42 @@
-"""What a request of spans may cost, and how it is refused: the bounds that hold for every encoding and both transports.
+"""Bounds on a request of spans, the same for every encoding and both transports, and the errors that refuse it.
 
-Real exporters stay far below all of them: OpenTelemetry SDKs send batches of 512 spans with at most 128 attributes each.
-What one span exceeds costs that span (it is rejected, counted and named in `partial_success`); what the request exceeds
-costs the request (413 and no more work). Pure.
+Real exporters stay far below all bounds: OpenTelemetry SDKs send batches of 512 spans with at most 128 attributes each.
+A span that exceeds a bound is rejected alone: it is counted and named in `partial_success`. A request that exceeds a
+bound is refused as a whole: 413, and no more work. Pure; it refuses to know how either is decoded.
 """
 
 from dataclasses import dataclass
 
 
 MAX_BODY_BYTES = 4 << 20
-"""Of a request as it comes over the wire."""
+"""Size of a request on the wire, before decompression."""
 MAX_DECODED_BYTES = 16 << 20
-"""After decompression (the OpenTelemetry collector's own bound is 20 MiB)."""
+"""Size after decompression (the OpenTelemetry collector's own bound is 20 MiB)."""
 MAX_RATIO = 100
-"""Decompressed over compressed bytes, once RATIO_FROM_BYTES have come out; spans, with their random ids, reach about 15."""
+"""Decompressed over compressed bytes, above RATIO_FROM_BYTES of output; spans, with random ids, reach about 15."""
 RATIO_FROM_BYTES = 256 << 10
 MAX_GZIP_MEMBERS = 16
-"""RFC 1952 allows several; each costs a decompressor."""
+"""RFC 1952 allows several members; each needs a new decompressor."""
 MAX_SPANS = 10_000
 MAX_FIELDS = 1_000_000
-"""Protobuf fields looked at in one request: about 0.4 s of work, in slices. 10,000 spans of 25 attributes have as many."""
+"""Protobuf fields read in one request: about 0.4 s of work, in slices. 10,000 spans of 25 attributes have as many."""
 MAX_TOKENS = 1_000_000
-"""The same for JSON: strings and brackets."""
+"""The same bound for JSON, in strings and brackets."""
 MAX_SPAN_FIELDS = 1024
-"""Within one span, its attributes' own fields included (four each), but not those of events and links: under a millisecond."""
+"""Fields of one span, four for each attribute included, but not those inside events and links: under 1 ms of work."""
 MAX_ATTRIBUTES = 128
 """The default limit of OpenTelemetry's SDKs."""
 MAX_SPAN_BYTES = 1 << 20
 MAX_AROUND_BYTES = 64 << 10
-"""A resource or a scope."""
+"""Bytes of one resource or of one scope."""
 MAX_JSON_SPAN_BYTES = 32 << 10
-"""A span of JSON is decoded in one go, which takes up to a millisecond for this many bytes."""
+"""A span of JSON is decoded in one call, which takes up to 1 ms for this many bytes."""
 MAX_NAME_BYTES = 1024
 MAX_KEY_BYTES = 256
 MAX_VALUE_BYTES = 4096
-"""Attributes with a longer key or value are left out, not cut: no engine reports its times in four kilobytes."""
+"""Attributes with a longer key or value are left out, not cut: no engine reports a time in 4 KiB of text."""
 PAUSE_FIELDS = 256
-"""How many fields or tokens may pass before somebody looks at the clock."""
+"""Fields or tokens between two pauses, at which the intake reads the clock."""
 
 
 class RefusedError(Exception):
@@ -47,23 +47,23 @@ class RefusedError(Exception):
 
 
 class MalformedError(RefusedError):
-    """It is no OTLP trace request, or a truncated one. Sending it again would not help."""
+    """The request is no OTLP trace request, or a truncated one. Sending it again would not help."""
 
 
 class TooLargeError(RefusedError):
-    """It exceeds a bound of this page."""
+    """The request exceeds a bound of this module."""
 
-    status = 413  # the code stays INVALID_ARGUMENT: RESOURCE_EXHAUSTED has exporters send the same once more
+    status = 413  # the code stays INVALID_ARGUMENT: after RESOURCE_EXHAUSTED exporters send the same request again
 
 
 class UnknownEncodingError(RefusedError):
-    """Its content type or coding is none of ours."""
+    """The receiver does not take the request's content type or content encoding."""
 
     status = 415
 
 
 class BusyError(RefusedError):
-    """Too many at once: this one may come again."""
+    """Too many requests are held or wait: the sender may try again."""
 
     status = 503
     code = 14  # UNAVAILABLE
@@ -71,18 +71,18 @@ class BusyError(RefusedError):
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the spans of one request."""
+    """Numbers of spans of one request, by result."""
 
     taken: int = 0
-    """Some request here waits, or will wait, for what they say."""
+    """Spans that a report is made of, for a request that waits or will wait for it."""
     unknown: int = 0
-    """Well-formed, and nobody's word: dropped, but not refused, since the sender did nothing wrong."""
+    """Well-formed spans that no report is made of: dropped, but not refused, since the sender did nothing wrong."""
     rejected: int = 0
-    """Malformed, or beyond a bound."""
+    """Spans that are malformed or exceed a bound."""
     why: str = ""
-    """Why the first one was rejected."""
+    """Reason for which the first span was rejected; empty if none was."""
 
     def reject(self, why: str) -> None:
-        """Count a span that is not taken."""
+        """Count a rejected span; `why` is kept for the first."""
         self.rejected += 1
         self.why = self.why or why

@@ -1,11 +1,11 @@
-"""ExportTraceServiceRequest in protobuf, walked field by field: what a `Span` needs is read, the rest is stepped over.
+"""Reads ExportTraceServiceRequest in protobuf, field by field: takes the fields that a `Span` needs and skips the rest.
 
-Field numbers: opentelemetry-proto 1.x, trace/v1/trace.proto, common/v1/common.proto, resource/v1/resource.proto (stable).
-Written by hand because of hostile requests: opentelemetry-proto (upb) reads 512 real spans in 0.2 ms, but 16 MiB of empty ones
-in half a second without a pause, and into 1.3 GiB. Here a real span takes some 40 us, nothing is built but one span at a
-time, arrays and maps are stepped over without being entered (so nesting costs nothing), and `None` is yielded often enough
-for somebody to look at the clock. Pure; it refuses to guess: what is not well-formed is refused, what a span leaves out is
-empty.
+Field numbers: opentelemetry-proto 1.x, trace/v1/trace.proto, common/v1/common.proto, resource/v1/resource.proto
+(stable). Written by hand because of hostile requests: opentelemetry-proto (upb) reads 512 real spans in 0.2 ms, but 16
+MiB of empty spans in half a second without a pause, and into 1.3 GiB. Here a real span takes some 40 us, only one span
+is built at a time, arrays and maps are skipped without being entered (so nesting costs nothing), and `None` is yielded
+often enough for the caller to read the clock. Pure; it refuses to guess: malformed input is refused, and a field that a
+span leaves out is empty.
 """
 
 import struct
@@ -40,11 +40,11 @@ _FIXED64 = struct.Struct("<Q")
 
 
 class _SpanRefusedError(Exception):
-    """One span cannot be taken; the request goes on behind it."""
+    """One span is rejected; reading goes on with the next one."""
 
 
 def spans(body: Body, tally: Tally) -> Iterator[ReceivedSpan | None]:
-    """Every well-formed span in order; None wherever a pause may be made. Raises MalformedError and TooLargeError."""
+    """Every well-formed span in order, and None where the caller may pause. Raises MalformedError and TooLargeError."""
     return _Walk(body, tally).request()
 
 
@@ -63,7 +63,7 @@ class _Walk:
             yield from self._pause()
 
     def _resource_spans(self, start: int, end: int) -> Iterator[ReceivedSpan | None]:
-        """A resource may stand behind its spans, so its fields are stepped through twice."""
+        """A resource may stand after its spans, so the fields of ResourceSpans are read twice."""
         service, around, schema = "", b"", b""
         for tag, began, a, b in self._fields.between(start, end):
             if tag == 1 << 3 | LEN:
@@ -153,7 +153,7 @@ class _Walk:
             yield field
 
     def _id(self, start: int, end: int, size: int) -> str:
-        """Lower-case hex; "" where it is empty or all zero, which is the same (W3C Trace Context 3.2.2)."""
+        """Lower-case hex; "" if it is empty or all zero, which is the same (W3C Trace Context 3.2.2)."""
         if end - start not in (0, size):
             raise _SpanRefusedError("a span with an id of the wrong length")
         found = self._body[start:end]
@@ -173,7 +173,7 @@ class _Walk:
         key, value = "", None
         for tag, _, a, b in self._fields.between(start, end):
             if self._fields.left_in_span < 0:
-                break  # the span's own loop refuses it
+                break  # the loop over the span's fields then rejects the span
             if tag == 1 << 3 | LEN:
                 if b - a > MAX_KEY_BYTES:
                     return
@@ -184,12 +184,15 @@ class _Walk:
             into[key] = value
 
     def _short_number(self, start: int, end: int, into: dict[str, str | int | float | bool]) -> bool:
-        """The usual attribute, a short key and a double behind it, in one step: it is what engines report their times as."""
+        """Read the usual attribute in one step: a short key, then a double, the form in which engines report times.
+
+        False if the attribute has another form; nothing is read then.
+        """
         body = self._body
         if end - start < 14 or body[start] != 0x0A or body[start + 1] >= 0x80:
             return False
         key_end = start + 2 + body[start + 1]
-        # Tag and length of the value, tag of its double: with ten bytes left behind the key's, no field has another form.
+        # Tag and length of the value, then the tag of its double: 11 bytes after the key, no other form fits.
         if key_end + 11 != end or body[key_end : key_end + 3] != b"\x12\x09\x21":
             return False
         into[self._text(start + 2, key_end, MAX_KEY_BYTES, "attribute key")] = _DOUBLE.unpack_from(body, key_end + 3)[0]
@@ -198,7 +201,7 @@ class _Walk:
         return True
 
     def _value(self, start: int, end: int) -> str | int | float | bool | None:
-        """What is plain; None for arrays, maps, bytes, nothing at all and what is too long."""
+        """A text, number or truth value; None for arrays, maps, bytes, an absent value and a text that is too long."""
         value: str | int | float | bool | None = None
         for tag, _, a, b in self._fields.between(start, end):
             if self._fields.left_in_span < 0:
@@ -215,10 +218,10 @@ class _Walk:
                 value = None
         return value
 
-    # --- what stands around spans ------------------------------------------------------------------------------------
+    # --- resource and scope around spans -----------------------------------------------------------------------------
 
     def _service(self, start: int, end: int) -> str:
-        """The resource's `service.name`; "" where it says none that can be read."""
+        """The resource's `service.name`; "" if it has none that can be read."""
         found: dict[str, str | int | float | bool] = {}
         try:
             for tag, _, a, b in self._inside(start, end):
@@ -229,7 +232,7 @@ class _Walk:
         return str(found.get("service.name", ""))
 
     def _copied(self, start: int, end: int) -> bytes:
-        """Raises TooLargeError: what stands around spans is copied for those that are sent on, and must be small."""
+        """Copy a resource or scope, for spans that are sent on. Raises TooLargeError above MAX_AROUND_BYTES."""
         if end - start > MAX_AROUND_BYTES:
             raise TooLargeError(f"a resource or scope of more than {MAX_AROUND_BYTES} bytes")
         return bytes(self._body[start:end])

@@ -1,4 +1,4 @@
-"""A span as a decoder hands it on: what it says, and the bytes that would have to be sent on. Pure."""
+"""A span as a decoder hands it on: the decoded `Span`, and the bytes needed to send it on. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ from sidecar.engines.span import Span
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What stands around a span in its request, as protobuf fields ready to be written again."""
+    """Resource and scope of a span in its request, as protobuf fields ready to be written again."""
 
     resource: bytes
-    """All fields of its ResourceSpans but the spans."""
+    """All fields of the span's ResourceSpans except the spans."""
     scope: bytes
-    """All fields of its ScopeSpans but the spans."""
+    """All fields of the span's ScopeSpans except the spans."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """One well-formed span. Where it came as JSON there are no bytes to send on."""
+    """One well-formed span. A span that came as JSON has no bytes to send on."""
 
     span: Span
     body: bytes | bytearray = b""

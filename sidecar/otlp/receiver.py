@@ -1,8 +1,8 @@
 """`POST /v1/traces`: OTLP over HTTP (OTLP 1.x, "OTLP/HTTP"), protobuf and JSON, plain and gzipped.
 
-It knows which requests are none, and how each refusal is told in the request's own encoding; who may ask is the
-listener's business (`admin/listener.py`), what spans mean is the engines'. It answers 200 (with `partial_success` where
-spans were rejected), 400, 413, 415 and 503.
+It knows which requests to refuse, and writes each refusal in the request's own encoding. It refuses to know which
+clients may send (`admin/listener.py` does) and what spans mean (the engines do). It answers 200 (with `partial_success`
+if spans were rejected), 400, 413, 415 and 503.
 """
 
 from aiohttp import hdrs, web
@@ -18,13 +18,13 @@ RETRY_AFTER_SECONDS = 1
 
 
 class SpanReceiver:
-    """The handler of one route."""
+    """Handler of `POST /v1/traces`."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Take one request of spans."""
+        """Take one request of spans and answer it."""
         json = _is_json(request)
         try:
             gzip = self._checked(request)

@@ -1,4 +1,4 @@
-"""What a receiver of spans answers, in both encodings: ExportTraceServiceResponse and google.rpc.Status (OTLP 1.x). Pure."""
+"""Answers to requests of spans, in both encodings: ExportTraceServiceResponse, google.rpc.Status (OTLP 1.x). Pure."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ def message(number: int, content: bytes) -> bytes:
 
 
 def response(tally: Tally, *, json: bool = False) -> bytes:
-    """An empty message where all was taken; else how many spans were rejected, and why the first one was."""
+    """An empty message if no span was rejected; else the number of rejected spans, and the reason for the first."""
     if json:
         partial = {"rejectedSpans": str(tally.rejected), "errorMessage": tally.why}
         return msgspec.json.encode({"partialSuccess": partial} if tally.rejected else {})
@@ -30,7 +30,7 @@ def response(tally: Tally, *, json: bool = False) -> bytes:
 
 
 def status(error: RefusedError, *, json: bool = False) -> bytes:
-    """Why a request as a whole was refused."""
+    """The body of a refusal: the error's code and text."""
     if json:
         return msgspec.json.encode({"code": error.code, "message": str(error)})
     return _varint(1 << 3) + _varint(error.code) + message(2, str(error).encode())

@@ -1,7 +1,7 @@
-"""The span room as one piece: the intake, the HTTP handler, the gRPC listener and the forwarding, as the config asks for them.
+"""Everything that receives spans, in one object: intake, HTTP handler, gRPC listener and forwarding, as configured.
 
-It knows what belongs together and in which order it starts and stops, so that the hallway has one thing to hold. What spans
-mean it does not know.
+It knows the order in which these parts start and stop, so that `app.py` has one object to hold. It refuses to know what
+spans mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Spans:
-    """All that receives spans. `sink`: says of a span whether it is somebody's word; `minted` and `sampled` as in `Forward`."""
+    """The receiver of one process. `sink`: as in `Intake`; `minted` and `sampled`: as in `Forward`."""
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class Spans:
             forward=None if self._forward is None else self._forward.offer,
         )
         self.handle = SpanReceiver(self.intake).handle if config.receive else None
-        """What answers `/v1/traces`; None where nothing does."""
+        """Handler of `/v1/traces`; None if spans are not received."""
         self.from_anywhere = config.receive_from == "anywhere"
         self._grpc: GrpcListener | None = None
         self._forwarding: asyncio.Task[None] | None = None
 
     async def start(self) -> tuple[str, int] | None:
-        """Begin; returns where gRPC is taken, None where it is not. Raises OSError."""
+        """Start forwarding and gRPC; returns the address of the gRPC listener, or None without one. Raises OSError."""
         if self._forward is not None:
             self._forwarding = asyncio.create_task(self._forward.run(), name="otlp.forward")
         address = self._config.grpc_address
         if not self._config.receive or address is None:
             return None
-        from sidecar.otlp.grpc_listener import GrpcListener  # noqa: PLC0415  an extra: only where it is asked for
+        from sidecar.otlp.grpc_listener import GrpcListener  # noqa: PLC0415  an extra: imported only if configured
 
         listener = GrpcListener(self.intake)
         bound = await listener.start(address.host, address.port)
@@ -74,7 +74,7 @@ class Spans:
         return bound
 
     async def stop(self) -> None:
-        """No more gRPC; what waits for the collector has a second."""
+        """Stop gRPC and forwarding; spans that wait for the collector get 1 s."""
         if self._grpc is not None:
             await self._grpc.stop()
         if self._forwarding is not None:

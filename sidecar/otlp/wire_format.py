@@ -1,7 +1,7 @@
-"""The protobuf wire format (protobuf.dev/programming-guides/encoding), field by field, over bytes that nobody has vouched for. Pure.
+"""Reads the protobuf wire format (protobuf.dev/programming-guides/encoding) field by field, from untrusted bytes. Pure.
 
-It knows varints, lengths and fixed sizes; what a field means is its reader's business, and a field that is stepped over is not
-entered. It counts: for one span, and for the request.
+It knows varints, lengths and fixed sizes. It refuses to know what a field means; a field that the caller skips is not
+entered. It counts the fields read, per span and per request.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ VARINT, I64, LEN, I32 = 0, 1, 2, 5
 
 
 class Fields:
-    """Reads fields, and counts them: for one span, and for the request."""
+    """Reads fields and counts down `left` (for the request) and `left_in_span`."""
 
     __slots__ = ("body", "left", "left_in_span")
 
@@ -24,10 +24,9 @@ class Fields:
         self.left_in_span = MAX_SPAN_FIELDS
 
     def between(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Each field as its tag (number and wire type as on the wire), and for lengths and fixed sizes from where to where.
+        """Each field as (tag, offset of the field, start of its content, end of its content); tags as on the wire.
 
-        For a varint the last two are its value and 0. The first is where the field begins. Raises MalformedError, also
-        for groups, which proto3 does not have.
+        For a varint the last two are its value and 0. Raises MalformedError, also for groups, which proto3 lacks.
         """
         body = self.body
         while at < end:
@@ -69,7 +68,7 @@ class Fields:
         return tag, at
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
-        """A value below 2**64, and where it ended. Raises MalformedError."""
+        """The value, below 2**64, and the offset after it. Raises MalformedError."""
         value = shift = 0
         while at < end:
             byte = self.body[at]
