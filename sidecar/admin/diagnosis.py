@@ -1,6 +1,7 @@
 """`/diagnosis` of the admin listener: the last minutes of this process, lane by lane, as JSON (docs/diagnosis.md).
 
-It knows where the engine's kind and its hints are told; what is wrong and what to do is the business of `sidecar/diagnosis/`.
+It knows where to read the engine's kind and its hints. It refuses to judge: `sidecar/diagnosis/` finds what is wrong
+and what to do.
 """
 
 import asyncio
@@ -32,14 +33,14 @@ log = structlog.get_logger()
 
 
 class Diagnoses:
-    """One process's. `clock`: monotonic seconds; `hints`: flags that would make the engine tell more, as they are now."""
+    """Diagnoses of one process. `clock`: monotonic seconds; `hints`: engine flags that would reveal more, as of now."""
 
     def __init__(self, history: History, clock: Callable[[], float], hints: Callable[[], tuple[str, ...]]) -> None:
         self._history = history
         self._clock = clock
         self._hints = hints
         self._live = LiveDiagnosis(history)
-        # Read now, before there is traffic: later they are in memory.
+        # Read the files now, before there is traffic; both calls keep their result in memory.
         chapters()
         questions()
 
@@ -52,7 +53,7 @@ class Diagnoses:
         return self._live.learn(now)
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
-        """One of every lane, as of this snapshot."""
+        """One diagnosis per lane, as of this snapshot."""
         found = []
         for one in (yield from self._measured(now)):
             yield
@@ -73,7 +74,7 @@ class Diagnoses:
         lanes = [
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]
-        # In a thread: a long answer must not hold up the traffic's bytes.
+        # In a thread: writing a long answer must not delay traffic.
         body = await asyncio.to_thread(_written, lanes)
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 

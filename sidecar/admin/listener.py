@@ -1,4 +1,4 @@
-"""The admin listener: everything that is not traffic, on a port of its own.
+"""The admin listener: every endpoint that is not proxied traffic, on a port of its own.
 
 | path | methods | answers |
 |---|---|---|
@@ -11,8 +11,8 @@
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
-It stands under no traffic limit and answers while draining. Knows the rest of the house only through `House`. A slow
-scraper holds one of a few places for a bounded time, and nobody else.
+No traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
+`House`. A slow scraper holds one of 8 places for at most 30 s, and delays no other request.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
 
 SERVER = "llm-phase-sidecar"
 SCRAPES_AT_ONCE = 8
-"""Two Prometheus replicas, a human or two, and room for those that hang; more is answered 503."""
+"""Enough for two Prometheus replicas, a human or two, and some scrapes that hang; further scrapes get 503."""
 SCRAPE_TIMEOUT_SECONDS = 30.0
-"""Prometheus gives up after 10 s by default: who takes longer than this does not read."""
+"""Prometheus gives up after 10 s by default: a client that takes longer than 30 s does not read."""
 KEEP_ALIVE_SECONDS = 75.0
 """Longer than a scrape interval of 60 s, so that Prometheus keeps its connection."""
 
@@ -57,7 +57,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminListener:
-    """The listener of one process. `clock`: monotonic seconds; `traces`: answers `/v1/traces`, from this host or from anywhere."""
+    """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
+
+    `traces_from_anywhere`: other hosts than this one may send spans too.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class AdminListener:
         return [(address[0], address[1]) for address in self._runner.addresses]
 
     async def stop(self) -> None:
-        """Stop listening; answers under way get a second."""
+        """Stop listening; answers under way get 1 s."""
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.gather(self._ticking, return_exceptions=True)
@@ -131,11 +134,11 @@ class AdminListener:
             try:
                 now = await run_sliced(self._history.tick(self._clock()))
                 await run_sliced(self._diagnoses.learn(now))
-            except Exception:  # noqa: BLE001  the next tick still comes, or every window would grow without end
+            except Exception:  # noqa: BLE001  the ticks must go on, or every window would grow without end
                 self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
                 _log.exception("admin.tick_failed")
 
-    # --- what is asked ---------------------------------------------------------------------------------------------------
+    # --- handlers ----------------------------------------------------------------------------------------------------
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         if self._scraping >= SCRAPES_AT_ONCE:
@@ -165,7 +168,7 @@ class AdminListener:
                 await response.write_eof()
             result = "ok"
         except (TimeoutError, ConnectionError):
-            # Half a page must not look like a whole one: the chunked body is left without its end.
+            # A truncated page must not look complete: the connection is aborted, so the chunked body has no end.
             if request.transport is not None:
                 request.transport.abort()
         finally:
@@ -203,7 +206,7 @@ def _verdict(verdict: tuple[bool, str]) -> web.Response:
 
 
 def _from_browser(request: web.Request) -> bool:
-    """A browser on this machine could be led here by any page: it always says so."""
+    """Whether a browser sent it: any web page could make a browser do so. It then sets `Origin` or `Sec-Fetch-Site`."""
     return hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers
 
 
@@ -226,6 +229,6 @@ async def _contained(request: web.Request, handler: Handler) -> web.StreamRespon
         return await handler(request)
     except (web.HTTPException, ConnectionError):
         raise
-    except Exception:  # noqa: BLE001  a page that fails must not take the listener with it
+    except Exception:  # noqa: BLE001  a page that fails must not stop the listener
         _log.exception("admin.failed")
         return web.Response(status=500, text="The sidecar failed to answer; its log says why.\n")

@@ -1,4 +1,4 @@
-"""Sliced work (`sidecar/history/slices.py`) on a loop that has traffic: tasks that are ready run between two slices."""
+"""Runs sliced work (`sidecar/history/slices.py`) on a loop that has traffic: ready tasks run between two slices."""
 
 import asyncio
 from typing import TypeVar

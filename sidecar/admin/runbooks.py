@@ -1,4 +1,4 @@
-"""The runbooks as the admin listener serves them, so that a page's link works in a cluster that reaches nothing else.
+"""Serves the runbooks on the admin listener, so that links in alerts work in a cluster without internet access.
 
 | path | answers |
 |---|---|
@@ -6,8 +6,8 @@
 | `/runbooks/NAME` | the runbook of the alert of this name, as a page |
 | `/runbooks/NAME.md` | the same as text |
 
-Knows the files of `sidecar/runbooks/`, all read when the process starts, and how they are drawn. Refuses to know what they
-say. A name that is asked for is looked up among the names that exist, and never becomes a path.
+Knows the files of `sidecar/runbooks/`, all read when the process starts, and how to draw them. Refuses to know their
+content. A requested name is looked up among the existing names and never becomes a path.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from sidecar.admin.page.style import STYLE
 
 
 INDEX = "README"
-"""The file that is the index, and no runbook."""
+"""Name of the file that is the index and no runbook."""
 
 _STYLE = """
 pre{overflow-x:auto;padding:10px 14px;border:1px solid var(--line);background:var(--card);border-radius:8px}
@@ -36,17 +36,17 @@ td code{white-space:nowrap}article td:first-child{min-width:13em}
 
 
 def read() -> Mapping[str, str]:
-    """Name to text, the index among them. Raises OSError where the package lost its files."""
+    """Name to text, the index included. Raises OSError if the package lost its files."""
     texts = {file.name: file.read_text("utf-8") for file in files("sidecar").joinpath("runbooks").iterdir()}
     return {name.removesuffix(".md"): text for name, text in sorted(texts.items()) if name.endswith(".md")}
 
 
 class Runbooks:
-    """What stands under `/runbooks/`."""
+    """Handlers of the paths under `/runbooks/`."""
 
     def __init__(self) -> None:
         self._texts = read()
-        # Drawn once, when first asked for: 2 ms each, and nobody asks for all of them.
+        # Drawn once, on the first request: 2 ms each, and few of them are ever requested.
         self._page = cache(self._drawn)
 
     def routes(self) -> list[web.RouteDef]:
@@ -62,7 +62,7 @@ class Runbooks:
         text = self._texts.get(name)
         if text is not None and asked.endswith(".md"):
             return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=HEADERS)
-        # In a thread: a runbook that is drawn must not hold up the traffic's bytes.
+        # In a thread: drawing a runbook must not delay traffic.
         page = await asyncio.to_thread(self._page, name if text is not None else "")
         return web.Response(
             status=404 if text is None else 200,
@@ -80,7 +80,7 @@ class Runbooks:
 
 
 def draw(text: str) -> str:
-    """A runbook's Markdown as HTML: tables can be scrolled on a phone, links between runbooks lead to pages."""
+    """A runbook's Markdown as HTML: tables scroll on a phone, and links between runbooks lead to pages."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
     for token in tokens:

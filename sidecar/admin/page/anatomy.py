@@ -1,7 +1,8 @@
 """The live anatomy: the last minutes per lane and prompt length, between two snapshots of the registry.
 
-Pure. Refuses to give a number where nothing happened, or a quantile out of too few samples. Means of phases add up and make the picture;
-quantiles do not add up, so they stand beside it, and TTFT and the gaps between tokens stand apart from each other.
+Pure. Refuses to give a number where nothing happened, or a quantile from too few samples. Means of phases add up, so
+the picture is made of them. Quantiles do not add up, so they stand beside the picture. TTFT and inter-token time are
+separate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from sidecar.metrics import catalogue as c
 
 
 SAMPLES_FOR = {0.5: 1, 0.95: 20, 0.99: 100}
-"""A quantile needs at least one sample expected above it, or it is the maximum by another name."""
+"""Quantile to the samples it needs: at least one is expected above the quantile, or it would be just the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +30,17 @@ class Quantiles:
 
     count: int
     at: Mapping[float, float | None]
-    """Quantile to seconds; None where there are too few samples. Infinite above the last edge."""
+    """Quantile (0 to 1) to seconds; None if there are too few samples, infinite above the last bucket edge."""
     last_edge: float
 
 
 @dataclass(frozen=True, slots=True)
 class LaneAnatomy:
-    """One lane over the window, or those of its requests whose prompts fall into one bucket."""
+    """One lane over the window, or the part of its requests with prompts in one length bucket."""
 
     lane: str
     streaming: bool
-    """Streamed and non-streamed requests are told apart: their phases mean different things."""
+    """Streamed and non-streamed requests are separate, because their phases mean different things."""
     requests: int
     """Requests with outcome ok whose phases are known to add up: the denominator of the means."""
     mean_seconds: float
@@ -48,11 +49,11 @@ class LaneAnatomy:
     sources: Mapping[str, Mapping[str, float]]
     """Phase to source to the share of its samples, 0 to 1."""
     spread: Mapping[str, Quantiles] = field(default_factory=dict)
-    """Phase to its quantiles, of the requests that have a sample. They add up to nothing."""
+    """Phase to its quantiles over the requests that have a sample. Quantiles of phases do not add up."""
     prompt_bucket: str = ""
-    """Empty: of all lengths."""
+    """Empty if the bar covers all prompt lengths."""
     buckets: tuple["LaneAnatomy", ...] = ()
-    """The same per prompt length, short to long."""
+    """One bar per prompt-length bucket, short to long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +65,23 @@ class LaneEnds:
     ttft: Quantiles
     inter_token: Quantiles
     attribution: Mapping[tuple[str, str], int]
-    """(source, reason) to requests."""
+    """(source, reason) to number of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """All lanes that had traffic, over `window_seconds` that have really been seen."""
+    """All lanes that had traffic, over `window_seconds`, the observed part of the window."""
 
     window_seconds: float
     ever: bool
-    """Some inference request ended since the process began, be it before the window."""
+    """At least one inference request ended since the process began, within or before the window."""
     bars: tuple[LaneAnatomy, ...]
     ends: tuple[LaneEnds, ...]
     budgets: tuple[Budget, ...] = ()
 
 
 def anatomy_of(history: History, now: Snapshot) -> Sliced[Anatomy]:
-    """The window that ends with this snapshot."""
+    """The anatomy of the window that ends with this snapshot."""
     then, metrics = history.before(now, SHOWN_SECONDS), history.metrics
     bars = yield from _bars(then, now, metrics.prompt_buckets.shown())
     ends = yield from _ends(then, now)

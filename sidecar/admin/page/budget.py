@@ -1,7 +1,7 @@
-"""Error budgets for the status page: what was promised, what was missed of it now and since this process began. Pure.
+"""Error budgets for the status page: objectives, and their misses in the window and since the process began. Pure.
 
-Misses over allowed misses, as the counters have them: the same division as the recording rules', over a window that is
-stated. Refuses to speak of a month: a process knows only what it has lived through.
+A burn rate is misses over allowed misses, read from the counters: the same division as in the recording rules, over a
+window that the page states. Refuses to state a monthly budget: a process knows only the time since its start.
 """
 
 from dataclasses import dataclass
@@ -17,43 +17,43 @@ from sidecar.slo.objective import Objective
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Over some time."""
+    """Requests and misses of one objective over some time."""
 
     requests: float = 0.0
-    """Decided: met or missed."""
+    """Requests that are judged: met or missed."""
     misses: float = 0.0
     allowed: float = 0.0
-    """What the targets allow of so many requests."""
+    """Misses that the targets allow for this number of requests."""
 
     @property
     def burn(self) -> float | None:
-        """Misses over allowed ones: 1 spends the budget just as fast as it comes. None: nothing was decided."""
+        """Misses over allowed misses: at 1 the budget lasts exactly for its period. None: no request was judged."""
         return self.misses / self.allowed if self.allowed > 0 else None
 
     @property
     def missed(self) -> float | None:
-        """Share of the requests."""
+        """Share of the judged requests that missed, 0 to 1; None if no request was judged."""
         return self.misses / self.requests if self.requests else None
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """One promise of a lane, over its prompt lengths."""
+    """One objective of a lane, over all its prompt lengths."""
 
     lane: str
     objective: Objective
     thresholds: tuple[float, float]
-    """Seconds: of the strictest and of the most generous prompt length."""
+    """Thresholds in seconds: the lowest and the highest over all prompt lengths."""
     targets: tuple[float, float]
-    """Ratios, 0 to 1, as above."""
+    """Targets, 0 to 1: the lowest and the highest over all prompt lengths."""
     now: Tally
-    """Over the window of the page."""
+    """Counted over the window of the page."""
     ever: Tally
-    """Since this process began."""
+    """Counted since this process began."""
 
 
 def budgets(metrics: Metrics, then: Snapshot, now: Snapshot) -> Sliced[list[Budget]]:
-    """One of every promise of the config in force, lane by lane, also where nothing was decided yet."""
+    """One budget per lane and objective of the config in force, also if no request was judged yet."""
     recent = yield from _tallies(then, now)
     ever = yield from _tallies(None, now)
     targets = _by_lane(metrics, p.SLO_TARGET_RATIO)
@@ -78,7 +78,7 @@ def _tallies(then: Snapshot | None, now: Snapshot) -> Sliced[dict[Labels, Tally]
 
 
 def _by_lane(metrics: Metrics, metric: Gauge) -> dict[tuple[str, str], list[float]]:
-    """(lane, objective) to the values of all prompt lengths."""
+    """(lane, objective) to the gauge's values of all prompt lengths."""
     found: dict[tuple[str, str], list[float]] = {}
     for (lane, _, objective), child in metrics.gauge(metric).children.items():
         if child.value is not None:

@@ -1,6 +1,7 @@
-"""The engine's own state as the status page has it: read off the gauges that Prometheus gets, so that both say the same.
+"""The engine's own state on the status page, read from the series that Prometheus scrapes, so that both show the same.
 
-Knows which series there are. What the engine does not tell is absent and named, with the flag that would make it tell.
+Knows which series there are. A value that the engine does not report is left out of the table and listed below it; the
+hints name the flags that would make the engine report more.
 """
 
 from collections.abc import Iterable
@@ -17,18 +18,18 @@ from sidecar.metrics.registry import Metrics
 
 
 WORTH_SAYING_SECONDS = 1.0
-"""Between two tokens every engine is silent."""
+"""Shorter silences are not shown: every engine is silent between two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineNow:
-    """As of now; counters since this process began. None: nobody knows."""
+    """Gauges as of now, counters since this process began. None: unknown."""
 
     up: float | None = None
     waiting: float | None = None
     running: float | None = None
     kv_usage: float | None = None
-    """Ratio, 0 to 1."""
+    """Share of the KV cache in use, 0 to 1."""
     cached: float | None = None
     """Prefix-cache hits over queries, 0 to 1."""
     preemptions: float | None = None
@@ -36,13 +37,13 @@ class EngineNow:
     silence_seconds: float | None = None
     silence_expected_seconds: float | None = None
     traffic_seen: float | None = None
-    """Share of the engine's requests that came through here."""
+    """Share of the engine's requests that came through this sidecar, 0 to 1."""
     agreement: dict[str, float] = field(default_factory=dict)
-    """Phase to what requests reported over what the engine counted."""
+    """Phase to the seconds that reports add up to, over the seconds that the engine's own counter shows."""
 
 
 def engine_now(metrics: Metrics) -> EngineNow:
-    """Read it off the registry, as the last look before a scrape left it."""
+    """Read the state from the registry, as last refreshed for a scrape or a snapshot."""
     queries = _counted(metrics, c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL)
     hits = _counted(metrics, c.ENGINE_PREFIX_CACHE_HITS_TOTAL)
     agreed = metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).children
@@ -72,7 +73,7 @@ def _counted(metrics: Metrics, metric: Counter) -> float | None:
 
 
 def engine_state(engine: EngineNow, name: str, source: str, hints: Iterable[str]) -> str:
-    """The section. `name`: where it stands and what it is; `source`: how its times come; `hints`: flags, in sentences."""
+    """The section. `name`: the engine's URL and kind; `source`: how its times arrive; `hints`: sentences with flags."""
     rows = [[what, value] for what, value in _told(engine) if value]
     state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine tells nothing.")
     untold = [what for what, value in _told(engine) if not value]

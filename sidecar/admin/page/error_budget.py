@@ -1,6 +1,6 @@
-"""The error budget, drawn: of each promise how fast it burns now, and what is left of what this process has lived through.
+"""The section of error budgets: how fast each objective burns, and what is left of its budget since the process began.
 
-Draws what `budget.py` found. Says which lanes can never page, because nothing is promised to them, and what `other` is.
+Draws the budgets of `budget.py`. Names the lanes that can never page, as they have no objective, and explains `other`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ OTHER = "other"
 
 
 def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) -> str:
-    """The section. `lanes`: all that can stand on the page, `other` among them."""
+    """The section. `lanes`: all lanes that can appear on the page, `other` included."""
     rows = [_row(budget) for budget in anatomy.budgets if budget.ever.requests]
     lived = span(uptime_seconds)
     heads = ["promise", f"missed, last {span(anatomy.window_seconds)}", "burn now", f"left of {lived}"]
@@ -43,7 +43,7 @@ def _row(budget: Budget) -> list[str]:
 
 
 def _undecided(anatomy: Anatomy) -> str:
-    """Not a budget that is left whole: nobody has spent or kept any of it."""
+    """A list of the objectives on which no request was judged yet: for these, 100 % left would be misleading."""
     if not anatomy.budgets:
         return plain("Nothing is promised.")
     waiting = [f"{one.lane}, {NAMES[one.objective]}" for one in anatomy.budgets if not one.ever.requests]

@@ -1,6 +1,7 @@
-"""The last slow or failed requests, drawn: who, what was missed and whom that is blamed on, and the ledger in one bar.
+"""The table of the last slow or failed requests: lane, missed objectives with blamed phases, and the ledger as a bar.
 
-Draws what `troubles.py` kept, in turns. Every value is a number or a word of a closed set, and escaped all the same.
+Draws the requests that `recent_failures.py` keeps, in slices. Every value is a number or a word of a closed set; all
+are escaped nevertheless.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ from sidecar.timeline.outcome import Outcome
 
 HEADS = ("request", "what", "where its time went")
 SHOWN = 20
-"""At once; the older ones are folded."""
+"""Rows shown at once; older ones are folded."""
 A_TURN = 12
-"""Rows; each takes some 50 us."""
+"""Rows drawn per slice; each takes some 50 us."""
 
 
 def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Sliced[str]:
-    """The section. `latest` first; `at`: now, on the same clock; `models`: there are several, so each is named."""
+    """The section. `latest`: newest first; `at`: now, on the same clock; `models`: there are several, so show them."""
     if not latest:
         body = plain("Since this process began no request missed an objective or failed.")
         return section("table", "Slow or failed requests", "", body)

@@ -1,6 +1,6 @@
-"""The page's grammar: sections with a heading, tables with scopes, numbers that do not break across lines.
+"""HTML building blocks of the page: sections with a heading, tables with scopes, numbers that stay on one line.
 
-Knows HTML and no number. Cells and bodies come in as HTML; whoever makes them escapes what is not ours.
+Knows HTML, and refuses to know what numbers mean. Cells and bodies come in as HTML; the caller escapes foreign text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ _CODE = pattern("`([^`]+)`")
 
 
 def prose(text: str) -> str:
-    """A sentence of ours or of a data file, which marks what is to be typed with backticks."""
+    """A sentence of the code or of a data file as HTML: text in backticks becomes `<code>`."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def section(name: str, title: str, aside: str, body: str, *, phase: str = "") -> str:
-    """A part of the page that is swapped as a whole when it is drawn again. `name`: its stable id. `aside`: for the quiet rest."""
+    """A part of the page that the script replaces as a whole. `name`: its id. `aside`: quiet text after the title."""
     said = f' <span class="quiet">{escape(aside)}</span>' if aside else ""
     first = f' data-phase="{escape(phase)}"' if phase else ""
     return (
@@ -29,7 +29,7 @@ def section(name: str, title: str, aside: str, body: str, *, phase: str = "") ->
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table that says what it holds, to who cannot see it. `heads` are text; cells are HTML, the first of a row its name."""
+    """A table with a caption for screen readers. `heads` are text; cells are HTML, and the first cell names its row."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>" for row in rows
@@ -41,17 +41,17 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kin
 
 
 def quiet(text: str) -> str:
-    """What is not to be looked at first."""
+    """Secondary text, drawn less prominently."""
     return f'<span class="quiet">{escape(text)}</span>'
 
 
 def plain(text: str) -> str:
-    """A sentence where a table or a picture would have been."""
+    """A sentence in place of a table or picture."""
     return f'<p class="plain">{escape(text)}</p>'
 
 
 def items(texts: Iterable[str], *, ordered: bool = False) -> str:
-    """A list of sentences (HTML); nothing where there are none."""
+    """A list of sentences (HTML); empty if there are none."""
     told = "".join(f"<li>{text}</li>" for text in texts)
     name = "ol" if ordered else "ul"
     return f"<{name}>{told}</{name}>" if told else ""
@@ -63,7 +63,7 @@ def percent(ratio: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time that has passed, for reading: whole seconds, minutes, hours or days."""
+    """A past duration as text: whole seconds, minutes, hours or days."""
     minutes = seconds / 60
     if minutes < 1.95:
         return f"{seconds:.0f}\u00a0s"
@@ -71,5 +71,5 @@ def span(seconds: float) -> str:
 
 
 def span_of_hours(hours: float) -> str:
-    """Hours or days."""
+    """A duration given in hours, as text in hours or days."""
     return f"{hours:.0f}\u00a0h" if hours < 47.5 else f"{hours / 24:.0f}\u00a0d"

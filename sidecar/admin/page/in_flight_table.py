@@ -1,7 +1,7 @@
-"""Who is inside now, per lane, and the oldest of them one by one with stage and age.
+"""The requests in flight now: counts per lane, and the oldest requests one by one with stage and age.
 
-Draws what `metrics/in_flight.py` knows while requests run. What splits a wait into queue and prefill is known only when it
-is over, and here it says so.
+Draws the facts of `observe/in_flight.py`. A wait is split into queue and prefill only when it is over; until then the
+table names both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _PHASE = {
 
 
 def in_flight(by_lane: Mapping[str, LaneInFlight], oldest: Sequence[Inside]) -> str:
-    """The section. `oldest`: some of the oldest, oldest first."""
+    """The section. `oldest`: the oldest requests in flight, oldest first."""
     rows = [
         [
             escape(lane),

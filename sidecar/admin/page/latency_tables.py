@@ -1,7 +1,8 @@
-"""The two numbers, apart: time to first token, and the time between tokens; each lane by itself, against its promise.
+"""The two latencies in separate tables, TTFT and time between tokens: each lane on its own, against its objective.
 
-There is no number over all lanes, and none for both: a global p99 hides the lane that suffers, and one latency hides which
-half of it is broken. Draws what `anatomy.py` and `budget.py` found; a quantile without ground is said in words.
+There is no number over all lanes, and none for both latencies: a global p99 hides the lane that is slow, and one
+combined latency hides which half of it is broken. Draws the results of `anatomy.py` and `budget.py`; a quantile from
+too few samples is replaced by words.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +47,7 @@ def _card(ends: Iterable[LaneEnds], promises: Mapping[tuple[str, Objective], Bud
 
 
 def kept(budget: Budget | None) -> str:
-    """How a promise stands now: the share that missed it, and what it says."""
+    """The state of an objective in the window, as HTML: the share of requests that missed it, and its target."""
     if budget is None:
         return quiet("nothing promised")
     said = f"<small>{promise(budget)}</small>"
@@ -61,7 +62,7 @@ def kept(budget: Budget | None) -> str:
 
 
 def promise(budget: Budget) -> str:
-    """`95 % ≤ 1.50 s`; with both ends where it depends on the prompt's length."""
+    """The objective as text, `95 % ≤ 1.50 s`; as a range if it depends on the prompt length."""
     shortest, most = budget.thresholds
     until = seconds(shortest) if shortest == most else f"{seconds(shortest)} to {seconds(most)}"
     strict, lax = max(budget.targets), min(budget.targets)
@@ -81,5 +82,5 @@ def _quantile(quantiles: Quantiles, q: float) -> str:
 
 
 def quantile_cells(quantiles: Quantiles | None) -> list[str]:
-    """One cell for each quantile."""
+    """One table cell per quantile."""
     return [quiet("too few") if quantiles is None else _quantile(quantiles, q) for q in SAMPLES_FOR]

@@ -1,9 +1,9 @@
-"""The status page: what an SRE sees who opens the admin port at three in the morning.
+"""The status page, written for an SRE who opens the admin port at three in the morning.
 
-What is wrong in one sentence, then the two numbers apart, the verdict lane by lane, where the time goes, budgets, who is
-inside, the engine, how the rest ended, and the last requests that were slow or failed. A string is built in turns and
-nothing else is touched: facts come in, HTML goes out. It works without JavaScript and loads nothing. Everything that is not
-ours is escaped.
+The page shows in order: one sentence on what is wrong, the two latencies, the verdict per lane, where the time goes,
+error budgets, requests in flight, the engine, outcomes, and the last requests that were slow or failed. Pure: facts
+come in, HTML goes out, built in slices. The page works without JavaScript and loads nothing from elsewhere. Foreign
+text is escaped.
 """
 
 from base64 import b64encode
@@ -37,7 +37,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of pages without a script."""
+"""Headers of pages without a script."""
 
 
 def _hash(text: str) -> str:
@@ -48,40 +48,40 @@ STATUS_HEADERS = HEADERS | {
     "Content-Security-Policy": f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)};"
     f" connect-src 'self'; {_COMMON}",
 }
-"""Of the status page: this style and this script, and no other."""
+"""Headers of the status page: its own style and script are allowed, and no other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the house says about itself for the page."""
+    """Facts of this process for the page."""
 
     version: str
     engine: str
-    """The engine's URL, and its kind where known; never a credential."""
+    """The engine's URL, and its kind if known; never a credential."""
     uptime_seconds: float
     config: str
-    """Where the config came from, in words."""
+    """Source of the config, in words."""
     source: str = ""
-    """By which way the engine's own times come, in words."""
+    """The way by which the engine's own times arrive, in words."""
     hints: tuple[str, ...] = ()
-    """What would make the engine tell more: each names the exact flag."""
+    """Ways to make the engine report more: each names the exact flag."""
     notes: tuple[str, ...] = ()
-    """What an operator should know now: a refused reload, no report from the engine, ..."""
+    """Warnings for the operator: a refused reload, no report from the engine, ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Everything that the page says, as of `at` (monotonic seconds)."""
+    """Everything that the page shows, as of `at` (monotonic seconds)."""
 
     at: float
     facts: Facts
     anatomy: Anatomy
     ready: tuple[bool, str]
-    """The verdict and its reason."""
+    """Whether traffic may come, and the reason."""
     healthy: tuple[bool, str]
     diagnoses: Sequence[Diagnosis] = ()
     lanes: Sequence[str] = ()
-    """All that can stand on the page, `other` among them."""
+    """All lanes that can appear on the page, `other` included."""
     models: int = 1
     by_lane: Mapping[str, LaneInFlight] = field(default_factory=dict)
     oldest: Sequence[Inside] = ()
@@ -91,7 +91,7 @@ class Status:
 
 
 def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
-    """The whole page. `refresh`: it updates by itself, with JavaScript in place, else by loading again."""
+    """The whole page. `refresh`: it updates itself: parts of it with JavaScript, else by loading again."""
     ordered = worst_first(status.diagnoses)
     parts = [
         headline(ordered, status.anatomy, status.ready),

@@ -1,7 +1,7 @@
-"""Where the time goes, drawn: per lane, and within it per prompt length, the additive means as a bar, quantiles beside them.
+"""The section of phases: per lane, and within it per prompt length, additive means as a bar with quantiles beside it.
 
-Draws what `anatomy.py` found, in turns: one lane each. A phase that nobody knows is absent, and no zero; who measured a
-phase stands beside its number.
+Draws the anatomy of `anatomy.py` in slices, one lane each. A phase that is unknown is left out, and not shown as zero.
+The source that measured a phase stands beside its number.
 """
 
 from html import escape
@@ -87,7 +87,7 @@ def _lower_bounds(bars: tuple[LaneAnatomy, ...]) -> str:
 
 
 def how_requests_ended(anatomy: Anatomy) -> str:
-    """The section of outcomes, and of how many were split."""
+    """The section of outcomes per lane, and of how many requests have their TTFT split."""
     rows = [_ended(lane) for lane in anatomy.ends]
     heads = ["lane", "ended", "ok", "otherwise", "TTFT split known"]
     body = (

@@ -1,7 +1,7 @@
-"""The pictures: a lane's mean request as one stacked bar, a request's own time, and where the requests that missed waited.
+"""Stacked bars: the mean request of a lane, the time of one request, and the phases in which missed requests waited.
 
-Knows how to draw what adds up, as SVG on the server: no quantile ever stands in a stack. Bars of the anatomy share one
-scale, so that lanes can be compared; phases too thin to label are named in the table beside it. Every text is escaped.
+Knows how to draw additive values as SVG on the server; it never stacks quantiles. Bars of the anatomy share one scale,
+so that lanes can be compared. Phases too thin for a label are named in the table beside the bar. Every text is escaped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ PHASE_ORDER = tuple(
     phase.value
     for phase in (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM)
 )
-"""In the order in which a request lives through them; unattributed is time before the first token."""
+"""Phases in the order of a request's life; unattributed is time before the first token."""
 BLAME_ORDER = (*PHASE_ORDER, "engine")
 
 
 def seconds(value: float) -> str:
-    """A duration for reading, on one line: three digits that matter, in us, ms, s or min."""
+    """A duration as text on one line: three significant digits, in us, ms, s or min."""
     if value == float("inf"):
         return "∞"
     if value < 0.001:
@@ -31,34 +31,34 @@ def seconds(value: float) -> str:
 
 
 def phase_name(phase: str) -> str:
-    """`first token`."""
+    """The phase's name as text: `first token` for `first_token`."""
     return phase.replace("_", " ")
 
 
 def bar_title(bar: LaneAnatomy) -> str:
-    """A bar's name: lane, and whether its answers were streamed; or its prompt length."""
+    """A bar's name: the lane and whether its answers were streamed; or the prompt length."""
     if bar.prompt_bucket:
         return f"{bar.prompt_bucket} tokens" if bar.prompt_bucket[:1].isdigit() else f"length {bar.prompt_bucket}"
     return bar.lane if bar.streaming else f"{bar.lane}, not streamed"
 
 
 def longest(bars: Iterable[LaneAnatomy]) -> float:
-    """The scale of all bars: the mean seconds of the longest, those per prompt length included."""
+    """Mean seconds of the longest bar, bars per prompt length included: the scale of all bars."""
     return max((one.mean_seconds for bar in bars for one in (bar, *bar.buckets)), default=0.0) or 1.0
 
 
 def legend(phases: Iterable[str]) -> str:
-    """Colour to name."""
+    """A legend: the colour and name of each phase."""
     return "".join(f'<span><i class="p-{phase}"></i>{phase_name(phase)}</span>' for phase in phases)
 
 
 def mean_bar(bar: LaneAnatomy, scale_seconds: float) -> str:
-    """One stacked bar of additive means with its caption; it ends at its share of `scale_seconds`."""
+    """One stacked bar of additive means with its caption; full width is `scale_seconds`."""
     requests = "1 request" if bar.requests == 1 else f"{bar.requests:,} requests"
     said = f'<span class="quiet">mean {seconds(bar.mean_seconds)} over {requests}</span>'
     kind = "thin" if bar.prompt_bucket else "lane"
     described = f"{bar.lane}, {bar_title(bar)}" if bar.prompt_bucket else bar_title(bar)
-    name = f"{escape(bar_title(bar))} " if bar.prompt_bucket else ""  # a lane's stands above
+    name = f"{escape(bar_title(bar))} " if bar.prompt_bucket else ""  # a lane's name is in the heading above
     return f'<p class="{kind}">{name}{said}</p>' + stacked(
         bar.phases, scale_seconds, described, whole=bar.mean_seconds, kind=kind
     )
@@ -67,8 +67,8 @@ def mean_bar(bar: LaneAnatomy, scale_seconds: float) -> str:
 def stacked(
     parts: Mapping[str, float], scale: float, described: str, *, whole: float, kind: str = "", shares: bool = False
 ) -> str:
-    """Parts in the order of a request's life, each as wide as its part of `scale`. `shares`: they are ratios, not seconds."""
-    # Percentages instead of a viewBox: on a phone the bar gets narrower, and its text stays readable.
+    """A bar of parts in the order of a request's life; full width: `scale`. `shares`: parts are ratios, not seconds."""
+    # Percentages instead of a viewBox: on a phone the bar gets narrower, but its text stays readable.
     x = 0.0
     drawn = []
     words = []
@@ -80,7 +80,7 @@ def stacked(
         label = phase_name(phase)
         share = f"{part / whole if whole else 0:.0%}"
         words.append(f"{label} {share}" if shares else f"{label} {seconds(part)} ({share})")
-        # On the narrowest screen that shows labels at all a bar is 440 px wide, and a letter 8.
+        # On the narrowest screen that shows labels, a bar is 440 px wide and a letter 8 px.
         fits = kind != "thin" and width > 1.85 * len(label) + 3.2
         text = f'<text x="{x:.3f}%" dx="7" y="22">{label}</text>' if fits else ""
         drawn.append(

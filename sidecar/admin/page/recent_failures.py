@@ -1,8 +1,8 @@
-"""The last requests that were slow or failed, as timings: a bounded ring, fed where accounts close.
+"""The timings of the last requests that were slow or failed: a bounded ring, filled when accounts close.
 
-Slow means that an objective was missed, by the verdict that the counters have; failed, that the server side is to answer
-for the outcome. Keeps numbers and words of closed sets. Refuses to keep an account itself: its notes have a path and header
-fields, which are nobody's business who looks at a page.
+A slow request missed an objective, by the same verdict that the counters use. A failed request has an outcome for which
+the server side is responsible. Keeps numbers and words of closed sets. Refuses to keep an account itself: its notes
+contain a path and header fields, which readers of the page must not see.
 """
 
 from collections import deque
@@ -22,34 +22,34 @@ KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One request. Durations in seconds; None and absent: nobody knows."""
+    """One slow or failed request. Durations in seconds; None or absent: unknown."""
 
     ended_at: float
-    """When its account closed, on the monotonic clock."""
+    """Instant at which its account closed, on the monotonic clock."""
     labels: RequestLabels
     streaming: bool
     outcome: Outcome
     cancelled_in: Stage | None
     missed: Mapping[Objective, Blame]
-    """Objective to the phase that this request votes for. Empty: it failed, and nothing was promised."""
+    """Objective to the phase that this request votes for. Empty: it failed, and missed no objective."""
     whole_seconds: float | None
-    """From the body's last byte to the answer's, or to the end that it had instead."""
+    """From the last byte of the request body to the last byte of the response, or to another end of the request."""
     ttft_seconds: float | None
     phases: Mapping[Phase, float]
-    """The ledger; empty where it has none, because it did not end well."""
+    """The ledger, phase to seconds; empty without a ledger, because the request did not end well."""
     estimated: bool
-    """Some of it is an estimate."""
+    """The ledger contains estimated phases."""
     output_events: int
     prompt_tokens: int | None
     completion_tokens: int | None
     error: str
-    """The sidecar's own word for the failure, from a closed set; else empty."""
+    """The sidecar's reason for the failure, from a closed set; else empty."""
     status: str
-    """The HTTP status where there was one; else empty."""
+    """The HTTP status if there was one; else empty."""
 
 
 class Troubles:
-    """One process's last `KEPT`. `clock`: monotonic seconds."""
+    """The last `KEPT` slow or failed requests of one process. `clock`: monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -60,22 +60,22 @@ class Troubles:
         return len(self._ring)
 
     def latest(self) -> list[Trouble]:
-        """Latest first."""
+        """All kept requests, latest first."""
         return list(reversed(self._ring))
 
     def missed(self, account: Account, votes: Mapping[Objective, Blame]) -> None:
-        """It missed what was promised, and has voted."""
+        """Keep a request that missed objectives and has voted."""
         self._last = account.key
         self._ring.append(trouble(account, votes, self._clock()))
 
     def closed(self, account: Account) -> None:
-        """An account is closed, and if it missed anything, `missed` was told just before."""
+        """Keep a failed request when its account closes, unless `missed` was called for it just before."""
         if account.outcome in SPOILED and (account.key is None or account.key is not self._last):
             self._ring.append(trouble(account, {}, self._clock()))
 
 
 def trouble(account: Account, votes: Mapping[Objective, Blame], at: float) -> Trouble:
-    """What is kept of one account."""
+    """The facts that are kept of one account."""
     marks, ledger, usage = account.marks, account.ledger, account.marks.usage
     ttft = None if ledger is None else ledger.ttft_seconds
     if ttft is None and account.streaming and marks.first_token_at is not None and marks.received_at is not None:
@@ -100,7 +100,7 @@ def trouble(account: Account, votes: Mapping[Objective, Blame], at: float) -> Tr
 
 
 def _whole(account: Account, at: float) -> float | None:
-    """Without a ledger an account closes at once: what was waited until then."""
+    """Seconds from receipt to the end. Without a ledger an account closes at once, so `at` is the end."""
     if account.ledger is not None:
         return account.ledger.e2e_seconds
     received_at = account.marks.received_at

@@ -1,8 +1,8 @@
-"""The status page's one script: fetch the page again and swap what has changed, in place. Optional, as all scripts should be.
+"""The script of the status page: every 5 s it fetches the page and replaces changed parts. The page works without it.
 
-Knows elements marked `data-live` and their ids, and nothing of what they say. Keeps scroll, focus, a selection and what was
-unfolded. Where the sidecar does not answer it says for how long, so that nobody reads an old page as a new one. Without it
-the page loads itself again (`pages.py`).
+Knows elements marked `data-live` and their ids, and refuses to know their content. Keeps scroll position, focus,
+selection and unfolded parts. If the sidecar does not answer, the script shows for how long, so that an old page is not
+read as a new one. Without JavaScript the page reloads itself (`page.py`).
 """
 
 SCRIPT = """

@@ -1,7 +1,7 @@
-"""`/`: the status page, drawn when it is asked for, once a second at most, in slices.
+"""`/`: the status page, drawn on request, at most once a second, in slices.
 
-All of it is made of one snapshot, and a drawn page is cached: ten people who watch cost as much as one. Its look is the business
-of `page.py`, its verdicts that of `sidecar/diagnosis/`.
+The whole page is made of one snapshot, and a drawn page is cached: ten people who watch cost as much as one. It refuses
+to know the page's look (`page.py`) and how verdicts are found (`sidecar/diagnosis/`).
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Told(Protocol):
         ...
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether this process works, and why (or why not). The engine's health is not its own."""
+        """Whether this process works, and why (or why not). The engine's health does not count."""
         ...
 
     def facts(self) -> Facts:
@@ -53,7 +53,7 @@ class Told(Protocol):
 
 
 class StatusPage:
-    """One process's. `clock`: monotonic seconds; `diagnoses`: one of every lane, as of a snapshot."""
+    """The status page of one process. `clock`: monotonic seconds; `diagnoses`: one per lane, as of a snapshot."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class StatusPage:
         self._drawing: dict[bool, asyncio.Task[bytes]] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """The paths, for GET and HEAD. Browsers ask for an icon whether there is one or not."""
+        """The paths, for GET and HEAD. Browsers always request an icon; it is answered 204."""
         return [web.get("/", self._answer), web.get("/favicon.ico", self._no_icon)]
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -88,7 +88,7 @@ class StatusPage:
         if drawing is None:
             drawing = self._drawing[refresh] = asyncio.create_task(self._draw(refresh=refresh), name="admin.status")
             drawing.add_done_callback(lambda _task: self._drawing.pop(refresh, None))
-        # Shielded: whoever asked first may leave, and the others still want it.
+        # Shielded: the client that asked first may disconnect while others still wait for the page.
         return await asyncio.shield(drawing)
 
     async def _draw(self, *, refresh: bool) -> bytes:

@@ -1,8 +1,8 @@
-"""The pages' one style sheet: light and dark, phone and wall, no font or image from anywhere else.
+"""The style sheet of all pages: light and dark scheme, phone to wall screen, no font or image from elsewhere.
 
-The phase colours are a colour-blind-safe set (after Okabe and Ito) of lightness fit for dark text, in both schemes; every
-colour has its phase's name beside it. Unattributed is grey, because it is the absence of knowledge. Nothing scrolls
-sideways: where room is short, words break and tables give their small print a line of its own.
+The phase colours are a colour-blind-safe set (after Okabe and Ito), light enough for dark text in both schemes. The
+name of the phase stands beside every colour. Unattributed is grey, because its cause is unknown. Nothing scrolls
+sideways: where room is short, words break and the small print of tables gets a line of its own.
 """
 
 STYLE = (

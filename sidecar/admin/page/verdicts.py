@@ -1,9 +1,8 @@
-"""What is wrong, first in one line and then lane by lane: the diagnosis, as the status page has it.
+"""The diagnosis on the status page: first one sentence on what is wrong, then lane by lane.
 
-Draws what `sidecar/diagnosis/` found, the same as `/diagnosis` answers, so that the page, the diagnosis and the alerts name
-one phase. Knows which lane stands first: one that was promised something, an engine that fails, a phase that is known by
-more than a few misses, then whatever burns most.
-Texts of data files and names of lanes are escaped.
+Draws the findings of `sidecar/diagnosis/`, the same that `/diagnosis` answers, so that the page, the diagnosis and the
+alerts name one phase. Knows the order of lanes: first lanes with an objective, then a failing engine, then a phase
+known from more than a few misses, then the highest burn. Texts of data files and names of lanes are escaped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ NOT_TO_DO = 2
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """What is broken before what cannot be said before what is well; of what is broken, the worst first."""
+    """Broken lanes first, then lanes without a verdict, then good ones; broken lanes in order of severity."""
     order = {Outcome.VERDICT: 0, Outcome.REFUSED: 1, Outcome.WELL: 2}
     return sorted(
         diagnoses,
@@ -42,12 +41,15 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
 
 
 def _doubt(d: Diagnosis) -> tuple[bool, bool]:
-    """A lane with five requests burns fastest of all, and knows least."""
+    """Sort key for weak evidence: an unattributed verdict, and fewer than FEWEST_MISSES misses.
+
+    A lane with five requests may show the highest burn, but says least about the cause.
+    """
     return d.phase is Blame.UNATTRIBUTED, (_missed(d) or 0.0) < FEWEST_MISSES
 
 
 def _promised(d: Diagnosis) -> bool:
-    """Its lane has an objective: only such a lane can page."""
+    """Whether the lane has an objective: only such a lane can page."""
     m = d.measured
     return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e))
 
@@ -67,7 +69,7 @@ def _over(d: Diagnosis) -> float:
 
 
 def headline(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str]) -> str:
-    """The section with the page's one sentence: what is wrong, or that nothing is. `ordered`: worst first."""
+    """The section with the one sentence on what is wrong, or that nothing is. `ordered`: worst first."""
     said, evidence, kind, phase = _said(ordered, anatomy, ready)
     first = f' data-phase="{phase}"' if phase else ""
     why = f"<p>{evidence}</p>" if evidence else ""
@@ -78,7 +80,7 @@ def headline(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, 
 
 
 def in_short(ordered: Sequence[Diagnosis]) -> str:
-    """For the tab of a browser: the first phase and its lane, if something is broken."""
+    """Text for the browser tab: the first phase and its lane if a lane is broken, else empty."""
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     return f"{_phase(broken[0])}, {_who(broken[0], ordered)} · " if broken else ""
 
@@ -111,7 +113,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
 
 
 def _in_brief(d: Diagnosis) -> str:
-    """Where they waited; and where that is not what broke, what did."""
+    """The evidence in brief: where the missed requests waited, and more lines if the verdict names another phase."""
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
     if verdict is None or not verdict.waited_in:
         return d.evidence[0]
@@ -125,7 +127,7 @@ def _phase(d: Diagnosis) -> str:
 
 
 def _who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
-    """The lane; with its model, where there is more than one."""
+    """The lane, with its model if there are several."""
     lane = d.measured.lane or ""
     return lane if len({one.measured.model for one in among}) < 2 else f"{lane} ({d.measured.model})"
 
@@ -149,7 +151,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
 
 
 def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
-    """The first is read; of the others a line, and the rest where somebody unfolds it."""
+    """The card of one broken lane. `folded`: only the title line shows until it is unfolded."""
     assert d.phase is not None
     assert d.first is not None
     about = [f"{NAMES[d.first]} first"]
@@ -183,7 +185,7 @@ def _told(d: Diagnosis) -> str:
 
 
 def _waited(d: Diagnosis) -> str:
-    """Where the requests that missed waited: the votes, before any correction by what the engine shows."""
+    """A bar of the votes: phases in which missed requests waited, before any correction by the engine's state."""
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
     if verdict is None or not verdict.waited_in:
         return ""
