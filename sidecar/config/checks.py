@@ -1,7 +1,7 @@
-"""What keys mean together: the contradictions that no single value shows.
+"""Checks keys against each other, for contradictions that no single value shows.
 
-Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what is
-wrong with the others. Pure: the number of series comes as a function.
+Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what
+is wrong with the others. Pure: the number of series comes as a function.
 """
 
 import math
@@ -226,7 +226,7 @@ def _shares(known: Known, here: Path) -> Iterator[Finding]:
 
 
 def _promises(here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
-    """What is wrong with one objective of one lane, of which every value is right in itself."""
+    """Findings on one objective of one lane with values that are each right in themselves."""
     lane, key = str(here[1]), objective.value
     said = _alone(value, objective, (*bucket_labels(edges), UNKNOWN))
     whole = lane_promise(objective, lane, said)
@@ -249,7 +249,7 @@ def _promises(here: Path, objective: Objective, value: Mapping[str, object], edg
 
 
 def _alone(value: Mapping[str, object], objective: Objective, labels: Sequence[str]) -> LaneObjectivesConfig:
-    """What a lane says on one objective, so that what is wrong with another does not matter."""
+    """The lane's keys on one objective only, so that a wrong value of another objective does not matter."""
     kept: dict[str, object] = {key: value[key] for key in _keys_of(objective) if key in value}
     buckets = value.get("prompt_buckets")
     kept["prompt_buckets"] = {

@@ -1,19 +1,19 @@
-"""How much of a time to first token was the prompt's own: learned from requests that came while none other was waiting. Pure.
+"""Estimates the prefill part of a TTFT, learned from requests that arrived while no other request was waiting. Pure.
 
-For requests on which no engine reports. Two things are used, and both are seen from outside:
+Used for requests without an engine report. Two things are used, and both are visible from outside the engine:
 
-- The cost of a prompt. A request that finds nobody before its first token, and fewer streams than the engine was ever seen
-  to carry, waits for nothing: its whole TTFT is what a prompt of its length costs. From those the cost is learned as a
-  rising function of the uncached length, by medians.
-- The engine's steps. Prompts that are computed together all take as long as their step does, and an engine in a step says
-  nothing to anybody. So a prefill began when the engine last spoke before there was less than the prompt's own cost left
-  until its first token. Where nothing was heard since it came, it is the cost.
+- The cost of a prompt. If no other request is waiting for its first token, and fewer streams run than the engine has
+  handled before, the request does not queue: its whole TTFT is the cost of a prompt of its length. From such idle
+  arrivals the cost is learned as a rising function of the uncached length, by medians.
+- The engine's steps. Prompts that are computed together all take as long as their step, and during a step the engine
+  sends no output. So the start of prefill is taken as the latest engine output that is at least 0.9 x the prompt's cost
+  before its first token. If there was no output since the request arrived, the prefill is the cost.
 
-The rest of the TTFT is queue, and whoever waited for nobody has none. What it calls prefill holds the front end's time too
-(tokenise, connect, first byte out): nobody here can tell them apart. It refuses to learn while hardly anybody arrives idle
-(in a saturated window the few that look idle are the misjudged ones), to answer before it has seen enough, for lengths that it
-has not seen, and where it does not even explain the idle arrivals themselves: prefix-cache hits that nobody states look like
-that.
+The rest of the TTFT is queue; a request that did not queue has queue = 0, even if its prefill was slow. The estimated
+prefill includes the front end's time (tokenise, connect, first byte out), which is not separable from outside. It
+refuses to learn while few requests arrive idle (in a saturated window those that look idle are misjudged), and to
+answer before it has seen enough requests, for lengths that it has not seen, and when its curve does not explain the
+idle arrivals themselves, which happens when prefix-cache hits are not reported.
 """
 
 from bisect import bisect_right
@@ -25,14 +25,14 @@ from sidecar.slo.prefill_cost import Curve, Length, Refusal
 
 
 EARLIEST = 0.9
-"""The share of a prompt's own cost that a prefill takes at least: the cost varies, and holds some front end."""
+"""Least share of a prompt's cost that a prefill takes: the cost varies, and includes some front-end time."""
 STEPS = 32
-"""Steps of the engine that are remembered before each first token: a longer prefill is one whose cost says enough."""
+"""Engine steps kept before each first token; for a prefill over more steps, the cost alone is precise enough."""
 SAME_STEP_SECONDS = 0.001
-"""Output that comes so close together is of one step, or of steps too short to matter."""
+"""Outputs closer together than this belong to one step, or to steps too short to matter."""
 RECENT_ARRIVALS = 100
 IDLE_SHARE = 0.05
-"""Of the recent arrivals at least this share must be idle for one to teach: below that the engine is saturated."""
+"""Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
 MAX_MODELS = 17
 """The closed set of model labels, and `other`."""
 
@@ -43,25 +43,25 @@ class Visit:
 
     arrived_at: float
     idle: bool
-    """It waits for nobody, as far as that can be seen: none other was without its first token, and there was a slot."""
+    """It seems not to queue: on arrival no other request waited for its first token, and the engine had a free slot."""
     teaches: bool
-    """It is idle, and the engine is not saturated."""
+    """Its TTFT may be learned from: it is idle, and the engine is not saturated."""
     era: int
-    """Which engine process it met: after a restart nothing of the old one is learned."""
+    """Number of the engine process it met: after a restart, requests of the old process teach nothing."""
     first_token_at: float | None = None
     steps: tuple[float, ...] = ()
-    """When the engine last spoke to others before this first token, oldest first."""
+    """Instants of the engine's last outputs to other requests before this first token, oldest first."""
 
     @property
     def ttft_seconds(self) -> float | None:
         return None if self.first_token_at is None else self.first_token_at - self.arrived_at
 
     def prefill_seconds(self, cost_seconds: float) -> float:
-        """How long its prefill took, by what its prompt costs alone and by when the engine's step began; at most its TTFT."""
+        """Its prefill, from the cost of its prompt and the start of the engine's step; at most its TTFT."""
         assert self.first_token_at is not None
         ttft = self.first_token_at - self.arrived_at
         if self.idle:
-            return ttft  # quicker or slower than usual: there was nobody to wait for
+            return ttft  # quicker or slower than usual: no other request was ahead of it
         heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
             return self.first_token_at - self.steps[heard - 1]
@@ -69,7 +69,7 @@ class Visit:
 
 
 class Estimator:
-    """One engine's. Belongs to one event loop; every call takes a few microseconds, and 0.2 ms at most once after a new sample."""
+    """Estimator of one engine, for one event loop. A call takes a few us, but after a new sample once up to 0.2 ms."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, Visit] = {}
@@ -80,10 +80,10 @@ class Estimator:
         self._era = 0
         self._curves: dict[tuple[str, str], Curve] = {}
 
-    # --- who is there ----------------------------------------------------------------------------------------------------
+    # --- requests in flight -------------------------------------------------------------------------------------------
 
     def arrived(self, key: Hashable, at: float) -> None:
-        """A request is whole and on its way to the engine. A non-streamed one waits until its end: nobody sees its first token."""
+        """A whole request goes to the engine. A non-streamed one waits until its end: its first token is hidden."""
         streaming = len(self._streaming)
         idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
         self._recent.append(idle)
@@ -104,13 +104,13 @@ class Estimator:
             steps.append(at)
 
     def left(self, key: Hashable) -> Visit | None:
-        """It ended, however. None if it never arrived whole."""
+        """The request ended, in any way. None if it never arrived whole."""
         return self._streaming.pop(key, None) or self._waiting.pop(key, None)
 
-    # --- what is learned -------------------------------------------------------------------------------------------------
+    # --- learning and answering ---------------------------------------------------------------------------------------
 
     def learn(self, model: str, length: Length | None, visit: Visit) -> bool:
-        """Take in a streamed request that ended well. True if it taught something."""
+        """Learn from a streamed request that ended well. True if it became a sample."""
         seconds = visit.ttft_seconds
         if not visit.teaches or visit.era != self._era or length is None or seconds is None or not seconds > 0:
             return False
@@ -123,7 +123,7 @@ class Estimator:
         return True
 
     def prefill_seconds(self, model: str, length: Length | None, visit: Visit) -> "float | Refusal":
-        """How much of this request's TTFT was prefill, front end included; or why nobody can say."""
+        """The prefill part of this request's TTFT, front end included; or the reason why there is no estimate."""
         if visit.first_token_at is None:
             return Refusal.NO_TOKEN
         if visit.era != self._era:
@@ -135,7 +135,7 @@ class Estimator:
         return cost if isinstance(cost, Refusal) else visit.prefill_seconds(cost)
 
     def forget(self) -> None:
-        """The engine restarted, or is another: what was learned is not about this one."""
+        """Drop all samples: the engine restarted or was replaced."""
         self._era += 1
         self._curves.clear()
         self._recent.clear()
@@ -143,20 +143,20 @@ class Estimator:
         self._most_streaming = 0
 
     def keep_only(self, models: Iterable[str]) -> None:
-        """The engine serves these models now."""
+        """Drop the curves of all models but these, which the engine serves now."""
         kept = set(models)
         self._curves = {key: curve for key, curve in self._curves.items() if key[0] in kept}
 
-    # --- what is published -----------------------------------------------------------------------------------------------
+    # --- published facts ----------------------------------------------------------------------------------------------
 
     def models(self) -> set[str]:
-        """Those that it has learned anything about."""
+        """Models with at least one sample."""
         return {model for model, _ in self._curves}
 
     def ready(self, model: str) -> bool:
-        """Whether it answers for prompts of this model, of lengths that it has seen."""
+        """Whether it answers for prompts of this model, at lengths that it has seen."""
         return any(curve.refusal is None for (name, _), curve in self._curves.items() if name == model)
 
     def samples(self, model: str) -> int:
-        """Idle arrivals of this model that it remembers."""
+        """Number of idle arrivals of this model that it remembers."""
         return sum(curve.samples for (name, _), curve in self._curves.items() if name == model)

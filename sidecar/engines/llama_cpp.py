@@ -12,9 +12,9 @@ from there to the last token, so it is the decode. Both are exact. It does not s
   which build it is, so the rule proves itself each time: head + `prompt_ms` must lead to the first token. Builds before
   send the head at once, or with the first token; there it does not, and the bound stands.
 
-Several choices have timings of their own, and no one report. Whole answers of `/v1/responses` carry none, `/v1/messages` never.
-`include_usage` is not added: with it `timings` move from the chunk with the finish reason into the usage chunk, so a
-client that did not ask for usage would lose them. The counts stand in `timings` anyway.
+Several choices have timings of their own, and no one report. Whole answers of `/v1/responses` carry none,
+`/v1/messages` never. `include_usage` is not added: with it `timings` move from the chunk with the finish reason into
+the usage chunk, so a client that did not ask for usage would lose them. The counts stand in `timings` anyway.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ from sidecar.ledger.report import EngineReport
 
 SLOT_START_SECONDS = 0.02
 SLOT_START_RATIO = 0.02
-"""By how much head + prefill may miss the first token, what was held back taken off, for the head to count as the slot's start. On a
-real b11434 whose two cores it shared with everybody half of the streams missed by under 0.5 ms, the worst of 120 by 8 ms.
-It bounds what a wrong conclusion moves between queue and first_token."""
+"""Largest difference between head + prefill and the first token (time held back excluded) at which the head counts as
+the slot's start. On a real b11434 that shared two cores with other processes, half of the streams were off by under 0.5
+ms, the worst of 120 by 8 ms. It bounds the time that a wrong conclusion moves between queue and first_token."""
 
 
 class _Props(msgspec.Struct):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 
 def quantile(q: float, counts: Sequence[float], bounds: Sequence[float]) -> float | None:
-    """The q-quantile as Prometheus' histogram_quantile has it: linear within the bucket. None without samples.
+    """The q-quantile as Prometheus' histogram_quantile computes it: linear within the bucket. None without samples.
 
-    `counts` not cumulative, one more than `bounds`. Infinite where it falls above the last edge: nobody knows by how much.
+    `counts` are not cumulative, one more than `bounds`. Infinite above the last edge, where the value is unknown.
     """
     rank = q * sum(counts)
     if not rank:

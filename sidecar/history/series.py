@@ -35,7 +35,7 @@ class GrowthSeries:
     only: Mapping[str, str] = field(default_factory=dict)
     """Children with these values alone."""
     buckets: bool = True
-    """Of a histogram: Prometheus is asked for the buckets as well as sum and count."""
+    """For a histogram: queries to Prometheus include its buckets, besides sum and count."""
 
 
 _LANE = ("model", "lane")
