@@ -1,5 +1,5 @@
-"""Writers of documents: programs of the checkout that a user of the sidecar does not need, so the wheel has none of them.
+"""Writers of documents: programs for the checkout. Users of the sidecar do not need them, so the wheel contains none.
 
-They turn what the code declares (engines, metrics, configuration keys, failures, interventions) into the tables of docs/ and of the
-runbooks. They read from the package; nothing in the package imports them.
+They turn the code's declarations (engines, metrics, configuration keys, failures, interventions) into tables of docs/
+and of the runbooks. They import the package; nothing in the package imports them.
 """

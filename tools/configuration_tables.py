@@ -1,6 +1,6 @@
-"""The tables of docs/configuration.md: every key with its type, default, reason and reload, and the thresholds of the presets.
+"""Writes the tables of docs/configuration.md: each key with type, default, reason and reload, and the presets.
 
-Knows how a field of the typed config reads as a row. The reason of a key is the sentence under it in the config's source.
+Knows how to write a field of the typed config as a row. The reason of a key is the sentence below it in its source.
 """
 
 import ast
@@ -35,7 +35,7 @@ _Row = tuple[str, ...]
 
 
 def blocks() -> tuple[Block, ...]:
-    """The table of each section, and the presets' in the section of the objectives."""
+    """The table of each section, and the table of presets in the section on objectives."""
     found = {
         section: _rows(section, field.annotation, (section,))
         for section, field in Config.model_fields.items()
@@ -64,7 +64,7 @@ def _row(key: str, name: str, model: type[BaseModel], why: str, path: tuple[str 
 
 
 def reasons(model: type[BaseModel]) -> dict[str, str]:
-    """The sentence under each key in the source of the config."""
+    """Key to the sentence below it in the config's source."""
     found = {}
     for section in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
         body = ast.parse(textwrap.dedent(inspect.getsource(section))).body[0]
@@ -76,7 +76,7 @@ def reasons(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _default(model: type[BaseModel], name: str) -> str:
-    """As a person would write it."""
+    """The default as a person would write it."""
     field = model.model_fields[name]
     if field.is_required():
         return "required"

@@ -1,6 +1,7 @@
-"""`python -m tools.docs`, or `make docs`: write what docs/ and the runbooks take from the code.
+"""`python -m tools.docs`, or `make docs`: writes the parts of docs/ and of the runbooks that come from the code.
 
-Knows which pages are written whole and which hold tables or lists between prose. A test finds the committed pages unchanged.
+Knows which pages are written whole, and which contain tables or lists between prose. A test checks that the committed
+pages are up to date.
 """
 
 import sys
@@ -31,13 +32,13 @@ def blocks() -> Mapping[str, tuple[Block, ...]]:
 
 
 def pages(checkout: Path = CHECKOUT) -> Mapping[str, str]:
-    """Every page of both kinds as the code would have it now. The prose around tables and lists is read from `checkout`."""
+    """Every page of both kinds, as written from the code now. The prose around tables is read from `checkout`."""
     held = {path: reduce(replaced, of, (checkout / path).read_text("utf-8")) for path, of in blocks().items()}
     return {**whole(), **held}
 
 
 def main(checkout: Path = CHECKOUT) -> None:
-    """Write them all; say which changed."""
+    """Write all pages; print which of them changed."""
     for path, text in pages(checkout).items():
         if text != (checkout / path).read_text("utf-8"):
             (checkout / path).write_text(text, "utf-8")

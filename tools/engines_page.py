@@ -1,6 +1,6 @@
-"""docs/engines.md, from each kind of engine's own declaration of how it tells.
+"""Writes docs/engines.md from the channels that each kind of engine declares for its reports.
 
-Knows how a channel reads as a row; the prose around the rows stands here too, so that the page has one source.
+Knows how to write a channel as a row. The prose around the rows stands here too, so that the page has one source.
 """
 
 from sidecar.engines.kind import UNKNOWN, Channel, EngineKind
@@ -66,14 +66,14 @@ def _section(kind: EngineKind) -> str:
 
 
 def _cells(channel: Channel) -> tuple[str, ...]:
-    # Without backticks: on our pages those are files of this checkout, and these are the engine's.
+    # Without backticks: in docs/ backticks mark files of this checkout, and these are the engine's.
     follows = channel.follows.replace("`", "")
     ran = f"{channel.ran.value}; {follows}" if follows else channel.ran.value
     return channel.source, channel.version, channel.flags or "none", channel.exact, channel.missing, ran
 
 
 def _last() -> str:
-    """Those that nobody has looked into."""
+    """The section on unknown engines, which were not examined."""
     return (
         f"\n## {UNKNOWN.title[0].upper()}{UNKNOWN.title[1:]}\n\n`engine.kind: {UNKNOWN.name}`: transformers serve, LiteLLM, "
         "gateways, hosted APIs. Nothing is known of what they\ntell, so nothing is asked of them and nothing believed: TTFT, "

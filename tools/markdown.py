@@ -1,6 +1,6 @@
-"""Markdown tables, and the tables and lists that stand written by a command in a page written by hand.
+"""Writes Markdown tables, and replaces generated tables and lists within pages that are written by hand.
 
-Knows how a table is spelled and where a section ends. It refuses to know which pages there are and what their tables say.
+Knows the syntax of a table and where a section ends. It refuses to know the pages and the content of their tables.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One table or list written by a command. A page holds it below `heading`, which carries its number signs."""
+    """One generated table or list. It stands below `heading`, which includes its number signs."""
 
     heading: str
     text: str
@@ -28,10 +28,10 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def replaced(page: str, block: Block) -> str:
-    """The page with `block` in the place of its last version.
+    """The page with `block` in place of its earlier version.
 
-    That is the first table of the section whose head begins with the same cell, or the section's first list. Raises ValueError
-    where the section has none.
+    The earlier version is the first table of the section with the same first cell in its head, or the first list of the
+    section. Raises ValueError if the section has none.
     """
     opening = re.match(r"\| [^|]+\||- ", block.text)
     if opening is None:

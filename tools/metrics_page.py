@@ -1,6 +1,6 @@
-"""docs/metrics.md, from the catalogue.
+"""Writes docs/metrics.md from the catalogue.
 
-Knows how a declaration reads as a row; the prose around the rows stands here too, so that the page has one source.
+Knows how to write a declaration as a row. The prose around the rows stands here too, so that the page has one source.
 """
 
 from sidecar.metrics.catalogue import CATALOGUE, series_ceiling, series_typical
@@ -9,7 +9,7 @@ from tools.markdown import row, table
 
 
 _LANES, _BUCKETS, _MODELS = 2, 6, 2
-"""The default config in front of an engine with one model, fallbacks counted."""
+"""Label values under the default config with an engine of one model, fallback values included."""
 
 _BEFORE = """# Metrics
 
@@ -86,7 +86,7 @@ def page() -> str:
 
 def _chapter(metric: Metric) -> str:
     if metric.name == "llm_engine_connect_seconds":
-        return "llm_"  # a part of a request's life, whatever its name begins with
+        return "llm_"  # a phase of a request's life, whatever its name begins with
     return next(prefix for prefix in ("llm_sidecar_", "llm_engine_", "llm_") if metric.name.startswith(prefix))
 
 

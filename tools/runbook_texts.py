@@ -1,4 +1,4 @@
-"""The two places of a runbook that `interventions/*.yml` fills: the table of fixes, and the list of what not to do.
+"""Writes the two parts of a runbook that come from `interventions/*.yml`: the fixes, and the list of what not to do.
 
 Knows the runbooks' headings and columns. The rest of a runbook is written by hand.
 """
@@ -12,12 +12,12 @@ HEAD = ("fix", "targets", "cost", "works when", *(KINDS[engine].short_title for 
 
 
 def blocks(chapter: Chapter) -> tuple[Block, Block]:
-    """Both places of one runbook."""
+    """Both parts of one runbook."""
     return Block("## Fixes", _fixes(chapter)), Block("## What not to do", _not_to_do(chapter))
 
 
 def _fixes(chapter: Chapter) -> str:
-    """A Markdown table; `-` where an engine has no flag."""
+    """The fixes as a Markdown table; `-` if an engine has no flag."""
     rows = (
         (
             fix.fix,
@@ -32,5 +32,5 @@ def _fixes(chapter: Chapter) -> str:
 
 
 def _not_to_do(chapter: Chapter) -> str:
-    """A Markdown list."""
+    """The list of what not to do, in Markdown."""
     return "".join(f"- **{item.do}.** {item.why}\n" for item in chapter.not_to_do)
