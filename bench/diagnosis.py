@@ -1,7 +1,8 @@
-"""Does a diagnosis name the phase that the page names? `python -m bench.diagnosis`: incidents of the incident bench, both ways.
+"""Compares the phase that a diagnosis names with the phase of the page, on incidents: `python -m bench.diagnosis`.
 
-Each run is played once. Prometheus' own rule engine says which burn alerts fire and when; at that very scrape the diagnosis of
-the same process is asked. It knows how to attach the one to the other; it refuses to know what is true of the incident.
+Each run is played once. Prometheus' own rule engine says which burn alerts fire and when. At the scrape at which an
+alert fires, the diagnosis of the same process is taken. It knows how to match the two; it refuses to know the
+incident's truth.
 """
 
 import argparse
@@ -33,7 +34,7 @@ BURNS = frozenset(CHAPTERS.values())
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One alert as it began to fire, and the diagnosis at that scrape."""
+    """One alert that began to fire, and the diagnosis at that scrape."""
 
     kind: str
     engine: str
@@ -42,11 +43,11 @@ class Compared:
     lane: str
     objective: str
     seconds: float
-    """After the fault."""
+    """Seconds from the fault to the alert."""
     page: str
     severity: str
     diagnosis: str
-    """A phase, or the outcome where there is none."""
+    """The phase, or the outcome of a diagnosis without a phase."""
 
     @property
     def same(self) -> bool:
@@ -54,7 +55,7 @@ class Compared:
 
 
 def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
-    """Every burn alert of one run."""
+    """Every burn alert of one run with its diagnosis."""
     kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed).name]
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
@@ -67,7 +68,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     inside = False
 
     def look(at: float) -> None:
-        # A snapshot has all gauges set that are computed at scrape time, and so calls this function again.
+        # A snapshot makes all gauges compute that are computed at scrape time, which calls this function again.
         nonlocal inside
         if inside:
             return
@@ -106,7 +107,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
 
 
 def said(measured: Measured | None, objective: Objective) -> str:
-    """The first phase; of a lane whose other objective is worse, that of the objective that is asked about."""
+    """The phase that the diagnosis names for this objective, also if another objective of the lane is worse."""
     if measured is None:
         return "no traffic"
     found = diagnose(measured)

@@ -1,10 +1,11 @@
-"""How good the estimator is, against a simulation that knows the truth: a table of loads, schedulers and prefix-cache hits.
+"""Accuracy of the estimator against a simulation that knows the truth, by load, scheduler and prefix-cache hits.
 
-For each row a replica of the demo lives through 1,000 requests of lognormal lengths, from the first, so learning is part of it. The
-estimator is told what a sidecar sees: arrivals, tokens (each up to some milliseconds late), ends, usage. The verdict is "queue >
-prefill?" on the slowest tenth. Beside it: the best answer that is always the same; the lower envelope (the 5th percentile of TTFT of
-each class of length, from all requests and in hindsight); and the estimator without the engine's steps, its cost alone. Seeds are
-none that it was tuned on. Run: `.venv/bin/python -m bench.estimator`.
+For each row a replica of the demo serves 1,000 requests of lognormal lengths; the estimator starts without samples, so
+learning is included. It gets the facts that a sidecar sees: arrivals, tokens (each some milliseconds late), ends,
+usage. The verdict is "queue > prefill?" on the slowest tenth. For comparison the table shows the best constant answer;
+the lower envelope (the 5th percentile of TTFT per class of length, over all requests, in hindsight); and the estimator
+without the engine's steps, from the cost alone. The seeds were not used for tuning. Run: `.venv/bin/python -m
+bench.estimator`.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from sidecar.slo.prefill_cost import Refusal, length_of
 
 
 LATE_SECONDS = 0.002
-"""The mean by which a token is heard late: the API server serialises one stream after the other."""
+"""Mean delay of a token on its way to the sidecar: the API server writes one stream after the other."""
 SHORTEST, LONGEST = 16, 12_000
 OUTPUT_TOKENS = 150
 
@@ -32,7 +33,7 @@ OUTPUT_TOKENS = 150
 def simulated(
     preset: Preset, limits: Limits, rate: float, requests: int, *, seed: int, hits: float
 ) -> list[SimulatedRequest]:
-    """Poisson arrivals; a share of `hits` begins with one of 20 beginnings of which the pool may still hold the blocks."""
+    """Requests with Poisson arrivals; a share of `hits` starts with one of 20 prefixes, perhaps still cached."""
     rng, simulation, at, found = Random(seed), Simulation(limits, preset.costs), 0.0, []
     beginnings = [_tokens(rng) for _ in range(20)]
     for number in range(requests):
@@ -56,7 +57,7 @@ def _tokens(rng: Random) -> int:
 
 
 def capacity(preset: Preset, limits: Limits, hits: float) -> float:
-    """Requests a second with all at once."""
+    """Requests per second that the engine completes when all arrive at once."""
     requests = simulated(preset, limits, 1e6, 500, seed=7, hits=hits)
     return len(requests) / max(request.token_instants[-1] for request in requests)
 
@@ -66,11 +67,11 @@ def ttft_of(request: SimulatedRequest) -> float:
 
 
 Prefill = dict[int, float]
-"""Number of a request to its estimated prefill; those that were refused are absent."""
+"""Number of a request to its estimated prefill in seconds; requests without an estimate are absent."""
 
 
 def estimated(requests: list[SimulatedRequest], seed: int) -> tuple[Prefill, Prefill, int | None, float]:
-    """The estimator's word on each, its cost alone, how many idle arrivals it took to be ready, and microseconds a request."""
+    """Prefill with and without the engine's steps, idle arrivals until it was ready, microseconds per request."""
     rng, events = Random(seed), list[tuple[float, int, int]]()
     for number, request in enumerate(requests):
         heard = request.arrived_at
@@ -101,7 +102,7 @@ def estimated(requests: list[SimulatedRequest], seed: int) -> tuple[Prefill, Pre
 
 
 def envelope(requests: list[SimulatedRequest]) -> Prefill:
-    """The 5th percentile of TTFT in each half octave of uncached length."""
+    """The 5th percentile of TTFT in the half octave of each request's uncached length."""
 
     def length_class(request: SimulatedRequest) -> int:
         return int(2 * math.log2(max(1, request.prompt_tokens - request.cached_tokens)))
@@ -114,7 +115,7 @@ def envelope(requests: list[SimulatedRequest]) -> Prefill:
 
 
 def right(requests: list[SimulatedRequest], prefill: Prefill, slowest: Iterable[int]) -> float:
-    """The share of right verdicts among the slowest, as far as they were answered."""
+    """Share of right verdicts among the slowest requests that have an estimate; NaN without any."""
     judged = [
         (ttft_of(requests[number]) > 2 * prefill[number]) == waited(requests[number])
         for number in slowest
@@ -128,7 +129,7 @@ def waited(request: SimulatedRequest) -> bool:
 
 
 def bias(requests: list[SimulatedRequest], prefill: Prefill) -> float:
-    """Milliseconds by which the mean queue is estimated too long."""
+    """Milliseconds by which the mean queue is overestimated; NaN without estimates."""
     errors = [
         max(0.0, ttft_of(requests[number]) - seconds) - requests[number].phases.queue_seconds
         for number, seconds in prefill.items()
@@ -137,7 +138,7 @@ def bias(requests: list[SimulatedRequest], prefill: Prefill) -> float:
 
 
 def mean_of_known(values: list[float]) -> float:
-    """Runs in which nothing was answered have nothing to be right about."""
+    """Mean over the runs that have a value; NaN if no run has one."""
     known = [value for value in values if not math.isnan(value)]
     return fmean(known) if known else math.nan
 

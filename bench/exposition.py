@@ -1,8 +1,8 @@
-"""How long a scrape of 10,000 series stops the loop: the longest turn that one always ready callback waits for.
+"""Measures how long a scrape of 10,000 series holds the event loop: the longest wait of one always ready callback.
 
-Runs the real admin listener on uvloop, with writes going on so that every child is dirty, and a client in another
-process that scrapes it. Prints medians over repeats, and the same loop without scrapes: what the machine alone does.
-Run: `.venv/bin/python bench/exposition.py`.
+Runs the real admin listener on uvloop. Every child is written before each scrape, so that none is cached, and a client
+in another process scrapes. Prints medians over repeats, and the same loop without scrapes, which shows the machine's
+own noise. Run: `.venv/bin/python bench/exposition.py`.
 """
 
 import argparse
@@ -34,7 +34,7 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 
 class QuietHouse:
-    """A house where nothing happens."""
+    """A `House` without requests, troubles or reloads."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.inside = InFlight(metrics)
@@ -54,7 +54,7 @@ class QuietHouse:
 
 
 def filled(series: int) -> Metrics:
-    """A registry with at least so many series, each with a value."""
+    """A registry with at least this many series, each with a value."""
     buckets = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
     models = [f"meta-llama/Llama-3.{n}-70B-Instruct" for n in range(16)]
     metrics = Metrics(
@@ -77,9 +77,9 @@ def filled(series: int) -> Metrics:
 
 
 async def longest_turn(stop: asyncio.Event) -> tuple[float, float]:
-    """The longest turn of the loop until told to stop: (by the wall clock, by the loop thread's CPU clock), seconds.
+    """The longest turn of the loop until `stop` is set: seconds by the wall clock, and by the loop thread's CPU clock.
 
-    On a machine with other work the wall clock also shows when the kernel ran somebody else; the CPU clock does not.
+    On a busy machine the wall clock includes the time in which the kernel ran other threads; the CPU clock does not.
     """
     wall = cpu = 0.0
     wall_before, cpu_before = time.perf_counter(), time.thread_time()
@@ -92,7 +92,7 @@ async def longest_turn(stop: asyncio.Event) -> tuple[float, float]:
 
 
 async def one(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: int) -> tuple[float, float]:
-    """Scrape so many times and return the longest turn; scrapes=0 measures the loop alone."""
+    """Scrape this many times and return the longest turn; scrapes=0 measures the loop alone."""
     for child in metrics.histogram(c.REQUEST_PHASE_SECONDS).children.values():
         child.observe(0.2)
     stop = asyncio.Event()

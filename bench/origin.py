@@ -1,8 +1,8 @@
-"""A trivial event-stream origin and a client beside it, on bare asyncio protocols: the smallest thing that a proxy can stand in front of.
+"""A trivial event-stream origin and its client, on bare asyncio protocols: the smallest server to measure a proxy with.
 
-Both live in the measuring process, so that a direct round trip costs next to nothing and what a proxied one costs more is
-the proxy's. A request says in its prompt what it wants: `N events GAP seconds`. Every event carries the instant at which it
-was handed to the kernel; the clock is the machine's monotonic one.
+Both run in the measuring process, so that a direct round trip costs almost nothing, and the extra time of a proxied one
+is due to the proxy. The prompt of a request states the answer it wants: `N events GAP seconds`. Every event carries the
+instant at which it was handed to the kernel; the clock is the machine's monotonic one.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import cast
 
 MODEL = "bench"
 EVENT_BYTES = 230
-"""As vLLM's chunks: about 230 bytes for one token."""
+"""Size of one event, as of vLLM's chunks: about 230 bytes for one token."""
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
 USAGE = (
@@ -22,7 +22,7 @@ USAGE = (
     b'"usage":{"prompt_tokens":9,"total_tokens":10,"completion_tokens":1},"metrics":{"time_to_first_token_ms":0.01,'
     b'"generation_time_ms":0.01,"queue_time_ms":0.01,"mean_itl_ms":null,"tokens_per_second":100.0}}\n\n'
 )
-"""As vLLM answers include_usage, which the sidecar asks for: it then reads a report and cuts this chunk out."""
+"""vLLM's answer to include_usage, which the sidecar requests: it reads a report from this chunk and cuts it out."""
 _BEFORE = b'data: {"id":"cmpl-bench","object":"text_completion","created":1700000000,"model":"bench","sent":'
 _AFTER = b',"choices":[{"index":0,"text":" %b","logprobs":null,"finish_reason":null,"stop_reason":null}]}\n\n'
 _STAMP = b"%18.7f"
@@ -116,7 +116,7 @@ class OriginConnection(asyncio.Protocol):
             self._stream(int(words[0]), float(words[2]), asyncio.get_running_loop().time(), STREAM)
 
     def _stream(self, left: int, gap_seconds: float, due_at: float, before: bytes = b"") -> None:
-        """`left` events by a timetable: the next is due one gap after this one was due, not after it was late."""
+        """Send `left` events on a fixed schedule: each is due one gap after the last was due, even if that was late."""
         if self.transport is None:
             return
         if left == 1:
@@ -140,12 +140,12 @@ class OriginConnection(asyncio.Protocol):
 
 
 class Origin:
-    """The listener; the hook is for whoever measures."""
+    """The listener, with a hook for measuring code."""
 
     def __init__(self) -> None:
         self.port = 0
         self.on_request: Callable[[OriginConnection], None] = lambda _connection: None
-        """A POST has come on this connection, or a part of one that is larger than a read."""
+        """Called when a POST has arrived on this connection, or a part of one that is larger than a read."""
 
     @property
     def url(self) -> str:
@@ -166,7 +166,7 @@ async def running_origin() -> AsyncIterator[Origin]:
 
 
 class Reader(asyncio.Protocol):
-    """A client that reads one stream after the other on one connection, and notes how long each event was on its way."""
+    """A client that reads one stream after the other on one connection, and records the delay of each event."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -198,7 +198,7 @@ class Reader(asyncio.Protocol):
             self._end.set_result(None)
 
     async def ask(self, prompt: str) -> float:
-        """Send a request and read its whole answer; seconds until its first event. Raises ConnectionError."""
+        """Send a request and read its whole answer; returns the seconds to its first event. Raises ConnectionError."""
         assert self.transport is not None
         self.first_at = None
         self._tail = b""
@@ -210,8 +210,8 @@ class Reader(asyncio.Protocol):
         return self.first_at - sent_at
 
     async def read_some(self) -> None:
-        """Wait until an event has come."""
-        while self.first_at is None:  # noqa: ASYNC110  a bench that looks again each millisecond
+        """Wait until an event has arrived."""
+        while self.first_at is None:  # noqa: ASYNC110  a bench may poll each millisecond
             await asyncio.sleep(0.001)
 
     @classmethod

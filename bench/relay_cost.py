@@ -1,10 +1,10 @@
-"""CPU that a proxy process spends on each streamed event and on each one-token request, beside a peer in the same run.
+"""CPU of a proxy process per streamed event and per one-token request, compared with another proxy in the same run.
 
-Paced load: streams of 230-byte events, one token each, 50 a second, their starts spread over one gap; the proxy process is
-pinned to one core, origin and clients (this process) to another. CPU is what the kernel charged to the proxy's threads
-(/proc/PID/task/*/schedstat, nanoseconds), over the middle of the run. The peer is nginx, which measures nothing: where it is
-not installed the table has only us. Linux only.
-Run: `.venv/bin/python -m bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`.
+Paced load: streams of 230-byte events, one token each, 50 per second, with starts spread over one gap. The proxy
+process is pinned to one core, origin and clients (this process) to another. CPU is the time that the kernel charged to
+the proxy's threads (/proc/PID/task/*/schedstat, nanoseconds), over the middle of the run. The other proxy is nginx,
+which measures nothing; if it is not installed, the table has the sidecar only. Linux only. Run: `.venv/bin/python -m
+bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`.
 """
 
 import argparse
@@ -53,7 +53,7 @@ http {{
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that runs: where it listens, and the process whose CPU counts."""
+    """A running proxy: its port, and the process with the measured CPU time."""
 
     name: str
     port: int
@@ -71,7 +71,7 @@ class Proxy:
 
 @contextmanager
 def nginx(engine_port: int, folder: Path) -> Iterator[Proxy | None]:
-    """An nginx without buffering, or None where there is none."""
+    """A running nginx without buffering, or None if nginx is not installed."""
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         yield None
@@ -91,14 +91,14 @@ def nginx(engine_port: int, folder: Path) -> Iterator[Proxy | None]:
 
 
 def pin(pid: int, core: int) -> None:
-    """All threads of a process onto one core, as far as this machine has it."""
+    """Pin all threads of a process to one core, if this machine has that core."""
     cores = sorted(os.sched_getaffinity(0))
     for task in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), {cores[core % len(cores)]})
 
 
 async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
-    """CPU microseconds per event of so many streams at once."""
+    """CPU microseconds per event with this many concurrent streams."""
     gap_seconds = 1 / EVENTS_A_SECOND
     events = int((seconds + 2 * SETTLE_SECONDS) * EVENTS_A_SECOND) + 50
     readers = [await Reader.open(proxy.port) for _ in range(streams)]
@@ -119,7 +119,7 @@ async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
 
 
 async def request_cost(proxy: Proxy, seconds: float) -> float:
-    """CPU microseconds per one-token request, eight clients one after the other."""
+    """CPU microseconds per one-token request, from eight clients that each send one request after the other."""
     readers = [await Reader.open(proxy.port) for _ in range(REQUEST_CLIENTS)]
     until = time.monotonic() + seconds
     asked = 0
@@ -142,7 +142,7 @@ async def request_cost(proxy: Proxy, seconds: float) -> float:
 
 
 async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds: int) -> list[str]:
-    """The table's lines: each figure the median over rounds, in which the proxies take turns."""
+    """The table's lines: each figure is the median over rounds; in a round the proxies take turns."""
     found: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
         for proxy in proxies:
@@ -164,7 +164,7 @@ async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds
 
 
 async def measured(folder: Path, streams: list[int], seconds: float, rounds: int) -> list[str]:
-    """Everything, with the proxies running."""
+    """Start the proxies and measure everything."""
     with ExitStack() as stack:
         async with running_origin() as origin:
             proxies = await _proxies(stack, origin, folder)
@@ -177,7 +177,7 @@ async def measured(folder: Path, streams: list[int], seconds: float, rounds: int
 async def _proxies(stack: ExitStack, origin: Origin, folder: Path) -> list[Proxy]:
     peer = stack.enter_context(nginx(origin.port, folder))
     running = running_sidecar(origin.url, folder, flags=["--log.level=info"])
-    # In a thread: the origin answers the sidecar's questions in this loop.
+    # In a thread: the origin answers the sidecar's probes in this loop.
     sidecar = await asyncio.to_thread(stack.enter_context, running)
     ours = Proxy("this sidecar, everything measured", sidecar.port, sidecar.process.pid)
     return [ours] if peer is None else [peer, ours]

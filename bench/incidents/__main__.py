@@ -1,6 +1,6 @@
-"""`make bench-incidents`: every kind of incident against the shipped rules, and what came of it. See docs/evidence/incidents.md.
+"""`make bench-incidents`: plays every kind of incident against the shipped rules and grades the pages.
 
-The whole takes most of an hour on two cores. `--sample` is what CI takes: one run of each kind.
+See docs/evidence/incidents.md. The bench takes most of an hour on two cores. CI runs `--sample`, one run per kind.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from bench.incidents.run import Done, Job, done, engine_for, jobs
 
 
 TUNING = range(10)
-"""Seeds that rules and defaults may be tuned on; what is reported comes from others."""
+"""Seeds on which rules and defaults may be tuned; reported results come from other seeds."""
 REPORTED = range(10, 30)
 SAMPLE = {
     "burst": 10,
@@ -51,7 +51,7 @@ SAMPLE = {
     "noisy-tenant": 21,
     "two-faults": 24,
 }
-"""Of each kind one of the reported seeds, on which some lane must page."""
+"""Kind to one of the reported seeds, chosen so that at least one lane must page."""
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "incidents.md"
 _I = TypeVar("_I")
 _O = TypeVar("_O")
@@ -124,7 +124,7 @@ def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iter
 
 
 def _seeds(words: str) -> list[int]:
-    """`3`, `3,5` or `10-29`."""
+    """Seeds from text such as `3`, `3,5` or `10-29`."""
     found: list[int] = []
     for part in words.split(","):
         low, _, high = part.partition("-")

@@ -1,7 +1,7 @@
-"""What the incident bench promises (issue 4), as bounds that a run of it keeps or breaks; with words for each that is broken.
+"""Bounds on the results of the incident bench (issue 4), and a sentence for each bound that is broken.
 
-It knows shares and counts. It refuses to know rules, and where cases come from. The sample that CI takes is small: its bounds are
-those that one unlucky run does not break, and they do not replace the whole.
+It knows shares and counts. It refuses to know rules, and the source of cases. The sample in CI is small: its bounds are
+loose enough that one unlucky run does not break them, and they do not replace the bounds of the whole bench.
 """
 
 from collections import defaultdict
@@ -15,35 +15,35 @@ from bench.incidents.report import late, share
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Shares are of the lanes that had to page."""
+    """Shares are relative to the lanes that had to page, seconds are times to page."""
 
     right: float
     wrong: float
     right_in_every_group: float
-    """Of every class of truth and every engine configuration, where it has so many cases:"""
+    """Least share right in each class of truth and each engine configuration with at least `group_cases` cases."""
     group_cases: int
     waited_right: float
     median_seconds: float
     p95_seconds: float
     tickets_right: float
     false_pages: int
-    """Among the runs; on healthy days none is allowed."""
+    """False pages allowed over all runs; on healthy days none is allowed."""
 
 
 WITH_REPORTS = Bounds(0.95, 0.03, 0.90, 10, 0.90, 120.0, 300.0, 0.90, 0)
 ESTIMATOR_ONLY = Bounds(0.80, 0.05, 0.0, 10, 0.0, 120.0, 300.0, 0.0, 0)
-"""Front-end incidents aside: the estimator cannot see those."""
+"""Front-end incidents are left out: the estimator cannot see them."""
 SAMPLE_WITH_REPORTS = Bounds(0.90, 0.08, 0.0, 10, 0.80, 120.0, 480.0, 0.0, 0)
 SAMPLE_ESTIMATOR_ONLY = Bounds(0.70, 0.10, 0.0, 10, 0.0, 120.0, 480.0, 0.0, 0)
 
 
 def judged(cases: Sequence[Case], *, reports: bool) -> list[Case]:
-    """The cases that bounds are about."""
+    """The cases of one mode to which bounds apply."""
     return [case for case in cases if case.reports is reports and (reports or not case.front_end)]
 
 
 def broken(cases: Sequence[Case], false: Sequence[FalsePage], bounds: Bounds, *, reports: bool) -> list[str]:
-    """Every bound of one mode that was not kept, in words. Nothing to judge keeps nothing."""
+    """Every broken bound of one mode, in words. Without a lane that had to page, that is reported as broken."""
     mode = "with reports" if reports else "estimator only"
     of_mode = judged(cases, reports=reports)
     pages = [case for case in of_mode if case.severity == "page"]

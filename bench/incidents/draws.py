@@ -1,7 +1,7 @@
-"""How each kind of incident is drawn: from an engine, a load and a magnitude to what changes and when.
+"""Draws incidents: each function turns an engine, a load and a magnitude into an incident of its kind.
 
-It knows arithmetic on costs, so that a magnitude means the same on every engine: 0 is barely over the objectives, or just not, and 1 is
-far over them. It refuses to know what is true of the result (`kinds.py`).
+It knows arithmetic on costs, so that a magnitude means the same on every engine: at 0 the objectives are barely missed,
+or just met; at 1 they are missed by far. It refuses to know the truth of the result (`kinds.py`).
 """
 
 import math
@@ -15,11 +15,11 @@ from bench.incidents.play import INCIDENT_SECONDS, Incident
 
 
 Draw = Callable[[EngineConfig, float, float, Random], Incident]
-"""From an engine, the seed's load factor, a magnitude from 0 (barely) to 1, and what else is drawn."""
+"""Function of an engine, the seed's load factor, a magnitude from 0 (barely) to 1, and a random generator."""
 
 
 def _between(low: float, high: float, magnitude: float) -> float:
-    """Log-uniform: magnitude 0 is `low`, 1 is `high`."""
+    """Log-linear in the magnitude: 0 gives `low`, 1 gives `high`."""
     return low * math.exp(magnitude * math.log(high / low))
 
 
@@ -32,12 +32,12 @@ def _everywhere(engine: EngineConfig, value: Any) -> dict[str, Any]:
 
 
 def _to_load(engine: EngineConfig, factor: float, share: float) -> dict[str, float]:
-    """The factor of every lane's arrivals that loads the engine to this share of what saturates it."""
+    """Lane to the factor of its arrivals at which the engine is loaded to this share of its saturation."""
     return _everywhere(engine, max(1.0, share * engine.saturates_at / factor))
 
 
 def _work_seconds(engine: EngineConfig, lane: str) -> float:
-    """What one request of a lane costs in prompt chunks alone."""
+    """Seconds of prefill chunks for one request of a lane."""
     load = engine.lane(lane)
     return engine.costs.chunk(load.prompt_tokens - load.shared_tokens, load.shared_tokens)
 
@@ -54,7 +54,7 @@ def overload(engine: EngineConfig, factor: float, magnitude: float, _rng: Random
 
 
 def long_outputs(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
-    """Answers grow until slots times their length are more than there are."""
+    """Answers grow longer, until the streams at a time need more slots than the engine has."""
     lanes = rng.choice((("interactive", "batch"), ("batch", "interactive", "code"), ("interactive",)))
     longest = max(engine.lane(lane).output_tokens * 1.4 for lane in lanes)
     most = (engine.limits.max_model_len - 5000) / longest
@@ -64,7 +64,7 @@ def long_outputs(engine: EngineConfig, factor: float, magnitude: float, rng: Ran
 
 
 def _tight_pool(engine: EngineConfig, factor: float, spare: float) -> int:
-    """Blocks for the longest request, and `spare` times what lives there on an ordinary day at this load."""
+    """KV blocks for the longest request, the shared prefixes, and `spare` times the usual use at this load."""
     usual = sum(
         load.per_second
         * factor
@@ -78,7 +78,7 @@ def _tight_pool(engine: EngineConfig, factor: float, spare: float) -> int:
 
 
 def prompts_beyond_kv(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """The pool was sized for the prompts of last month; each of them holds its blocks for as long as its answer takes."""
+    """Prompts outgrow the KV pool, and answers double: each request holds its blocks until its answer ends."""
     setup = Effect(knobs={"slots": engine.limits.max_num_seqs, "kv_blocks": _tight_pool(engine, factor, 0.7)})
     growth = _between(1.5, 5.0, magnitude)
     effect = Effect(prompts={"interactive": growth, "code": growth}, outputs={"interactive": 2.0})
@@ -86,7 +86,7 @@ def prompts_beyond_kv(engine: EngineConfig, factor: float, magnitude: float, _rn
 
 
 def few_slots(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Somebody lowered the batch size on a day with many streams: below how many there are at a time."""
+    """On a day with many streams the batch size is lowered to about the number of streams at a time, or below it."""
     setup = Effect(load=_to_load(engine, factor, 0.55))
     at_a_time = (
         0.55
@@ -101,7 +101,7 @@ def few_slots(engine: EngineConfig, factor: float, magnitude: float, _rng: Rando
 
 
 def long_tail(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """A few very long prompts in one lane: together this share of the prefill that the engine has left."""
+    """A few very long prompts in one lane: together they take 0.3 to 0.9 of the engine's spare capacity."""
     longest = engine.limits.max_model_len - 600
     low = round(0.55 * longest)
     cost = engine.costs.chunk(round(0.75 * longest), 0)
@@ -111,7 +111,7 @@ def long_tail(engine: EngineConfig, factor: float, magnitude: float, _rng: Rando
 
 
 def cache_lost(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """On a day as busy as it takes for the lost cache to be felt, as far as that day is a healthy one."""
+    """Prompts no longer hit the prefix cache, on a day busy enough for that to matter, but not overloaded."""
     lost = sum(
         load.per_second * engine.costs.chunk(load.prompt_tokens, 0) * 1.1 for load in engine.lanes if load.shared_tokens
     )
@@ -122,13 +122,13 @@ def cache_lost(engine: EngineConfig, factor: float, magnitude: float, _rng: Rand
 
 
 def prefill_slow(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Until prompts alone take this share of the time."""
+    """Prefill slows until prompts alone take 0.5 to 1.4 of the engine's time, and by a factor of at least 1.4."""
     work = sum(load.per_second * factor * _work_seconds(engine, load.lane) for load in engine.lanes)
     return _always(Effect(knobs={"prefill_factor": max(1.4, _between(0.5, 1.4, magnitude) / work)}))
 
 
 def interference(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Many prompts of the batch lane's usual length that hardly ask for an answer: steps are full of them."""
+    """Many prompts of the batch lane's usual length with short answers, so that steps are full of prefill."""
     load = engine.lane("batch")
     cost = engine.costs.chunk(load.prompt_tokens, 0)
     left = 1.0 - factor / engine.saturates_at
@@ -143,8 +143,8 @@ def decode_slow(_engine: EngineConfig, _factor: float, magnitude: float, _rng: R
 
 
 def preemption(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Answers run on, and the pool (another process took some of it) has no room for what they grow to: the batch is not limited by
-    slots, so that whoever was let in is thrown out again.
+    """Answers grow, and the KV pool shrinks (another process takes some of it), so that running requests have no room
+    to grow. The batch is not limited by slots, so admitted requests are preempted.
     """
     busy = _to_load(engine, factor, 0.5)
     pool = _tight_pool(engine, max(factor, 0.5 * engine.saturates_at), _between(0.5, 0.05, magnitude))
@@ -161,7 +161,7 @@ def hang(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) 
 
 
 def cold_start(_engine: EngineConfig, _factor: float, magnitude: float, rng: Random) -> Incident:
-    """A new process takes over at full traffic: an empty cache, and graphs and kernels still being compiled."""
+    """A new process takes over at full traffic: its cache is empty, and graphs and kernels are still being compiled."""
     warm_up = rng.uniform(90.0, 300.0)
     slow = {"prefill_factor": _between(2.0, 8.0, magnitude), "decode_factor": _between(1.3, 3.0, magnitude)}
     return Incident((Episode(Effect(fresh=True)), Episode(Effect(knobs=slow), 0.0, warm_up)))
@@ -176,7 +176,7 @@ def slow_clients(engine: EngineConfig, _factor: float, magnitude: float, rng: Ra
 
 
 def hop(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """A hop that begins to collect this share of an answer before it passes it on, where answers are long enough to be felt."""
+    """A hop starts to buffer tokens, for 0.8 to 2.5 TTFT thresholds; answers are lengthened so that this shows."""
     load = engine.lane("interactive")
     aim = load.aims.ttft
     assert aim is not None
@@ -188,13 +188,13 @@ def hop(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> 
 
 
 def tokeniser(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """The serial front end's work grows until it is nearly, or more than, one core's."""
+    """The work of the serial front end grows to 0.85 to 1.3 of one core."""
     work = sum(load.per_second * factor * engine.costs.front_end(load.prompt_tokens) for load in engine.lanes)
     return _always(Effect(knobs={"front_end_factor": _between(0.85, 1.3, magnitude) / work}))
 
 
 def noisy_tenant(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
-    """One lane's arrivals alone bring the engine to this share of what it can do."""
+    """One lane's arrivals grow and load the engine to 0.95 to 1.6 of its saturation."""
     lane = rng.choice(("code", "interactive", "batch"))
     work = {load.lane: load.per_second * _whole_work(engine, load.lane) for load in engine.lanes}
     share = work[lane] / sum(work.values())
@@ -203,7 +203,7 @@ def noisy_tenant(engine: EngineConfig, factor: float, magnitude: float, rng: Ran
 
 
 def _whole_work(engine: EngineConfig, lane: str) -> float:
-    """What one request of a lane costs: its prompt, and its share of the steps that decode it."""
+    """Seconds that one request of a lane costs: its prefill, and its share of the decode steps."""
     load = engine.lane(lane)
     return _work_seconds(engine, lane) + load.output_tokens * engine.costs.decode(8, 12_000) / 8
 
@@ -219,7 +219,7 @@ def two(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> I
 
 
 def _kind(draw: Draw) -> str:
-    """A kind is named after what draws it."""
+    """The kind's name: the name of its function, with hyphens."""
     return draw.__name__.replace("_", "-")
 
 
@@ -228,4 +228,4 @@ PAIRS: tuple[tuple[Draw, Draw], ...] = (
     (overload, decode_slow),
     (cache_lost, long_outputs),
 )
-"""What two faults are drawn from."""
+"""Pairs from which incidents of two faults are drawn."""

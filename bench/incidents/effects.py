@@ -1,6 +1,7 @@
-"""What can go wrong, as data: everything that an incident may change about the engine, its traffic and the ways between.
+"""Effects of incidents as data: all that an incident may change about the engine, its traffic and the network between.
 
-It knows the list of things that can be changed, and when each begins and ends. It refuses to know why (`kinds.py`) and how (`play.py`).
+It knows the properties that can change, and when each change begins and ends. It refuses to know why (`kinds.py`) and
+how (`play.py`).
 """
 
 from collections.abc import Mapping
@@ -10,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Something between engine and sidecar that collects before it passes on."""
+    """A hop between engine and sidecar that buffers tokens before it passes them on."""
 
     events: int
-    """It passes on when it has so many tokens,"""
+    """Number of tokens at which it passes them on."""
     seconds: float
-    """or when the oldest has been held for so long, or the answer is complete."""
+    """Longest time for which it holds a token; the end of the answer flushes it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +29,35 @@ class SlowClients:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """Requests of another shape that arrive besides the usual ones."""
+    """Requests of other lengths that arrive besides the usual ones."""
 
     lane: str
     per_second: float
     prompt_tokens: tuple[int, int]
-    """Drawn uniformly between these."""
+    """Lowest and highest length, drawn uniformly; so is the output."""
     output_tokens: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What is different while it lasts. The default is nothing."""
+    """Everything that differs from a healthy run while it lasts. The default changes nothing."""
 
     load: Mapping[str, float] = field(default_factory=dict)
-    """Lane to the factor, at least 1, of its arrivals."""
+    """Lane to the factor of its arrivals, at least 1."""
     prompts: Mapping[str, float] = field(default_factory=dict)
-    """Lane to the factor of what its prompts have beyond the shared beginning."""
+    """Lane to the factor of its prompts' length beyond the shared prefix."""
     outputs: Mapping[str, float] = field(default_factory=dict)
     strangers: tuple[Stranger, ...] = ()
     uncached: Mapping[str, float] = field(default_factory=dict)
-    """Lane to the share of its prompts that begin differently each time."""
+    """Lane to the share of its prompts, 0 to 1, without the shared prefix."""
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the simulation's `Knobs`."""
     hop: Hop | None = None
     slow_clients: Mapping[str, SlowClients] = field(default_factory=dict)
     down: bool = False
-    """The process is gone: who is inside is cut off, who comes is refused; when it is back its cache is empty."""
+    """The process is gone: its requests are cut off and new ones refused. When it is back, its cache is empty."""
     fresh: bool = False
-    """The process is replaced by a new one without a gap: an empty cache."""
+    """A new process replaces the old one without a gap; its cache is empty."""
 
 
 NOTHING = Effect()
@@ -64,7 +65,7 @@ NOTHING = Effect()
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An effect and when it is there, in seconds after the fault began. `ends` None: until the incident is over."""
+    """An effect and its begin and end, in seconds after the fault. `ends` None: until the incident is over."""
 
     effect: Effect
     begins: float = 0.0

@@ -1,11 +1,11 @@
-"""Engine configurations on which incidents are played: costs, limits, lanes with their traffic, and what a sensible user promises.
+"""Engine configurations on which incidents are played: costs, limits, lanes with traffic, and sensible objectives.
 
-It knows numbers, and why they are these. It refuses to know incidents (`kinds.py`) and how a run is played (`play.py`).
+It knows numbers and their reasons. It refuses to know incidents (`kinds.py`) and how a run is played (`play.py`).
 
-The constants are of the same order as the demo's presets and as those of the study in reference/blame.md, made slower per prompt
-token, so that an engine is busy at a few requests a second and a run is cheap. Thresholds were set from healthy runs at the highest
-load factor (`python -m bench.incidents.healthy --budgets` prints them): rounded up until fewer than a third of the allowed misses
-are used. Nothing here was changed after a rule had been seen to fail on it.
+The constants are of the same order as the demo's presets and as those of the study in reference/blame.md, but slower
+per prompt token, so that an engine is busy at a few requests per second and a run is cheap. Thresholds were set from
+healthy runs at the highest load factor (`python -m bench.incidents.healthy --budgets` prints them): rounded up until
+fewer than a third of the allowed misses are used. No value was changed after a rule had been seen to fail on it.
 """
 
 from collections.abc import Mapping
@@ -18,51 +18,51 @@ from sidecar.slo.objective import Aim, Aims, Objectives
 
 MODEL = "llama"
 BUCKETS = PromptBuckets((512, 4096, 16_384))
-"""Fewer edges than the default: a run has few requests, and a series for each edge, lane and objective costs promtool time."""
+"""Fewer edges than the default: a run has few requests, and each series (edge, lane, objective) costs promtool time."""
 LOWEST_LOAD, HIGHEST_LOAD = 0.5, 1.1
-"""Each seed draws a load factor between these; at all of them every lane keeps its budget while nothing is wrong."""
+"""Each seed draws a load factor between these; at all of them a healthy run keeps the error budget of every lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneLoad:
-    """One lane's traffic at load factor 1, and its promises."""
+    """One lane's traffic at load factor 1, and its objectives."""
 
     lane: str
     per_second: float
     prompt_tokens: int
     output_tokens: int
     shared_tokens: int
-    """Of the prompt: a beginning that all requests of one of `PREFIXES` tenants share, so that the prefix cache holds it."""
+    """Prompt tokens of the prefix that all requests of a tenant (one of `PREFIXES`) share; the prefix cache has it."""
     aims: Aims
     spread: float = 0.4
-    """Lengths are drawn uniformly within this fraction of their value, on both sides; the shared beginning is never cut."""
+    """Lengths are drawn uniformly within this fraction around their value; the shared prefix keeps its length."""
     unstreamed: float = 0.0
-    """The share of requests that are not streamed."""
+    """Share of requests that are not streamed, 0 to 1."""
     aims_by_bucket: Mapping[str, Aims] = field(default_factory=dict)
-    """Where a prompt length has promises of its own."""
+    """Prompt bucket to its own objectives; all other buckets have `aims`."""
 
 
 PREFIXES = 4
-"""Shared beginnings in each lane."""
+"""Number of shared prefixes in each lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """One replica and what is asked of it."""
+    """One replica with its lanes: their traffic and objectives."""
 
     name: str
     limits: Limits
     slots: int
-    """How many sequences it admits while healthy; `limits.max_num_seqs` is what a fault may raise that to."""
+    """Number of sequences that it admits while healthy; a fault may raise it up to `limits.max_num_seqs`."""
     costs: Costs
     lanes: tuple[LaneLoad, ...]
     saturates_at: float
-    """The load factor from which on its queue grows for ever; measured, to within 5 %."""
+    """Load factor from which on its queue grows without bound; measured, to within 5 %."""
     held_out: bool = False
-    """Looked at in no tuning."""
+    """Whether it is excluded from tuning."""
 
     def objectives(self) -> Objectives:
-        """What the lanes promise, for every bucket."""
+        """Objectives of all lanes, for every bucket."""
         return Objectives(
             {
                 load.lane: {bucket: load.aims_by_bucket.get(bucket, load.aims) for bucket in BUCKETS.labels}
@@ -76,7 +76,7 @@ class EngineConfig:
 
 
 def _aims(ttft: tuple[float, float], tpot: tuple[float, float], e2e: tuple[float, float] | None = None) -> Aims:
-    """Each a threshold in seconds and a target."""
+    """Objectives, each given as threshold in seconds and target."""
     return Aims(Aim(*ttft), Aim(*tpot), None if e2e is None else Aim(*e2e))
 
 
@@ -88,7 +88,7 @@ def _lanes(
     unstreamed: float,
     long_batch: Aims | None = None,
 ) -> tuple[LaneLoad, ...]:
-    """Each lane: requests a second, prompt, output and shared tokens, promises. `long_batch`: promises from 4k tokens on."""
+    """Lanes, each from requests/s, prompt, output, shared tokens, objectives. `long_batch`: objectives from 4k on."""
     longer = {} if long_batch is None else dict.fromkeys(("4k-16k", "16k+"), long_batch)
     return (
         LaneLoad("interactive", *interactive),
@@ -119,7 +119,7 @@ CHUNKS_2048 = EngineConfig(
     ),
     saturates_at=1.9,
 )
-"""vLLM's default budget: a 3,000-token prompt is two long steps, and those behind it wait for them."""
+"""vLLM's default token budget: a 3,000-token prompt takes two long steps, and later requests wait for them."""
 
 
 CHUNKS_512 = EngineConfig(
@@ -144,7 +144,7 @@ CHUNKS_512 = EngineConfig(
     ),
     saturates_at=2.0,
 )
-"""A small budget: prompts trickle through many steps, and decodes hardly notice them."""
+"""A small token budget: a prompt takes many steps, which slow decode only a little."""
 
 
 UNCHUNKED = EngineConfig(
@@ -171,7 +171,7 @@ UNCHUNKED = EngineConfig(
     ),
     saturates_at=1.9,
 )
-"""Prompts are computed whole: every stream stands still for as long."""
+"""Prompts are computed whole: all streams stand still during a prefill."""
 
 
 DECODE_HEAVY = EngineConfig(
@@ -196,7 +196,7 @@ DECODE_HEAVY = EngineConfig(
     ),
     saturates_at=2.0,
 )
-"""Little to read, much to say: many sequences in each step, and prompts that cost next to nothing."""
+"""Short prompts and long answers: many sequences in each step, and prompts that cost almost nothing."""
 
 
 HELD_OUT = EngineConfig(
@@ -222,7 +222,7 @@ HELD_OUT = EngineConfig(
     saturates_at=2.1,
     held_out=True,
 )
-"""Like a 13B without grouped-query attention: a KV pool that is a third full on a quiet day. Seen by no tuning."""
+"""Like a 13B model without grouped-query attention: its KV pool is a third full on a quiet day. Not used for tuning."""
 
 
 ENGINES = (CHUNKS_2048, CHUNKS_512, UNCHUNKED, DECODE_HEAVY, HELD_OUT)

@@ -1,10 +1,11 @@
-"""Pages against the truth: what was right, wrong, missed, false, and how long it took.
+"""Grades pages against the truth: right, wrong, missed or false, and the time until the page.
 
-It knows the rules of grading and counts by them. It refuses to know where either side comes from, so that a made-up run can be graded.
+It knows the rules of grading and counts by them. It refuses to know the source of either side, so that a made-up run
+can be graded.
 
-One *case* is one lane and objective of one run that must page. Its page is the first that reaches whoever owns it: of its own burn
-alerts and of the alerts about the engine of its pod (these inhibit the others), and only that one counts. `unattributed` is neither
-right nor wrong: it says that nobody can tell.
+One *case* is one lane and objective of one run that must page. Only the first page counts that reaches its owner: among
+its own burn alerts and the alerts about the engine of its pod (these inhibit the others). `unattributed` is neither
+right nor wrong: the page says that the phase is unknown.
 """
 
 from collections.abc import Iterable
@@ -32,19 +33,19 @@ class Case:
     proximate: str | None
     result: str
     said: str | None
-    """The phase of the first page; None where there was none."""
+    """Phase of the first page; None without a page."""
     alert: str | None
     waited_in: str | None
     seconds: float | None
-    """To the page, from the fault, or where the lane began to burn later, from the beginning of the first window in which it burned
-    as fast as must be paged."""
+    """Seconds until the page: from the fault or, if the lane began to burn later, from the beginning of the first
+    window in which it burned fast enough that it must page."""
     seconds_since_fault: float | None
     front_end: bool
     cause: str | None = None
 
     @property
     def waited_right(self) -> bool | None:
-        """None where the page could not say yet where they waited, or nothing was in excess."""
+        """Whether the page named the right phase of waiting. None if it named none, or if no phase was in excess."""
         if self.waited_in is None or self.proximate is None:
             return None
         return self.waited_in == self.proximate
@@ -52,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class FalsePage:
-    """A page that nobody should have had."""
+    """A page that should not have been sent."""
 
     kind: str
     engine: str
@@ -63,12 +64,12 @@ class FalsePage:
     phase: str
     key: Key | None
     seconds: float
-    """After the fault."""
+    """Seconds from the fault to the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Which run."""
+    """Identity of a run."""
 
     kind: str
     engine: str
@@ -90,7 +91,7 @@ def _case(who: Who, key: Key, truth: LaneTruth, heard: Heard, fault_at: float) -
     severity = "page" if truth.must_page else "ticket"
     first = min(
         (each for each in heard.during if _concerns(each, key, severity)),
-        # Of the same instant, the alert about the engine goes out: it inhibits the other.
+        # At the same instant the alert about the engine counts: it inhibits the other.
         key=lambda each: (each.at, each.lane is not None),
         default=None,
     )
@@ -130,7 +131,7 @@ def _result(said: str | None, truth: LaneTruth) -> str:
 
 
 def _concerns(firing: Firing, key: Key, severity: str) -> bool:
-    """It is this lane's own burn, or a page about the engine that serves it."""
+    """Whether it is a burn alert of this lane, or a page about the engine that serves it."""
     if firing.labels.get("severity") != severity or firing.labels.get("phase") in (None, "sidecar"):
         return False
     return firing.lane == key or (severity == "page" and "lane" not in firing.labels)

@@ -1,8 +1,8 @@
-"""Seven virtual days on which nothing is wrong: traffic with a daily curve, and no page allowed.
+"""Plays seven healthy virtual days: traffic with a daily curve, and no page allowed.
 
-Each day is a replica of its own (the engine configurations in turn), with the product and the rules from its first minute: also those
-minutes may not page. Scrapes and evaluations are a minute apart. It knows the curve. It refuses to judge what tickets are worth: it
-counts them.
+Each day has its own replica (the engine configurations in turn). The product and the rules run from its first minute,
+and pages are not allowed in the first minutes either. Scrapes and evaluations are one minute apart. It knows the curve.
+It refuses to judge tickets: it only counts them.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ DAYS = 7
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = 60.0
 LOWEST = 0.08
-"""Of the highest load, in the middle of the night."""
+"""Load in the middle of the night, as a share of the highest load."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthyDay:
-    """What fired on one of them."""
+    """Alerts that fired on one day."""
 
     number: int
     engine: str
@@ -34,7 +34,7 @@ class HealthyDay:
 
 
 def curve() -> Day:
-    """Quiet at night, busiest in the afternoon, with a step at nine in the morning."""
+    """Daily curve: quiet at night, busiest in the afternoon, with a step at nine in the morning."""
     hours = [hour / 4 for hour in range(96)]
     wave = [0.5 - 0.5 * cos(2 * pi * (hour - 3.0) / 24) for hour in hours]
     office = [1.0 if 9.0 <= hour < 18.0 else 0.6 for hour in hours]
@@ -42,7 +42,7 @@ def curve() -> Day:
 
 
 def healthy_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
-    """Play one of them."""
+    """Play one day."""
     engine = ENGINES[number % len(ENGINES)]
     run = healthy(engine, 1000 + number, seconds, curve())
     samples = sampled(engine, run, reports=True, every_seconds=STEP_SECONDS)

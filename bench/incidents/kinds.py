@@ -1,23 +1,24 @@
-"""Every kind of incident: what changes, how much of it a seed draws, and what is truly wrong. The table that pages are graded by.
+"""Table of all kinds of incidents: their draw, their names and the true phases, by which pages are graded.
 
-It knows faults and their names. It refuses to know what the product says of them: the labels here were written down before any
-rule was run, with the reason beside each set that has more than one.
+It knows faults and their names. It refuses to know the product's verdicts: the labels here were written down before any
+rule was run, with a reason for each set of more than one phase.
 
-*Root* is the fault that was put in, as the phase whose owners can mend it. Where two phases are both right, both stand there:
+*Root* is the injected fault, as the phase of the owners who can mend it. Several phases are right in these cases:
 
-- More load, or longer answers, fill the batch and then the queue: that slow tokens are then the queue's or the decode's doing are two
-  sentences about one cause, so for TPOT both count.
-- An unstreamed answer is one number, in which waiting and a fuller batch add up: queue and decode both count under load.
-- A KV pool that ran full while requests waited is the engine's memory and the queue's reason: where the simulator says that it was
-  so, `engine` counts beside queue.
-- A slower prefill makes steps longer, and so every stream's tokens, and an unstreamed answer is mostly that: TPOT and E2E name
-  decode or prefill.
-- A slow decode keeps slots for longer and shares steps with prompts: a TTFT miss is then queue or decode.
-- A slow front end is `first_token` where the answer is streamed; where it is not, the ledger has no such phase: `unattributed`.
-- A hop that collects tokens is no hop of unstreamed answers.
-- A new process is an engine event, and its cold cache and first steps are slow prefills: engine or prefill.
-- Long prompts are prefill in their own lane. In the others they are the queue.
-- Two faults at once: either.
+- More load, or longer answers, fill the batch and then the queue. Slow tokens are then due to queue and to decode, as
+  both describe the same cause: for TPOT both count.
+- An unstreamed answer has one latency, in which queue and a fuller batch add up: under load queue and decode count.
+- A KV pool that ran full while requests waited is a lack of engine memory and the reason for the queue: then, if the
+  simulator shows this, `engine` counts besides queue.
+- A slower prefill makes steps longer, and so the tokens of all streams; an unstreamed answer consists mostly of them.
+  For TPOT and E2E, decode and prefill count.
+- A slow decode keeps slots for longer and shares steps with prompts: for TTFT, queue and decode count.
+- A slow front end is `first_token` for streamed answers. The ledger of unstreamed answers has no such phase, so there
+  it is `unattributed`.
+- A hop that buffers tokens does not affect unstreamed answers.
+- A new process is an engine event, and its cold cache and first steps make prefill slow: engine and prefill count.
+- Long prompts are prefill in their own lane, and queue in the others.
+- With two faults at once, the phases of either fault count.
 """
 
 from collections.abc import Mapping
@@ -29,11 +30,11 @@ from bench.incidents.draws import Draw
 
 Labels = frozenset[str]
 Roots = Mapping[str, Labels]
-"""Objective to the phases that are right for it."""
+"""Objective to its right phases."""
 
 
 def _roots(ttft: str, tpot: str, e2e: str) -> Roots:
-    """Each a list of phases, with spaces."""
+    """Roots from text: the phases of each objective, separated by spaces."""
     return {name: frozenset(phases.split()) for name, phases in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e))}
 
 
@@ -43,15 +44,15 @@ class Kind:
 
     name: str
     says: str
-    """What happens."""
+    """Description of the incident in words."""
     draw: Draw
     roots: Roots
     own_lane: Mapping[str, Roots] = field(default_factory=dict)
-    """Lane to labels of its own."""
+    """Lane to its own roots; all other lanes have `roots`."""
     kv: bool = False
-    """`engine` counts too where the KV pool truly ran full while requests waited."""
+    """`engine` counts too if the KV pool really ran full while requests waited."""
     front_end: bool = False
-    """The estimator cannot see it, and nobody promised that it would."""
+    """The estimator cannot see it, so it is left out of the bounds without reports."""
 
     def root(self, lane: str, objective: str, *, kv_ran_full: bool) -> Labels:
         """The phases that are right for one lane and objective."""

@@ -1,7 +1,7 @@
-"""What is written down of a run: each request's life and the engine's state over time, as plain records.
+"""Records of a run: each request's life, and the engine's state over time.
 
-They know what happened, the true phases included, and nothing of who reads them: the truth (`truth.py`) reads the true phases, the
-product (`product.py`) only what a sidecar would have seen. All instants in seconds of virtual time.
+They know what happened, the true phases included, and refuse to know their readers: `truth.py` reads the true phases,
+`product.py` only the facts that a sidecar would have seen. All instants are in seconds of virtual time.
 """
 
 from dataclasses import dataclass, field
@@ -11,20 +11,20 @@ from sidecar.timeline.outcome import Outcome, Stage
 
 @dataclass(slots=True)
 class TruePhases:
-    """Where the time went, by the simulator. Seconds."""
+    """Seconds of each phase, from the simulator."""
 
     front_end: float
     queue: float
     prefill: float
     decode: float
     stream: float
-    """Held by a hop, or by a client that reads slowly, beyond the engine's own delivery."""
+    """Time held by a hop or a slow client, beyond the engine's own delivery."""
     delivery: float
 
 
 @dataclass(slots=True)
 class Life:
-    """One request."""
+    """One request as it happened."""
 
     number: int
     lane: str
@@ -34,33 +34,33 @@ class Life:
     received_at: float
     cached_tokens: int = 0
     reads: list[float] = field(default_factory=list)
-    """When the sidecar read output, each instant once; a request that is not streamed has none."""
+    """Instants at which the sidecar read output, each once; empty for a request that is not streamed."""
     events: list[int] = field(default_factory=list)
-    """How many tokens came with each of these reads."""
+    """Number of tokens in each of these reads."""
     pauses: list[tuple[float, float]] = field(default_factory=list)
-    """When the sidecar did not read because of the client."""
+    """Intervals in which the sidecar did not read because of the client."""
     ended_at: float | None = None
-    """None: still in flight when the run was over."""
+    """None: still in flight at the end of the run."""
     flushed_at: float | None = None
     outcome: Outcome = Outcome.OK
     cancelled_in: Stage | None = None
     report: tuple[float, float, float] | None = None
-    """Queue, prefill and decode, as the engine knows them; None where it failed, or its report is lost."""
+    """Seconds of queue, prefill and decode in the engine's report; None if the request failed or its report is lost."""
     report_late_seconds: float = 0.0
-    """0: in the answer itself."""
+    """Seconds from the answer's end to the report; 0: the report is in the answer itself."""
     phases: TruePhases | None = None
-    """None where it never got a token."""
+    """None if it never got a token."""
     preemptions: int = 0
 
     @property
     def first_token_at(self) -> float | None:
-        """As the sidecar sees it."""
+        """First token as the sidecar sees it; None if it is not streamed or has no output."""
         return self.reads[0] if self.reads else None
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The engine's own word on itself, at one instant."""
+    """The engine's state as it reports it, at one instant."""
 
     at: float
     up: bool
@@ -68,11 +68,11 @@ class State:
     running: int
     kv_usage: float
     preemptions: int
-    """These three since its process began."""
+    """These three are counted since its process began."""
     prefix_queries: int
     prefix_hits: int
     process: int
-    """How many processes there were before this one."""
+    """Number of engine processes before this one."""
 
 
 @dataclass(slots=True)
@@ -83,5 +83,5 @@ class Run:
     states: list[State]
     fault_at: float
     recovers_at: float
-    """When the fault is over; what it left behind may still have to drain."""
+    """Instant at which the fault ends; the queue that it left behind may still have to drain."""
     ends_at: float

@@ -1,6 +1,6 @@
-"""docs/evidence/incidents.md: how the bench works, what was true of each kind, and what the last whole run came to. Written by the bench alone.
+"""Writes docs/evidence/incidents.md: how the bench works, the truth of each kind, and results of the last whole run.
 
-It knows prose and the tables that others make. It refuses to compute.
+It knows prose, and the tables of other modules. It refuses to compute. The page is written by the bench only.
 """
 
 from collections.abc import Sequence

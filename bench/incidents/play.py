@@ -1,7 +1,7 @@
-"""One run in virtual time: a healthy engine, an incident, its end; and what became of every request.
+"""Plays one run in virtual time: a healthy engine, an incident, its end; and records the life of every request.
 
-It knows how effects (`effects.py`) are worked on the simulated replica and on the ways to and from it. It refuses to judge anything:
-what should have been said is `truth.py`, what is said is the product's.
+It knows how to apply effects (`effects.py`) to the simulated replica and to the network around it. It refuses to judge:
+`truth.py` says what should be paged, the product says what is.
 """
 
 from collections.abc import Sequence
@@ -25,34 +25,34 @@ from sidecar.timeline.outcome import Outcome, Stage
 HEALTHY_SECONDS = 1200.0
 INCIDENT_SECONDS = 720.0
 SLOW_INCIDENT_SECONDS = 3600.0
-"""For what burns too slowly to page."""
+"""Length of incidents that burn too slowly to page."""
 RECOVERY_SECONDS = 480.0
 STATE_EVERY_SECONDS = 5.0
 GIVE_UP_SHARE = 0.20
-"""Of those that wait past their threshold."""
+"""Share of clients that give up when they wait past their threshold."""
 LOST_REPORTS_SHARE = 0.05
 LATE_RUNS_SHARE = 0.4
-"""Of the runs: their engine's reports come out-of-band, 5 to 15 s after the end."""
+"""Share of runs with an engine that sends reports out-of-band, 5 to 15 s after the end."""
 LATE_SECONDS = (5.0, 15.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What a kind draws for one seed."""
+    """One incident, as a kind draws it for one seed."""
 
     episodes: tuple[Episode, ...]
     setup: Effect = NOTHING
-    """What is so from the beginning to the end, in the run and in its pair: it is healthy."""
+    """Effect from the first to the last instant, in the run and in its pair; it is healthy by itself."""
     seconds: float = INCIDENT_SECONDS
     made_of: tuple[str, ...] = ()
-    """Where it is several at once: the names of their kinds. What is right for any of them is right."""
+    """Names of its kinds, if it is several at once. A phase that is right for any of them is right."""
 
 
 NO_INCIDENT = Incident(())
 
 
 def load_factor(seed: int) -> float:
-    """The load that this seed draws."""
+    """The load factor that this seed draws."""
     return Random(f"{seed}/load").uniform(LOWEST_LOAD, HIGHEST_LOAD)
 
 
@@ -64,18 +64,18 @@ def play(engine: EngineConfig, seed: int, incident: Incident, *, factor: float |
 
 
 def healthy(engine: EngineConfig, seed: int, ends_at: float, day: Day) -> Run:
-    """No incident, and rates that follow a daily curve up to the highest load."""
+    """A run without an incident, with rates that follow a daily curve up to the highest load."""
     stage = _Stage(engine, seed, NO_INCIDENT, Run([], [], ends_at, ends_at, ends_at), day)
     return stage.run(HIGHEST_LOAD)
 
 
 def pair_of(incident: Incident) -> Incident:
-    """The same without the fault."""
+    """The same incident without its fault."""
     return replace(incident, episodes=())
 
 
 class _Guest:
-    """One request inside."""
+    """One request in the engine."""
 
     __slots__ = ("asked", "life", "request")
 
@@ -86,7 +86,7 @@ class _Guest:
 
 
 class _Stage:
-    """One run while it is played."""
+    """State of one run while it is played."""
 
     def __init__(self, engine: EngineConfig, seed: int, incident: Incident, run: Run, day: Day | None = None) -> None:
         self._engine = engine
@@ -119,7 +119,7 @@ class _Stage:
         self._write_all()
         return run
 
-    # --- what happens ----------------------------------------------------------------------------------------------------
+    # --- events in time -----------------------------------------------------------------------------------------------
 
     def _expect(self, at: float, what: str, whom: Any) -> None:
         heappush(self._due, (at, next(self._order), what, whom))
@@ -145,7 +145,7 @@ class _Stage:
             life.ended_at = life.flushed_at = asked.at + 0.003
             life.outcome = Outcome.ENGINE_UNREACHABLE
             return
-        simulation.advance(asked.at - self._born_at)  # what was made until now is in each request's own list
+        simulation.advance(asked.at - self._born_at)  # tokens made until now are in the list of each request
         prompt = min(asked.prompt_tokens, self._engine.limits.max_model_len - asked.output_tokens)
         life.prompt_tokens = prompt
         size = self._engine.limits.block_size
@@ -162,7 +162,7 @@ class _Stage:
                 self._expect(asked.at + aim.threshold_seconds + patience, "give up", guest)
 
     def _give_up(self, at: float, guest: _Guest) -> None:
-        """A client that has nothing yet leaves."""
+        """A client leaves if it has received nothing yet."""
         life, request = guest.life, guest.request
         if life.ended_at is not None or self._simulation is None:
             return
@@ -187,7 +187,7 @@ class _Stage:
             return
         if self._simulation is None or any(effect.fresh for effect in began):
             if self._simulation is not None:
-                self._simulation.advance(inf)  # the old process finishes what it has: a rolling update
+                self._simulation.advance(inf)  # the old process finishes its requests: a rolling update
             self._start(at)
         assert self._simulation is not None
         self._simulation.adjust(at - self._born_at, **self._knobs(effects))
@@ -215,7 +215,7 @@ class _Stage:
         self._simulation.adjust(0.0, **self._knobs(effects))
 
     def _crash(self, at: float) -> None:
-        """The process is gone."""
+        """The engine process dies: requests in flight are truncated or fail."""
         if self._simulation is None:
             return
         self._simulation.advance(at - self._born_at)
@@ -251,7 +251,7 @@ class _Stage:
             )
         )
 
-    # --- what is written down --------------------------------------------------------------------------------------------
+    # --- records ------------------------------------------------------------------------------------------------------
 
     def _write_all(self) -> None:
         for guest in self._guests:
@@ -260,7 +260,7 @@ class _Stage:
         self._guests = [guest for guest in self._guests if not guest.request.finished and guest.life.ended_at is None]
 
     def _write(self, guest: _Guest) -> None:
-        """What is known of a request so far."""
+        """Record a request as far as it has come."""
         life, request, born_at = guest.life, guest.request, self._born_at
         made = request.token_instants
         if not made:
@@ -296,12 +296,12 @@ class _Stage:
             life.report_late_seconds = luck.uniform(*LATE_SECONDS) if self._late else 0.0
 
     def _ways(self, guest: _Guest) -> tuple[Hop | None, float | None]:
-        """The hop that a request goes through, and its client's pace; None where there is neither."""
+        """The hop that a request passes, and its client's tokens per second; None without a hop or slow client."""
         hop, slow = None, None
         for episode in self._active.at(guest.asked.at):
             hop = episode.effect.hop or hop
             clients = episode.effect.slow_clients.get(guest.asked.lane)
-            # Another part of its luck than the one that decides who gives up.
+            # Other digits of its luck than those that decide whether its client gives up.
             if clients is not None and (guest.asked.luck * 7919) % 1.0 < clients.share:
                 slow = clients.tokens_per_second
         return hop, slow

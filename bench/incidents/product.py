@@ -1,8 +1,9 @@
-"""What the product says of a run: lives go in at the instants at which a sidecar would have seen them, samples come out every 15 s.
+"""Runs the product on a recorded run: lives go in at the instants at which a sidecar sees them, samples come out.
 
-The product's own rooms do the work: `Settlement` closes ledgers and waits for late reports, `Slo` judges and blames, the recorder, the
-estimator and the engine's state write their metrics. Nothing here computes a number that a rule reads. It knows the lives as the
-wire shows them, and the report where one comes; it refuses to know the true phases, the fault and the truth.
+The product's own modules do the work: `Settlement` closes ledgers and waits for late reports, `Slo` judges and blames;
+the recorder, the estimator and the engine's state write their metrics. Samples are taken every 15 s; no number that a
+rule reads is computed here. It knows lives as the wire shows them, and reports if there are any; it refuses to know the
+true phases, the fault and the truth.
 """
 
 from bisect import bisect_left
@@ -36,15 +37,15 @@ from sidecar.wiring import observers_of
 
 SCRAPE_SECONDS = 15.0
 LATE_REPORT_SECONDS = Dynamo.late_report_seconds
-"""How long late reports are waited for: as for the engine whose come latest."""
+"""Wait for late reports: that of Dynamo, the engine with the latest reports."""
 SLICE_SECONDS = 600.0
 LATEST_WORD_SECONDS = 60.0
 TICK, RECEIVED, READ, PAUSED, RESUMED, ENDED, WORD, STATE, SCRAPE = range(9)
-"""What happens; of the same instant the lower comes first."""
+"""Kinds of events; at the same instant the lower number comes first."""
 
 
 class _Speaks(EngineKind):
-    """An engine that reports as this run's does."""
+    """An engine kind that reports as this run's engine does."""
 
     def __init__(self, words: int) -> None:
         self._words = words
@@ -55,10 +56,10 @@ class _Speaks(EngineKind):
 
 
 class Product:
-    """One sidecar's rooms, and a run that passes through them."""
+    """The product's modules of one sidecar, and a run that passes through them."""
 
     def __init__(self, engine: EngineConfig, run: Run, *, reports: bool) -> None:
-        """`reports`: False for an engine that tells nothing of its requests, so that the estimator has to."""
+        """`reports`: False for an engine without reports, so that the estimator has to split the TTFT."""
         self._run = run
         self._reports = reports
         self._now = 0.0
@@ -87,7 +88,7 @@ class Product:
         self._last_state: State | None = None
 
     def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
-        """Everything in order; the samples of all series with one of these names, as scrapes would have read them."""
+        """Play all events in order; returns the samples of all series with these names, as scrapes would read them."""
         run, samples = self._run, Samples(self.metrics, names, every_seconds)
         for events in _slices(run, every_seconds, reports=self._reports):
             for at, what, number, which in events:
@@ -119,7 +120,7 @@ class Product:
         else:
             self._slo.resumed(number, at)
 
-    # --- what passes -----------------------------------------------------------------------------------------------------
+    # --- one event ----------------------------------------------------------------------------------------------------
 
     def _received(self, life: Life, at: float) -> None:
         number = life.number
@@ -169,7 +170,7 @@ class Product:
         self._settlement.ended(account, _report(life) if in_band else None, keys, None, at=at)
 
     def _engine_said(self, state: State) -> None:
-        """The engine's health check and its own page were read."""
+        """Take in the engine's health check and its metrics page."""
         self._up.set(int(state.up))
         last = self._last_state
         if not state.up:
@@ -205,11 +206,11 @@ class Product:
 
 
 Event = tuple[float, int, int, int]
-"""The instant, what, whose, which."""
+"""Instant, kind of event, number of the life or state, number of the read."""
 
 
 def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[Event]]:
-    """All events in order, some minutes at a time: a day of them would not fit."""
+    """All events in order, some minutes at a time: the events of a day do not fit into memory."""
     lives, states = iter(run.lives), iter(enumerate(run.states))
     life, state = next(lives, None), next(states, None)
     inside: list[Life] = []
@@ -233,7 +234,7 @@ def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[E
 
 
 def _of_life(life: Life, began: float, ends: float, *, reports: bool) -> Iterator[Event]:
-    """What happens of one request from `began` on and before `ends`."""
+    """Events of one request, from `began` on and before `ends`."""
     number = life.number
     if life.received_at >= began:
         yield life.received_at, RECEIVED, number, 0
@@ -263,7 +264,7 @@ def _report(life: Life) -> EngineReport:
 
 
 def _marks(life: Life, *, ok: bool) -> Marks:
-    """The instants as the sidecar has them. Usage comes with the end of a whole answer."""
+    """The instants as the sidecar records them. Usage comes with the end of a complete answer."""
     first = life.reads[0] if life.reads else None
     last = life.reads[-1] if life.reads else None
     paused = sum(min(ended, last) - began for began, ended in life.pauses if last is not None and began < last)

@@ -1,7 +1,7 @@
-"""A real Prometheus rule engine, asked what it would have fired: promtool's unit tests, with an expectation that is always wrong.
+"""Asks a real Prometheus rule engine which alerts fire: promtool's unit tests, with an expectation that always fails.
 
-promtool prints what it got in place of what was expected, and that is the answer. It knows the shipped rule files and loads them as
-they are; it refuses to know what should have fired.
+promtool then prints the values that it got, and these are the answer. It knows the shipped rule files and loads them
+unchanged; it refuses to know which alerts should fire.
 """
 
 import os
@@ -28,7 +28,7 @@ _LANE = "namespace, model, lane, objective"
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """An alert that began to fire, with the first instant at which it did so within what was asked for."""
+    """An alert that began to fire, with the first instant of firing in the period that was asked for."""
 
     at: float
     labels: dict[str, str]
@@ -39,7 +39,7 @@ class Firing:
 
     @property
     def lane(self) -> tuple[str, str] | None:
-        """Lane and objective; None for alerts that are about a pod."""
+        """Lane and objective; None for alerts about a pod."""
         if "lane" in self.labels and "objective" in self.labels:
             return self.labels["lane"], self.labels["objective"]
         return None
@@ -47,25 +47,25 @@ class Firing:
 
 @dataclass(slots=True)
 class Heard:
-    """What came out of one run."""
+    """Alerts and verdicts of one run."""
 
     before: list[Firing]
-    """Alerts that began before the fault,"""
+    """Alerts that began before the fault."""
     during: list[Firing]
-    """between the fault and the end of what it left behind,"""
+    """Alerts that began between the fault and the end of its consequences."""
     after: list[Firing]
-    """and later."""
+    """Alerts that began later."""
     waited_in: dict[tuple[str, str], str]
-    """Lane and objective to the phase in which most split misses had waited, when it was first paged (or first could be told)."""
+    """Lane and objective to the phase in which most split misses had waited, at the first page (or once known)."""
     causes: dict[tuple[str, str], str]
     provisional: dict[tuple[str, str], float]
-    """When the verdict was last provisional while it was paged."""
+    """Lane and objective to the last instant at which the verdict was provisional while its page fired."""
     evidence: dict[str, tuple[float, float]]
-    """The lowest and the highest ratio of each evidence since the fault."""
+    """Evidence to its lowest and highest ratio since the fault."""
 
 
 def names_in(rule_files: Iterable[Path] = RULE_FILES) -> frozenset[str]:
-    """Every metric of ours that a rule reads, as it is written there."""
+    """Names of all the sidecar's metrics that a rule reads, as written in the rules."""
     names: set[str] = set()
     for path in rule_files:
         for group in yaml.safe_load(path.read_text())["groups"]:
@@ -77,7 +77,7 @@ def names_in(rule_files: Iterable[Path] = RULE_FILES) -> frozenset[str]:
 def hear(
     samples: Samples, fault_at: float, quiet_at: float, ends_at: float, rule_files: Sequence[Path] = RULE_FILES
 ) -> Heard:
-    """Let the rules look at these samples every 15 s. Raises RuntimeError where promtool itself fails."""
+    """Evaluate the rules on these samples every 15 s. Raises RuntimeError if promtool itself fails."""
     step = samples.every_seconds
     firing = 'ALERTS{alertstate="firing"}'
     began = f"min_over_time(timestamp({firing} unless {firing} offset {step:g}s)"
@@ -126,7 +126,7 @@ Answers = dict[str, list[tuple[Labels, float]]]
 
 
 def ask(samples: Samples, questions: dict[str, tuple[str, float]], rule_files: Sequence[Path] = RULE_FILES) -> Answers:
-    """The answers to PromQL expressions, each with the instant (a multiple of the step) at which it is asked."""
+    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step)."""
     test = {
         "rule_files": [str(path.resolve()) for path in rule_files],
         "evaluation_interval": f"{samples.every_seconds:g}s",
@@ -149,14 +149,14 @@ def ask(samples: Samples, questions: dict[str, tuple[str, float]], rule_files: S
             text=True,
             check=False,
             timeout=TIMEOUT_SECONDS,
-            # Go's collector is a quarter of promtool's time; memory is plenty here.
+            # Go's garbage collector takes a quarter of promtool's time, and memory is plenty: let it run less often.
             env={"GOGC": "800", **os.environ},
         )
     return read(judged.stdout + judged.stderr, {question: expr for question, (expr, _) in questions.items()})
 
 
 def read(printed: str, expressions: dict[str, str]) -> Answers:
-    """What promtool got, by question. What it does not mention came out as expected: empty."""
+    """Answers by question. A question that promtool does not mention met its expectation: its answer is empty."""
     by_expr = {expr: question for question, expr in expressions.items()}
     answers: Answers = {question: [] for question in expressions}
     question: str | None = None

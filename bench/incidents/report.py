@@ -1,6 +1,6 @@
-"""What all the runs come to, in words and tables: for a terminal while they run, and as a page for docs/.
+"""Results of all runs, in words and tables: for a terminal while they run, and for a page of docs/.
 
-It knows graded cases and false pages. It refuses to judge them: bounds stand in `__main__.py`.
+It knows graded cases and false pages. It refuses to judge them: the bounds are in `bounds.py`.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ COLUMNS = ("queue", "prefill", "first_token", "unattributed", "decode", "stream"
 
 
 def line(done: Done, left: int) -> str:
-    """One finished run, in a line."""
+    """One finished run, as a line of text."""
     words = []
     for case in done.cases:
         sign = {RIGHT: "+", WRONG: "WRONG ", UNATTRIBUTED: "?", MISSED: "MISSED "}[case.result]
@@ -41,7 +41,7 @@ def line(done: Done, left: int) -> str:
 
 
 def days_line(day: HealthyDay) -> str:
-    """One healthy day, in a line."""
+    """One healthy day, as a line of text."""
 
     def named(fired: Sequence[Firing]) -> str:
         counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
@@ -51,7 +51,7 @@ def days_line(day: HealthyDay) -> str:
 
 
 def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
-    """All that is to be said of one mode, as markdown."""
+    """All results of one mode, as Markdown."""
     pages = [case for case in cases if case.severity == "page"]
     if not pages:
         return f"{runs} runs, and no lane had to page.\n"
@@ -70,12 +70,12 @@ def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
 
 
 def share(cases: Sequence[Case], result: str) -> float:
-    """Of the cases, how many came out so."""
+    """Share of the cases with this result, 0 to 1."""
     return sum(case.result == result for case in cases) / len(cases) if cases else 1.0
 
 
 def interval(cases: Sequence[Case], result: str) -> tuple[float, float]:
-    """95 % of the share, by resampling seeds: cases of one run are not independent."""
+    """95 % interval of the share, by resampling seeds, because cases of one run are not independent."""
     by_seed: dict[int, list[Case]] = defaultdict(list)
     for case in cases:
         by_seed[case.seed].append(case)

@@ -1,6 +1,6 @@
-"""One run from its seed to its grades: play it and its pair, let the product and the rules look, compare with the truth.
+"""One run from its seed to its grades: plays it and its pair, evaluates product and rules, compares with the truth.
 
-It knows the order of these steps, and which engine a seed meets. Everything else is theirs.
+It knows the order of these steps, and the engine of each seed. It refuses to know how any step works.
 """
 
 import time
@@ -28,12 +28,12 @@ class Job:
     engine: str
     seed: int
     modes: tuple[bool, ...] = (True, False)
-    """With the engine's reports, and without."""
+    """Modes to run: True with the engine's reports, False without."""
 
 
 @dataclass(slots=True)
 class Done:
-    """One run that was done."""
+    """One finished run with its grades."""
 
     job: Job
     magnitude: float
@@ -41,25 +41,25 @@ class Done:
     cases: list[Case]
     false: list[FalsePage]
     seconds: float
-    """That it took."""
+    """Wall-clock seconds that the run took."""
     truth: Truth
     heard: dict[bool, Heard]
 
 
 def engine_for(kind: str, seed: int) -> EngineConfig:
-    """Every kind meets every engine, each seed another."""
+    """The engine of a seed: over the seeds, every kind meets every engine."""
     number = [each.name for each in KINDS].index(kind)
     return ENGINES[(number + seed) % len(ENGINES)]
 
 
 def jobs(kinds: list[str], engines: list[str], seeds: list[int], modes: tuple[bool, ...] = (True, False)) -> list[Job]:
-    """The runs of these kinds and seeds whose engine is one of these."""
+    """The runs of these kinds and seeds that meet one of these engines."""
     found = [Job(kind, engine_for(kind, seed).name, seed, modes) for seed in seeds for kind in kinds]
     return [job for job in found if job.engine in engines]
 
 
 def done(job: Job) -> Done:
-    """Do it."""
+    """Do one job."""
     began = time.perf_counter()
     kind, engine = KINDS_BY_NAME[job.kind], ENGINES_BY_NAME[job.engine]
     rng = Random(f"{job.seed}/{job.kind}")
@@ -70,7 +70,7 @@ def done(job: Job) -> Done:
     truth = truth_of(engine, kinds, run, pair)
     lanes = truth.lanes.values()
     if any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
-        # It burns too slowly to page: give it the hour within which a ticket must come.
+        # It burns too slowly to page: play the hour within which a ticket must come.
         incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
         run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
         truth = truth_of(engine, kinds, run, pair)
@@ -87,7 +87,7 @@ def done(job: Job) -> Done:
 
 
 def listened(engine: EngineConfig, run: Run, truth: Truth, *, reports: bool) -> Heard:
-    """What the rules say of a run."""
+    """The alerts that the rules fire on a run."""
     samples = sampled(engine, run, reports=reports)
     step = samples.every_seconds
     quiet_at = min(run.ends_at, step * (truth.quiet_at // step + 1))
@@ -95,7 +95,7 @@ def listened(engine: EngineConfig, run: Run, truth: Truth, *, reports: bool) -> 
 
 
 def sampled(engine: EngineConfig, run: Run, *, reports: bool, every_seconds: float = SCRAPE_SECONDS) -> Samples:
-    """What Prometheus would have scraped of a run."""
+    """The samples that Prometheus would have scraped in a run."""
     samples = Product(engine, run, reports=reports).play(names_in(), every_seconds)
     samples.without_idle_buckets()
     samples.add_constant("up", {}, 1.0)

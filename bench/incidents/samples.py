@@ -1,7 +1,7 @@
-"""Columns of samples: for each series that a rule reads, its value at every scrape, or None where it was not on the page.
+"""Columns of samples: for each series that a rule reads, its value at every scrape, or None if the page lacked it.
 
-It knows how children become series (a histogram is its buckets, count and sum) and how such a column is written for promtool. It
-refuses to know what any of them means.
+It knows how children become series (a histogram is its buckets, count and sum) and how to write such a column for
+promtool. It refuses to know the meaning of any series.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Samples:
         ]
 
     def take(self) -> None:
-        """A scrape, after `metrics.refresh`."""
+        """Take one scrape; call it after `metrics.refresh`."""
         for family in self._plain:
             names = tuple(label.name for label in family.metric.labels)
             for child in family.children.values():
@@ -50,7 +50,7 @@ class Samples:
         self._taken += 1
 
     def add_constant(self, name: str, labels: Mapping[str, str], value: float) -> None:
-        """A series that stands still, once all is taken."""
+        """Add a series of one constant value; call it after the last scrape."""
         self.columns[name, tuple(labels.items())] = [value] * self._taken
 
     def _add_histogram(self, name: str, suffixes: Sequence[str], labels: Labels, child: HistogramChild) -> None:
@@ -73,7 +73,7 @@ class Samples:
         column.append(value)
 
     def written(self) -> Iterator[tuple[str, str]]:
-        """Each series as promtool wants it: its selector, and its values."""
+        """Each series in promtool's notation: its selector, and its values."""
         for (name, labels), column in self.columns.items():
             column.extend([None] * (self._taken - len(column)))
             every = dict(TARGET) | dict(labels)
@@ -81,7 +81,7 @@ class Samples:
             yield f"{name}{{{inner}}}", _values(column)
 
     def without_idle_buckets(self) -> None:
-        """Leave out prompt buckets that nobody came to, where another bucket of the same series stays: sums are the same without."""
+        """Remove prompt buckets without requests, if another bucket of the same series stays: sums do not change."""
         busy = {
             (name, _but(labels, "prompt_bucket")) for (name, labels), column in self.columns.items() if _moves(column)
         }
@@ -109,7 +109,7 @@ def _moves(column: Column) -> bool:
 
 
 def _values(column: Column) -> str:
-    """Runs of the same value are written once; what leaves the page is marked stale, as a scrape would."""
+    """The column in promtool's notation: repeated values once; a series that leaves the page is marked stale."""
     words: list[str] = []
     at, before = 0, False
     while at < len(column):

@@ -1,7 +1,7 @@
-"""Who comes when and with what: the arrivals of one run, drawn from one seed.
+"""Arrivals of one run, drawn from one seed: instant, lane, lengths and prefix of each request.
 
-It knows rates, lengths and lanes. It refuses to know the engine. The usual arrivals are drawn apart from those that an incident
-adds, so that a run and its pair without the incident have the same requests as far as they can.
+It knows rates, lengths and lanes. It refuses to know the engine. The usual arrivals are drawn separately from those
+that an incident adds, so that a run and its pair without the incident have the same requests as far as possible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from bench.incidents.life import Run
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request to come."""
+    """One arriving request."""
 
     at: float
     lane: str
@@ -24,17 +24,17 @@ class Asked:
     output_tokens: int
     streaming: bool
     prefix: str
-    """Which shared beginning it has; empty for none."""
+    """Name of its shared prefix; empty for none."""
     shared_tokens: int
     luck: float
-    """A number between 0 and 1 that is this request's own: whether it gives up, whose report is lost, whose client is slow."""
+    """Random number of this request, 0 to 1: decides whether it gives up, has a slow client, or lacks the prefix."""
 
 
 class Active:
-    """Which episodes are there at an instant of the run."""
+    """Finds the episodes that are active at an instant of the run."""
 
     def __init__(self, episodes: Sequence[Episode], run: Run, setup: Effect = NOTHING) -> None:
-        """`setup`: what is so from the first instant to the last."""
+        """`setup`: effect from the first instant to the last."""
         self.ends_at = run.ends_at
         self._spans = [(0.0, run.ends_at, Episode(setup))]
         for episode in episodes:
@@ -42,11 +42,11 @@ class Active:
             self._spans.append((run.fault_at + episode.begins, ends, episode))
 
     def at(self, instant: float) -> list[Episode]:
-        """Those that have begun and not ended."""
+        """Episodes that have begun and not ended."""
         return [episode for begins, ends, episode in self._spans if begins <= instant < ends]
 
     def edges(self) -> list[float]:
-        """Every instant at which one begins or ends."""
+        """Every instant at which an episode begins or ends."""
         return sorted({edge for begins, ends, _ in self._spans[1:] for edge in (begins, ends)})
 
     def spans(self) -> list[tuple[float, float, Episode]]:
@@ -56,7 +56,7 @@ class Active:
 def arrivals(
     engine: EngineConfig, factor: float, seed: int, active: Active, day: "Day | None" = None
 ) -> Iterator[Asked]:
-    """All requests of a run in order. `factor`: of every lane's rate."""
+    """All requests of a run in order. `factor`: multiplies every lane's rate."""
     streams = []
     for load in engine.lanes:
         streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, day))
@@ -68,7 +68,7 @@ def arrivals(
 
 
 class Day:
-    """A daily curve: the factor of all rates at an instant, between `low` and 1."""
+    """A daily curve: the factor of all rates at an instant, above 0 and at most 1."""
 
     def __init__(self, curve: Sequence[float], step_seconds: float) -> None:
         self._curve = curve
@@ -88,7 +88,7 @@ def _usual(load: LaneLoad, factor: float, rng: Random, active: Active, day: "Day
 
 
 def _more(load: LaneLoad, factor: float, rng: Random, active: Active) -> Iterator[Asked]:
-    """What an incident adds to a lane's arrivals."""
+    """Arrivals that an incident adds to a lane."""
     for begins, ends, episode in active.spans():
         more = episode.effect.load.get(load.lane, 1.0) - 1.0
         if more <= 0.0:
@@ -109,7 +109,7 @@ def _strangers(stranger: Stranger, rng: Random, begins: float, ends: float) -> I
 
 
 def _asked(load: LaneLoad, at: float, rng: Random, active: Active) -> Asked:
-    """One request of this lane. Draws the same numbers whatever is going on."""
+    """One request of this lane. Draws the same random numbers with and without an incident."""
     own = (load.prompt_tokens - load.shared_tokens) * rng.uniform(1 - load.spread, 1 + load.spread)
     output = load.output_tokens * rng.uniform(1 - load.spread, 1 + load.spread)
     tenant, streamed, luck = rng.randrange(PREFIXES), rng.random() >= load.unstreamed, rng.random()

@@ -1,7 +1,7 @@
-"""What a run truly was: who burned and how fast, where they waited, and what was wrong. From lives alone, never from the product.
+"""The truth of a run, from lives only and never from the product: burn of each lane, phases of waiting, and the fault.
 
-It knows the tiers that the alerts promise and the table of kinds. It refuses to know counters, ledgers and rules: a miss here is an
-instant on the wire compared with a threshold.
+It knows the tiers of the alerts and the table of kinds. It refuses to know counters, ledgers and rules: a miss here is
+an instant on the wire compared with a threshold.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ from sidecar.timeline.outcome import Outcome
 
 LOOK_EVERY_SECONDS = 15.0
 SUSTAINED_SECONDS = 60.0
-"""A burn must page if it is there for so long: four evaluations."""
+"""A burn must page if it lasts this long, which is four evaluations."""
 FAST_WINDOW_SECONDS = 300.0
 LEAST_MISSES = 10
 OUTAGE_RATIO = 0.5
@@ -32,14 +32,14 @@ SHORT_WINDOW_SECONDS = 120.0
 NOW_SECONDS = 60.0
 QUIET_SECONDS = 60.0
 NEARLY = 0.7
-"""From this share of every threshold on, an alert is neither demanded nor false."""
+"""Above this share of every threshold, below the threshold itself, an alert is neither required nor false."""
 KV_FULL = 0.95
 KV_FULL_SHARE = 0.10
-"""Of the incident's readings: the pool was full while requests waited."""
+"""The KV pool ran full if it was full, while requests waited, in this share of the incident's readings."""
 
 
 class Verdict(NamedTuple):
-    """One request's promise, kept or not."""
+    """One request and objective: met or missed, and the instant at which that was decided."""
 
     at: float
     missed: bool
@@ -47,18 +47,18 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneTruth:
-    """What is true of one lane and objective in one run."""
+    """The truth of one lane and objective in one run."""
 
     root: Labels
     proximate: str | None
-    """The phase whose summed excess over the pair is the largest; None where nothing was in excess."""
+    """Phase with the largest summed excess over the pair; None if no phase was in excess."""
     must_page: bool
     may_page: bool
     must_ticket: bool
-    """It burns too slowly to page, and fast enough for a ticket."""
+    """It burns too slowly to page, but fast enough for a ticket."""
     may_ticket: bool
     burns_at: float | None
-    """When it first burned as fast as must be paged; None where it never did."""
+    """Instant at which it first burned fast enough that it must page; None if it never did."""
     misses: int
     requests: int
 
@@ -69,15 +69,15 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Of one run."""
+    """The truth of one run."""
 
     lanes: dict[Key, LaneTruth]
     quiet_at: float
-    """From here on nothing that the fault left behind burns any more: a page that begins later is false."""
+    """Instant from which on the fault's consequences no longer burn: a page that begins later is false."""
 
 
 def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -> Truth:
-    """Every lane and objective that has a promise. `kinds`: what the incident is made of."""
+    """The truth of each lane and objective with a threshold. `kinds`: the kinds of the incident."""
     objectives = engine.objectives()
     told = verdicts(run, objectives)
     waited, usual = _phases(run, objectives), _phases(pair, objectives)
@@ -107,7 +107,7 @@ def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -
 
 
 def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
-    """Each lane's and objective's verdicts in the order in which they fall."""
+    """Lane and objective to its verdicts, in order of their instants."""
     found: dict[Key, list[Verdict]] = defaultdict(list)
     for life in run.lives:
         aims = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens))
@@ -156,27 +156,27 @@ class _Tiers:
 
 
 class _Windows:
-    """Misses and their share in any trailing window."""
+    """Counts misses and their share in any trailing window."""
 
     def __init__(self, told: Sequence[Verdict]) -> None:
         self._instants = [each.at for each in told]
         self._missed = [0, *accumulate(int(each.missed) for each in told)]
 
     def at(self, instant: float, seconds: float) -> tuple[int, float]:
-        """Misses, and their share of the requests (0 where there were none)."""
+        """Number of misses, and their share of the requests (0 without requests)."""
         low, high = bisect_left(self._instants, instant - seconds), bisect_right(self._instants, instant)
         misses = self._missed[high] - self._missed[low]
         return misses, misses / (high - low) if high > low else 0.0
 
 
 def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
-    """How fast it burned, by trailing windows, as a rule would look."""
+    """Tiers of one lane and objective, from trailing windows like those of the rules."""
     windows, tiers = _Windows(told), _Tiers()
     page_ratio = min(OUTAGE_RATIO, FAST_BURN * allowed)
     paging = slow = 0.0
     at = run.fault_at
     while at <= run.ends_at:
-        # A window of five minutes remembers what is over: it must page only while it is still going on.
+        # A window of five minutes still contains misses of a burn that is over: it must page only while it goes on.
         long, now = windows.at(at, FAST_WINDOW_SECONDS), windows.at(at, NOW_SECONDS)
         short = windows.at(at, SHORT_WINDOW_SECONDS)
         fast = any(window[0] >= LEAST_MISSES and window[1] >= page_ratio for window in (long, short))
@@ -196,21 +196,21 @@ def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
     return tiers
 
 
-# --- where they waited -------------------------------------------------------------------------------------------------
+# --- phases of waiting ------------------------------------------------------------------------------------------------
 
 Waited = dict[str, float]
 _FAILED = (Outcome.ENGINE_ERROR, Outcome.ENGINE_UNREACHABLE, Outcome.ENGINE_TRUNCATED)
 
 
 def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
-    """Of every request that came between fault and recovery: where its time went, in seconds, by objective."""
+    """Lane and objective to the seconds per phase of each request that arrived between fault and recovery."""
     found: dict[Key, list[Waited]] = defaultdict(list)
     for life in run.lives:
         phases = life.phases
         if not run.fault_at <= life.received_at < run.recovers_at:
             continue
         if life.outcome in _FAILED:
-            # It never got what it waited for; for as long as it was promised, nobody but the engine kept it waiting.
+            # It never got its answer: the whole threshold counts as time that the engine made it wait.
             objective = ("tpot" if life.reads else "ttft") if life.streaming else "e2e"
             aim = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens)).aim(Objective(objective))
             if aim is not None:
@@ -242,7 +242,7 @@ def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
             }
         )
         if life.outcome is Outcome.OK and life.ended_at is not None and life.output_tokens > 1:
-            # A pace, not a sum: answers of another length are no excess.
+            # Seconds per token, not a sum: a longer answer alone is no excess.
             slower = max(0.0, life.reads[-1] - first - phases.decode)
             gaps = life.output_tokens - 1
             found[life.lane, "tpot"].append({"decode": phases.decode / gaps, "stream": slower / gaps, "engine": 0.0})
@@ -250,7 +250,7 @@ def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
 
 
 def _most_in_excess(now: Sequence[Waited], usual: Sequence[Waited]) -> str | None:
-    """The phase whose sum has grown the most, for as many requests as there are now."""
+    """Phase with the largest growth of its sum over the pair's, scaled to as many requests; None without growth."""
     if not now or not usual:
         return None
     excess = {

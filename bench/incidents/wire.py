@@ -1,4 +1,4 @@
-"""The ways between engine and client: what becomes of tokens on a hop that collects them, and with a client that reads slowly.
+"""The network between engine and client: delays of tokens by a hop that buffers them, and by a slow client.
 
 Pure arithmetic on instants, in seconds.
 """
@@ -9,13 +9,13 @@ from bench.incidents.effects import Hop
 
 
 BUFFERED_EVENTS = 24
-"""What sidecar and sockets hold for a client before reading from the engine is paused; it goes on at half of that."""
+"""Tokens that sidecar and sockets buffer for a client before the sidecar pauses reading; it resumes at half of that."""
 
 
 def through_hop(tokens: Sequence[float], hop: Hop, *, complete: bool) -> tuple[list[float], list[int]]:
-    """When tokens that left the engine at these instants come out of the hop, and how many at once.
+    """Instants at which tokens leave the hop, and their number each time.
 
-    `complete`: the last one ends the answer, which flushes the hop.
+    `tokens`: instants at which they left the engine. `complete`: the last one ends the answer, which flushes the hop.
     """
     instants: list[float] = []
     counts: list[int] = []
@@ -40,7 +40,7 @@ def through_hop(tokens: Sequence[float], hop: Hop, *, complete: bool) -> tuple[l
 
 
 def together(tokens: Sequence[float]) -> tuple[list[float], list[int]]:
-    """Tokens as they come; those of one instant are one read."""
+    """Instants of reads, and the tokens in each; tokens of one instant are one read."""
     instants: list[float] = []
     counts: list[int] = []
     for at in tokens:
@@ -55,7 +55,10 @@ def together(tokens: Sequence[float]) -> tuple[list[float], list[int]]:
 def to_slow_client(
     instants: Sequence[float], counts: Sequence[int], tokens_per_second: float
 ) -> tuple[list[float], list[tuple[float, float]], float]:
-    """When the sidecar reads what stands ready at these instants, when it does not read, and when the client has it all."""
+    """Instants at which the sidecar reads, its pauses, and the instant at which the client has all tokens.
+
+    `instants`, `counts`: instants at which tokens are ready to be read, and their number.
+    """
     reads: list[float] = []
     pauses: list[tuple[float, float]] = []
     taken: list[float] = []

@@ -1,8 +1,8 @@
-"""`make promises`: what the sidecar promises in milliseconds and bytes, measured on this machine; exit code 1 if one is broken.
+"""`make promises`: measures the sidecar's bounds in milliseconds and bytes; exit code 1 if one is broken.
 
-The sidecar runs as its users run it, in a process of its own; origin and clients are this process. A minute; two where a
-promise looks broken: then all are measured again, and one is broken if it is so both times. What is wrong stays wrong, and
-what was another process of the machine is not there twice.
+The sidecar runs as for its users, in a process of its own; origin and clients run in this process. It takes a minute,
+or two if a bound looks broken: then all are measured again, and a bound counts as broken if it is broken both times. A
+real defect shows both times; noise from another process of the machine usually does not.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from tests.support.sidecar_process import running_sidecar
 
 
 async def measured() -> list[Promise]:
-    """Every promise, one group after the other."""
+    """Measure every promise, one group after the other."""
     promises = []
     with tempfile.TemporaryDirectory() as folder:
         async with running_origin() as origin:
-            # The origin answers in this loop while the sidecar waits to become ready, so that waiting needs a thread.
+            # The origin answers in this loop while the sidecar becomes ready, so that the wait for it needs a thread.
             running = running_sidecar(origin.url, Path(folder), flags=["--log.level=warning"])
             sidecar = await asyncio.to_thread(running.__enter__)
             try:
@@ -49,7 +49,7 @@ async def measured() -> list[Promise]:
 
 
 def main() -> int:
-    # As `sidecar serve` does once it listens: what was imported is not walked through by every full collection.
+    # As `sidecar serve` does once it listens: full collections then skip the imported modules.
     gc.collect()
     gc.freeze()
     broken = told()
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def told() -> set[str]:
-    """Measure every promise, print the table, and return those that were not kept."""
+    """Measure every promise, print the table, and return the names of the broken ones."""
     began = time.perf_counter()
     promises = uvloop.run(measured())
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())

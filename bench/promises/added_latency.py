@@ -1,7 +1,7 @@
-"""What the sidecar adds to the time to first token and to each event after it: pairs of a direct and a proxied stream.
+"""Latency that the sidecar adds to the TTFT and to each later event: pairs of a direct and a proxied stream.
 
-The pairs alternate, so that whatever else the machine does falls on both. A round is one figure: the difference of its two
-medians. The floor is the same difference between two direct streams: what such a figure is when there is nothing to find.
+The pairs alternate, so that other load of the machine affects both. The figure of a round is the difference of its two
+medians. The floor is the same difference between two direct streams: the figure of a proxy that adds nothing.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from bench.promises.promise import Promise, spread
 
 ROUNDS = 7
 PAIRS = 20
-"""Streams in a round, each way."""
+"""Streams in a round, for each way."""
 EVENTS = 15
 GAP_SECONDS = 0.004
 WARM_UP = 10
@@ -23,14 +23,14 @@ EVENT_BOUND_MS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Medians of one way, in one round; seconds."""
+    """Medians of one way (direct or proxied) in one round, in seconds."""
 
     first: float
     event: float
 
 
 async def added_latency(origin: Origin, port: int) -> list[Promise]:
-    """Measure the sidecar on `port` that stands before `origin`. A first event is answered at once; later ones are 4 ms apart."""
+    """Measure the sidecar on `port` in front of `origin`. The first event comes at once, later ones 4 ms apart."""
     readers = {
         "direct": await Reader.open(origin.port),
         "again": await Reader.open(origin.port),

@@ -1,8 +1,8 @@
-"""How soon the engine sees that a client has left: during upload, while it waits without and with a head, and in mid-stream.
+"""Time until the engine sees that a client has left: in upload, while it waits (without or with a head), mid-stream.
 
-From just before the client closes its socket until the origin's connection is gone; both in this process, the sidecar in
-its own. The floor is a client that leaves the origin itself. FIN and RST alternate. The figure of a stage is the median over
-rounds of each round's 99th percentile: of a hundred leavers the second slowest, so that one hiccup of the machine is no verdict.
+Measured from just before the client closes its socket until the origin's connection is gone. Both are in this process,
+the sidecar in its own. The floor is a client that leaves the origin directly. FIN and RST alternate. p99 = second
+slowest of 100 clients, so that one hiccup of the machine does not decide; the median of five rounds is reported.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ LEAVERS = 100
 BOUND_MS = 10.0
 PATIENCE_SECONDS = 5.0
 UPLOAD = b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 1_200_000
-"""More than the sidecar holds to look at: the rest is on its way to the engine."""
+"""A body larger than the sidecar buffers to read it: the rest is forwarded to the engine at once."""
 STAGES = {
     "upload": UPLOAD,
     "queue": question("silence"),
@@ -29,7 +29,7 @@ STAGES = {
 
 
 class Leaver(asyncio.Protocol):
-    """A client that says one thing, and can tell when it was answered."""
+    """A client that sends one request; `answered` is set at the first event of the answer."""
 
     def __init__(self) -> None:
         self.answered = asyncio.Event()
@@ -40,7 +40,7 @@ class Leaver(asyncio.Protocol):
 
 
 async def leaving(origin: Origin, port: int) -> list[Promise]:
-    """Measure the sidecar on `port` that stands before `origin`."""
+    """Measure the sidecar on `port` in front of `origin`."""
     promises = []
     for stage, request in STAGES.items():
         floors = [await _p99_ms(origin, origin.port, stage, request) for _ in range(2)]
@@ -58,7 +58,7 @@ async def _p99_ms(origin: Origin, port: int, stage: str, request: bytes) -> floa
             async with asyncio.timeout(PATIENCE_SECONDS):
                 took.append(await _leave(origin, port, stage, request, reset=number % 2 == 0))
         except TimeoutError:
-            took.append(inf)  # never seen: a promise broken, not a bench that hangs
+            took.append(inf)  # never seen: a broken promise, not a hanging bench
     return sorted(took)[-2] * 1e3
 
 
@@ -75,7 +75,7 @@ async def _leave(origin: Origin, port: int, stage: str, request: bytes, *, reset
     at_the_engine = await arrived
     if stage == "decode":
         await leaver.answered.wait()
-    while transport.get_write_buffer_size():  # noqa: ASYNC110  a bench: what is unsent would delay a FIN
+    while transport.get_write_buffer_size():  # noqa: ASYNC110  a bench may poll: unsent bytes would delay a FIN
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.001)
     left_at = time.monotonic()

@@ -1,9 +1,9 @@
-"""Work that may stop the event loop: a scrape of 10,000 series, the look into a request body of 1 MiB, whole or the beginning of a
-longer one, and an upload in tiny chunks.
+"""Work that may hold the event loop: a scrape of 10,000 series, reading a request body of 1 MiB (whole, or the first
+MiB of a longer one), and an upload in tiny chunks.
 
-All by the thread's own CPU clock, which a busy machine does not falsify; the wall clock stands beside it. The bodies are
-the kinds that clients send at that size, and the worst that we know, which has a bound of its own: a JSON array of
-half a million one-digit numbers, each of which has to be parsed to find the end.
+Measured by the thread's own CPU clock, which a busy machine does not falsify; the wall clock is printed beside it. The
+bodies are the kinds that clients send at that size, and the worst known one: a JSON array of 500,000 one-digit numbers,
+each of which has to be parsed to find the end. It exceeds 2 ms; its limit is 5 ms.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _LONG_PROMPTS = {"one long text": "long text. ", "code": 'def f(x):\n    return 
 
 
 async def scrape_stalls() -> list[Promise]:
-    """The longest turn of a loop while the page is scraped; everything in this process but the client."""
+    """The longest turn of a loop while the page is scraped; everything except the client is in this process."""
     metrics = filled(SERIES)
     listener = AdminListener(QuietHouse(metrics), metrics, time.monotonic)
     ((_, port),) = await listener.start("127.0.0.1", 0)
@@ -80,7 +80,7 @@ def _bodies() -> dict[str, bytes]:
 
 
 def look_in_stalls() -> list[Promise]:
-    """One look into a body of 1 MiB, with the asking for usage, as it happens in one turn of the loop."""
+    """Read a body of 1 MiB and insert the request for usage, as the sidecar does in one turn of the loop."""
     promises = []
     for name, body in _bodies().items():
         words = f"loop held by a body of {len(body) / (1 << 20):.2f} MiB: {name}"
@@ -93,9 +93,9 @@ def look_in_stalls() -> list[Promise]:
 
 
 async def upload_stalls() -> list[Promise]:
-    """The longest turn while a thread uploads 8 MiB in the smallest chunks that pass, beside the same bytes in large chunks.
+    """The longest turn while a thread uploads 8 MiB in the smallest allowed chunks; for comparison, in large chunks.
 
-    So long does a stranger's token wait for the upload. Engine and relay share the loop.
+    A token of another request waits this long for the upload. Engine and relay share the loop.
     """
 
     async def reads(visit: Visit) -> None:
@@ -110,7 +110,7 @@ async def upload_stalls() -> list[Promise]:
 
 
 async def _longest_turn(port: int, chunk: bytes) -> float:
-    """Milliseconds of CPU between two turns of this task while the upload comes."""
+    """Longest CPU milliseconds between two turns of this task while the upload arrives."""
     with socket.create_connection(("127.0.0.1", port)) as client:
         upload = UPLOAD_HEAD + chunk * (UPLOAD_BYTES // len(chunk))
         sending = asyncio.get_running_loop().run_in_executor(None, client.sendall, upload)

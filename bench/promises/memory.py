@@ -1,7 +1,7 @@
-"""What a stuck reader costs: the growth of the sidecar's resident memory per client that asks for a flood and reads nothing.
+"""Cost of a stuck reader: growth of the sidecar's resident memory per client that asks for a flood and reads nothing.
 
-User space only (the kernel's socket buffers are not in a process's resident set). The first hundred warm the allocator and
-are not counted; the floor is what the same process grows by while as many clients are connected and idle.
+User space only: the kernel's socket buffers are not in a process's resident set. The first hundred clients warm the
+allocator and are not counted. The floor is the growth of the same process while as many clients are connected and idle.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ SETTLE_SECONDS = 1.0
 
 
 def resident_kib(pid: int) -> int:
-    """VmRSS in KiB. Raises OSError where there is no /proc."""
+    """VmRSS in KiB. Raises OSError without /proc."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
 
 
 async def _stuck(port: int, count: int, request: bytes) -> list[socket.socket]:
-    """So many clients that send this and never read. Bare sockets: a transport of an event loop would read ahead."""
+    """Open `count` clients that send this and never read. Bare sockets: an event loop's transport would read ahead."""
     loop = asyncio.get_running_loop()
     clients = []
     for _ in range(count):

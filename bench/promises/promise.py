@@ -1,7 +1,7 @@
-"""One promise: what is promised, its bound, what was measured, and how the table says it.
+"""One promise of the sidecar: its name, its bound, the measured value, and its row in the table.
 
-Knows that a measurement without the machine's own noise beside it says little: `floor` is the same measure without the
-sidecar. Refuses to know how anything is measured.
+Knows that a measurement says little without the machine's own noise: `floor` is the same measure without the sidecar.
+Refuses to know how anything is measured.
 """
 
 from collections.abc import Iterable
@@ -10,36 +10,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One row."""
+    """One row of the table."""
 
     words: str
     bound: float
     measured: float
     unit: str
     spread: str
-    """Of the repeats, in words."""
+    """Spread of the repeats, in words."""
     floor: str
-    """What the same measure is on this machine without the sidecar, in words."""
+    """The same measure on this machine without the sidecar, in words."""
 
     @property
     def kept(self) -> bool:
-        """At most the bound."""
+        """Whether the measured value is at most the bound."""
         return self.measured <= self.bound
 
 
 def milliseconds(seconds: float) -> str:
-    """For a person."""
+    """`seconds` as milliseconds in text."""
     return f"{seconds * 1e3:.3f}" if seconds < 0.01 else f"{seconds * 1e3:.1f}"
 
 
 def spread(rounds: Iterable[float]) -> str:
-    """The range of the rounds' own figures, given in milliseconds."""
+    """The range of the rounds' figures, as text; figures are in milliseconds."""
     values = sorted(rounds)
     return f"{values[0]:.3f} to {values[-1]:.3f} in {len(values)} rounds"
 
 
 def table(promises: Iterable[Promise]) -> str:
-    """Markdown: promise, bound, measured, verdict, and what stands behind the figure."""
+    """Markdown table: promise, bound, measured value, verdict, spread and floor."""
     lines = ["| promise | bound | measured | verdict | spread | without the sidecar |", "|---|---|---|---|---|---|"]
     for promise in promises:
         verdict = "kept" if promise.kept else "BROKEN"

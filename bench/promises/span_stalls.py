@@ -1,7 +1,7 @@
-"""What spans may do to the event loop: the longest turn while a request of them is taken, real ones and hostile ones.
+"""Time for which spans hold the event loop: the longest turn while a request of spans is taken, real and hostile ones.
 
-In this process and on uvloop, as the sidecar runs; by the thread's own CPU clock between two turns of somebody else on the
-loop, which a busy machine does not falsify. The exporter's own batch is 512 spans.
+Runs in this process and on uvloop, as the sidecar does. Measured by the thread's own CPU clock between two turns of
+another task on the loop, which a busy machine does not falsify. An exporter's own batch is 512 spans.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def _spans(count: int, attributes: int) -> bytes:
 
 
 def _requests() -> dict[str, tuple[bytes, dict[str, bool]]]:
-    """Name to body and how it is encoded; the last are as large as they may be, or nearly."""
+    """Name to body and its encoding; most are as large as the receiver allows, or nearly."""
     json_span = b'{"attributes":[' + b"{}," * 10_000 + b"{}]}"
     around = b'{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[%b]}]}]}'
     large = _spans(6000, 19)
@@ -61,7 +61,7 @@ async def _chunks(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def _longest_turn(body: bytes | None, encoding: dict[str, bool]) -> float:
-    """Milliseconds of CPU between two turns of a task that does nothing else."""
+    """Longest CPU milliseconds between two turns of an otherwise idle task while the body is taken; None: no body."""
     intake = Intake(lambda _: False, clock=time.perf_counter, count=lambda *_: None, dropped=lambda *_: None)
     longest, done = 0.0, False
 
@@ -88,7 +88,7 @@ async def _longest_turn(body: bytes | None, encoding: dict[str, bool]) -> float:
 
 
 async def span_stalls() -> list[Promise]:
-    """One promise for each kind of request."""
+    """One promise per kind of request."""
     floor = f"{median([await _longest_turn(None, {}) for _ in range(ROUNDS)]):.3f} ms when nobody sends"
     promises = []
     for name, (body, encoding) in _requests().items():

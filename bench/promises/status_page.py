@@ -1,7 +1,7 @@
-"""Longest turns of the event loop for the status page: a page with everything on it, and the ticks of the history behind it.
+"""Longest turns of the event loop for the status page: a full page, and the ticks of the history behind it.
 
-As in `loop_stalls.py` by the thread's own CPU clock: the longest turn of one always ready callback. The registry is full, all
-of it has grown since the last tick, and a hundred requests were slow.
+Measured as in `loop_stalls.py` by the thread's own CPU clock, between two turns of an always ready callback. The
+registry is full, all children have grown since the last tick, and a hundred requests were slow.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ MARKS = Marks(0.0, 0.0, 0.0, 0.1, 5.0, 6.0, 6.0, 6.5, choices=1)
 
 
 def _grown(metrics: Metrics) -> None:
-    """Everything has happened once more."""
+    """Increment every child once more."""
     for histogram in (c.REQUEST_PHASE_SECONDS, c.REQUEST_SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS, c.INTER_TOKEN_SECONDS):
         for child in metrics.histogram(histogram).children.values():
             child.observe(0.2)
@@ -46,7 +46,7 @@ def _grown(metrics: Metrics) -> None:
 
 
 async def status_page_stalls() -> list[Promise]:
-    """The longest turn of the loop while the page is drawn, and while the history ticks for it."""
+    """The longest turn of the loop while the page is drawn, and while the history ticks."""
     metrics = filled(SERIES)
     house = QuietHouse(metrics)
     buckets = metrics.prompt_buckets.shown()
@@ -64,7 +64,7 @@ async def status_page_stalls() -> list[Promise]:
     page = StatusPage(house, history, time.monotonic, diagnoses.of)
 
     async def drawn() -> None:
-        page._drawn.clear()  # noqa: SLF001  each time anew
+        page._drawn.clear()  # noqa: SLF001  empties the cache, so that the page is drawn each time
         await page._page(refresh=True)  # noqa: SLF001  without the socket
 
     async def ticked() -> None:

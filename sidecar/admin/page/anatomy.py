@@ -42,7 +42,7 @@ class LaneAnatomy:
     streaming: bool
     """Streamed and non-streamed requests are separate, because their phases mean different things."""
     requests: int
-    """Requests with outcome ok whose phases are known to add up: the denominator of the means."""
+    """Requests with outcome ok and phases that add up: the denominator of the means."""
     mean_seconds: float
     phases: Mapping[str, float]
     """Phase to its additive mean in seconds; phases with no sample are absent."""
