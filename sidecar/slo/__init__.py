@@ -1,1 +1,1 @@
-"""What was promised, and whether it was kept: thresholds and targets per lane and prompt length, verdicts, blame. Pure."""
+"""Objectives (threshold and target per lane and prompt length), the decision on each request, the phase of a miss. Pure."""

@@ -1,7 +1,8 @@
-"""Which phase a miss is blamed on: the vote of the very request that missed (design section 7).
+"""The vote of one request that missed an objective: the phase that the miss is attributed to (design section 7).
 
-Arithmetic on one closed ledger. It says where the request waited; what broke is the verdict's business, made of many votes
-and of what the whole engine shows (`alert_rules/`). Refuses to guess: a ledger that cannot be split votes `unattributed`.
+Arithmetic on one closed ledger. The vote says where the request spent its time. It does not say what broke: the verdict does,
+from many votes and from the state of the whole engine (`alert_rules/`). Refuses to guess: a ledger without a split votes
+`unattributed`.
 """
 
 from collections.abc import Mapping
@@ -23,11 +24,11 @@ class Blame(StrEnum):
     DECODE = "decode"
     STREAM = "stream"
     ENGINE = "engine"
-    """It failed, or went silent: no phase of a request that it served."""
+    """The engine failed or went silent; this is not a phase of a request that it served."""
 
 
 SIDECAR = "sidecar"
-"""The one more value that an alert's `phase` has, where the alert is about the sidecar itself."""
+"""One further value of an alert's `phase`: the alert is about the sidecar itself."""
 
 VOTES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (
@@ -37,7 +38,7 @@ VOTES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TPOT: (Blame.DECODE, Blame.STREAM, Blame.UNATTRIBUTED, Blame.ENGINE),
     Objective.E2E: (*(Blame.QUEUE, Blame.PREFILL, Blame.DECODE, Blame.UNATTRIBUTED), Blame.ENGINE),
 }
-"""What a miss of each objective can be blamed on: the children that stand at 0 from the start."""
+"""Votes that a miss of each objective can cast. Their counter children exist from the start, at 0."""
 
 E2E_SHARES: Mapping[Phase, float] = {
     Phase.QUEUE: 0.10,
@@ -45,7 +46,8 @@ E2E_SHARES: Mapping[Phase, float] = {
     Phase.DECODE: 0.65,
     Phase.UNATTRIBUTED: 0.05,
 }
-"""How an e2e threshold is meant to be spent: of a whole answer, decoding is most. The rest (front end, network) has no phase there."""
+"""Share of an e2e threshold that each phase may use (ratio). Decoding takes most of a whole answer. The remaining work (front
+end, network) is no phase of a non-streamed request: `unattributed` holds it."""
 
 _SPOILED = {
     Outcome.REJECTED: Blame.QUEUE,
@@ -57,12 +59,12 @@ _SPOILED = {
 
 
 def blame_of_outcome(outcome: Outcome) -> Blame:
-    """The vote of a request that did not end well and so has no ledger: whoever gave up waiting never gets a report."""
+    """The vote of a request whose outcome is not ok, which has no ledger. If its client gave up, no report ever comes."""
     return _SPOILED.get(outcome, Blame.UNATTRIBUTED)
 
 
 def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, aims: Aims) -> Blame:
-    """The vote of a request that ended well and missed this objective, of which `aims` has a promise."""
+    """The vote of a request that ended well and missed this objective; `aims` holds its threshold."""
     aim = aims.aim(objective)
     if ledger is None or aim is None:
         return Blame.UNATTRIBUTED
@@ -73,9 +75,9 @@ def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, a
         return Blame.UNATTRIBUTED
     if objective is Objective.TTFT:
         spent = {phase: seconds[phase] for phase in aims.shares if phase in seconds}
-        # What was held back stands in the ledger's stream; nothing of the threshold is meant for it.
+        # Output that was held back is part of the ledger's stream phase, which has no share of the threshold.
         return _most_over({**spent, Phase.STREAM: ledger.held_seconds}, aims.shares, aim.threshold_seconds)
-    # An answer that was a stream after all has phases besides, for which nothing of an e2e threshold is meant.
+    # An answer that was a stream after all has further phases, which have no share of an e2e threshold.
     spent = {phase: seconds[phase] for phase in E2E_SHARES if phase in seconds}
     return _most_over(spent, E2E_SHARES, aim.threshold_seconds)
 
@@ -86,7 +88,7 @@ def _most_over(spent: Mapping[Phase, float], shares: Mapping[Phase, float], thre
 
 
 def _tpot(ledger: Ledger, marks: Marks, threshold_seconds: float) -> Blame:
-    """`stream` if what the client or a hop held back is at least half of the excess, else `decode`."""
+    """`stream` if the time for which the client or a hop held output back is at least half of the excess, else `decode`."""
     tokens = None if marks.usage is None else marks.usage.completion_tokens
     if marks.first_token_at is None or marks.last_token_at is None or tokens is None:
         return Blame.UNATTRIBUTED

@@ -1,8 +1,8 @@
-"""Whether each request kept its promises: decided once per objective, at its deadline, and not when the answer is over.
+"""Whether each request met its objectives. Each objective is decided once, at its deadline, not at the end of the answer.
 
-A request that is still waiting when its threshold passes has missed it, whatever becomes of it: so a stall is seen while it
-lasts. Knows requests by a key and instants by being told; refuses to know metrics (`metrics/slo.py` is told each decision)
-and the reason of a miss (`blame.py`).
+A request that still waits when its threshold passes has missed the objective, however it ends: so a stall shows while it
+lasts. Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided` gets each
+decision) and the phase of a miss (`attribution.py`).
 """
 
 from collections.abc import Callable, Hashable
@@ -17,20 +17,20 @@ from sidecar.timeline.outcome import Outcome
 
 
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
-"""Such an end decides nothing by itself: the client erred, or left before its threshold had passed."""
+"""Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
 FEW_DUE = 64
-"""So many deadlines of requests that are over may stand around; more are swept out, however far away they are."""
+"""Deadlines of ended requests that may stay in the heap (besides two per running request); above that they are removed."""
 
 
 @dataclass(slots=True, eq=False)
 class Case:
-    """One request, and what has been decided about it. Its bucket is frozen here: at the latest when the first deadline passes."""
+    """One request and the decisions on it. Its prompt bucket does not change after the first deadline has passed."""
 
     labels: RequestLabels
     aims: Aims
     received_at: float
     streaming: bool | None
-    """None: nobody knows yet, since the request was too long to be read; then the answer shows it. Or never: it is not read."""
+    """None: unknown, because the request was too long to be read. The head of the answer shows it, unless the answer is not read."""
     first_token_at: float | None = None
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
@@ -38,21 +38,21 @@ class Case:
 
     @property
     def missed(self) -> tuple[Objective, ...]:
-        """The objectives that it missed, as far as decided."""
+        """The objectives that the request has missed so far."""
         return tuple(objective for objective, missed in self.decided.items() if missed)
 
     def due_at(self, objective: Objective) -> float | None:
-        """When this objective is missed, if it has not been met by then; None where nothing is promised."""
+        """Instant after which this objective is missed; None if the request has no such objective."""
         aim = self.aims.aim(objective)
         return None if aim is None else self.received_at + aim.threshold_seconds
 
 
 Decided = Callable[[Case, Objective, Aim, bool], None]
-"""Told once per request and objective: the case, what was promised, whether it was missed."""
+"""Called once per request and objective: the case, the objective, its threshold and target, whether it was missed."""
 
 
 class Judge:
-    """All requests of one process that have objectives. Every call is quick; `tick` at least once a second."""
+    """All requests of one process that have objectives. Call `tick` at least once a second; no call does much work."""
 
     def __init__(self, decided: Decided) -> None:
         self._decided = decided
@@ -66,7 +66,7 @@ class Judge:
         return len(self._cases)
 
     def received(self, key: Hashable, case: Case) -> None:
-        """A request is whole. One whose lane has no objectives is not remembered."""
+        """A request was received whole. It is not kept if its lane has no objectives."""
         if not case.aims:
             return
         self._cases[key] = case
@@ -74,9 +74,9 @@ class Judge:
             self._expect(case, Objective.TTFT if case.streaming else Objective.E2E)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
-        """The head of an answer shows whether it is a stream; None: that nobody will see when its tokens come.
+        """The head of an answer shows whether it is a stream; None: the instants of its tokens cannot be observed.
 
-        A promise that is not about such an answer is dropped, unless it has been missed by now.
+        Objectives that do not apply to such an answer are dropped, unless they have been missed by now.
         """
         self.tick(at)
         case = self._cases.get(key)
@@ -102,12 +102,12 @@ class Judge:
             case.tokens.output(at, events)
 
     def deadlines_of(self, key: Hashable) -> TokenDeadlines | None:
-        """The deadlines of its tokens, once the first has come; None where it has none."""
+        """The token deadlines of a request, after its first token; None if it has none."""
         case = self._cases.get(key)
         return None if case is None else case.tokens
 
     def tick(self, at: float) -> None:
-        """Decide what is due: whoever still waits past a deadline has missed it."""
+        """Decide all objectives whose deadline has passed: a request that still waits has missed."""
         due = self._due
         while due and due[0][0] < at:
             _, _, objective, case = heappop(due)
@@ -117,7 +117,7 @@ class Judge:
                     self.overdue[case] = None
 
     def ended(self, key: Hashable, account: Account, at: float) -> Case | None:
-        """The request is over: everything that is left is decided. None where it has no objectives."""
+        """The request is over: decide all its remaining objectives. Returns None if it has no objectives."""
         self.tick(at)
         case = self._cases.pop(key, None)
         if case is None:
@@ -134,7 +134,7 @@ class Judge:
         return case
 
     def _sweep(self) -> None:
-        """A deadline outlives its request and decides nothing then: hours of them, where thresholds are long, are memory."""
+        """Remove deadlines of ended requests: they decide nothing, and with long thresholds hours of them would fill memory."""
         if len(self._due) > FEW_DUE + 2 * len(self._cases):
             self._due = [due for due in self._due if due[2] not in due[3].decided]
             heapify(self._due)
@@ -149,7 +149,7 @@ class Judge:
 
     def _first_token(self, case: Case, at: float) -> None:
         case.first_token_at, case.streaming = at, True
-        case.decided.setdefault(Objective.E2E, False)  # it streams, whatever it said: that promise is not about it
+        case.decided.setdefault(Objective.E2E, False)  # it streams, whatever it said: E2E does not apply
         self.overdue.pop(case, None)
         due_at = case.due_at(Objective.TTFT)
         if due_at is not None and Objective.TTFT not in case.decided:
@@ -170,9 +170,9 @@ class Judge:
             self._decide(case, Objective.TPOT, missed=pace > case.aims.tpot.threshold_seconds)
 
     def _spoiled(self, case: Case, outcome: Outcome) -> None:
-        """The engine failed it, or it was turned away: a miss of the first promise that was open still.
+        """The engine failed or rejected the request: a miss of its first objective that was still open.
 
-        What the request asked for counts, not what came instead: an error is no stream.
+        The kind of answer that the request asked for counts, not the kind that came: an error is no stream.
         """
         if case.streaming is False:
             promises: tuple[Objective, ...] = (Objective.E2E,)
@@ -181,7 +181,7 @@ class Judge:
         else:
             promises = (Objective.TTFT, Objective.TPOT) if case.streaming else tuple(Objective)
         for objective in promises:
-            pointless = outcome is Outcome.REJECTED and objective is Objective.TPOT  # it was never let in
+            pointless = outcome is Outcome.REJECTED and objective is Objective.TPOT  # it was never admitted
             if pointless or case.aims.aim(objective) is None or case.decided.get(objective) is False:
                 continue
             if objective not in case.decided:

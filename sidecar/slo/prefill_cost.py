@@ -1,8 +1,9 @@
-"""What a prompt of a given length costs where nobody makes it wait: a rising function of the length, learned by medians. Pure.
+"""Prefill cost of a prompt that does not queue: a rising function of its length, learned by medians. Pure.
 
-It knows samples (length, seconds) of one model, in ring buffers by class of length, so that no length can flush another's. It
-refuses to answer for lengths that it has not seen, before it has seen enough, and where length does not explain the samples
-themselves. Every sample is one comparison and one append; the function is made anew when it is asked for after a sample.
+It knows samples (length, seconds) of one model, in ring buffers by class of length, so that samples of one length never push out
+those of another. It refuses to answer for lengths that it has not seen, before it has enough samples, and if length does not
+explain the samples themselves. A sample costs one comparison and one append; the function is computed again when it is asked for
+after a new sample.
 """
 
 from bisect import bisect_right
@@ -16,57 +17,58 @@ from statistics import median, median_low
 READY_SAMPLES = 30
 """Idle arrivals before anything is answered: three groups of ten."""
 CLASSES_PER_OCTAVE = 2
-"""Lengths within a factor of 1.4 share a ring buffer, so that no length can flush another's samples."""
+"""Lengths within a factor of 1.4 share a ring buffer; other lengths cannot push its samples out."""
 RING = 25
-"""Samples remembered per class: odd, recent enough to follow a slow drift, enough to outvote a tenth of misjudged ones."""
+"""Samples kept per class: an odd number, recent enough to follow a slow drift, enough to outvote 10 % of misjudged ones."""
 GROUP_SAMPLES = 5
-"""Neighbouring classes are taken together until they have so many: the least whose median shrugs off two odd ones."""
+"""Neighbouring classes are joined until they have this many samples: the smallest number whose median ignores two outliers."""
 MOST_CLASSES = 4
-"""Neighbours: within a factor of 4 in length."""
+"""Classes that may be joined: a factor of 4 in length."""
 REACH = 1.5
-"""The factor beyond the lengths learned from up to which it still answers."""
+"""Factor below the shortest and above the longest learned length within which there is still an answer."""
 RECENT_ERRORS = 101
 MOST_ERROR = 0.35
-"""The median relative error on idle arrivals themselves, above which it does not answer. "queue > prefill?" is a question of a factor of 2."""
+"""Median relative error on the idle arrivals themselves above which there is no answer. "queue > prefill?" is a question of a
+factor of 2."""
 
 
 class Refusal(StrEnum):
     """Why there is no estimate: a closed set, a counter's label."""
 
     NO_TOKEN = "no_token"  # noqa: S105  a stream without output
-    """Not streamed, or nothing came."""
+    """The request was not streamed, or had no output."""
     RESTARTED = "restarted"
-    """The engine was another when this request came."""
+    """The engine was restarted or replaced after this request came."""
     NO_LENGTH = "no_length"
-    """Nobody knows how long the prompt was."""
+    """The length of the prompt is unknown."""
     FEW_SAMPLES = "few_samples"
     """Not enough idle arrivals of this model since the start, or since the engine's restart."""
     INCONSISTENT = "inconsistent"
-    """Length does not explain even the idle arrivals."""
+    """Length does not explain the samples, although they are of idle arrivals."""
     OUTSIDE = "outside"
-    """Much shorter or longer than anything learned from."""
+    """Shorter or longer than all learned lengths by more than the factor REACH."""
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long a prompt was, in the best measure there is; `measure` keeps what cannot be compared apart."""
+    """Length of a prompt in the best measure available; lengths of different `measure` are never compared."""
 
     value: float
     measure: str
 
 
 def length_of(prompt_tokens: int | None, cached_tokens: int | None, text_bytes: int | None) -> Length | None:
-    """What had to be computed, in tokens: the usage's count less what it says was cached. Else the text, in bytes; else None."""
+    """Tokens that had to be computed: the usage's prompt tokens less the cached ones. Else bytes of text; else None."""
     if prompt_tokens is not None and prompt_tokens > 0:
         return Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens")
     return Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
 
 
 class Curve:
-    """Seconds as a rising function of length, by medians of the samples of one model."""
+    """Seconds as a rising function of length: medians of one model's samples."""
 
     def __init__(self, ring: int = RING) -> None:
-        """`ring`: samples remembered per class of length."""
+        """`ring`: samples kept per class of length."""
         self._ring = ring
         self._rings: dict[int, deque[tuple[float, float]]] = {}
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
@@ -80,12 +82,12 @@ class Curve:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why nothing is answered yet, whatever the length; None when ready."""
+        """Why there is no answer yet for any length; None when ready."""
         self._freshen()
         return self._refusal
 
     def learn(self, length: float, seconds: float) -> None:
-        """One idle arrival."""
+        """Add one idle arrival."""
         expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))
@@ -96,7 +98,7 @@ class Curve:
         self._stale = True
 
     def cost(self, length: float) -> "float | Refusal":
-        """Seconds that a prompt of this length takes where nobody makes it wait; or why nobody can say."""
+        """Prefill seconds of a prompt of this length that does not queue, or the reason why there is no answer."""
         self._freshen()
         if self._refusal is not None:
             return self._refusal
@@ -111,7 +113,7 @@ class Curve:
             return
         self._stale = False
         groups = self._groups()
-        # The median of a rising function is the function of the median: however wide a group is, its node lies on the curve.
+        # The median of a rising function is the function of the median, so the node of a wide group lies on the curve too.
         self._lengths, self._seconds = _rising(
             [
                 (median_low(length for length, _ in group), median_low(seconds for _, seconds in group), len(group))
@@ -127,7 +129,7 @@ class Curve:
             self._refusal = Refusal.INCONSISTENT if median(self._errors) > MOST_ERROR else None
 
     def _groups(self) -> list[list[tuple[float, float]]]:
-        """The samples from short to long, in groups of neighbouring classes with enough of them. What finds no such neighbours is left out."""
+        """The samples, short to long, in groups of neighbouring classes with enough samples. Classes too sparse to group are left out."""
         groups: list[list[tuple[float, float]]] = []
         gathered: list[tuple[float, float]] = []
         began = 0
@@ -145,14 +147,14 @@ class Curve:
         lengths, seconds = self._lengths, self._seconds
         if len(lengths) == 1:
             return seconds[0]
-        # Beyond the first and the last node their own segment goes on.
+        # Beyond the first and the last node, the segment next to it is extended.
         right = min(max(bisect_right(lengths, length), 1), len(lengths) - 1)
         share = (length - lengths[right - 1]) / (lengths[right] - lengths[right - 1])
         return max(seconds[right - 1] + share * (seconds[right] - seconds[right - 1]), 0.5 * seconds[0])
 
 
 def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:
-    """Nodes (length, seconds, weight) by length; where seconds fall, neighbours share their weighted mean (pool adjacent violators)."""
+    """Nodes (length, seconds, weight) by length. If seconds fall, neighbours share their weighted mean (pool adjacent violators)."""
     pooled: list[list[float]] = []
     for length, seconds, weight in nodes:
         pooled.append([length * weight, seconds * weight, weight])

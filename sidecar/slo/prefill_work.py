@@ -1,11 +1,10 @@
-"""What prefills cost the engine now, against what prompts of their length cost on quieter days. Pure.
+"""Measured prefill time against the prefill time that is expected for the same prompts. Pure.
 
-Two sums whose ratio is the evidence (design section 7). *Own*: the seconds in which at least one of the reported prompts was in
-prefill. Prompts that are computed together share those seconds, so what they do to each other does not count twice: the
-co-scheduled work is taken out, whatever order the reports come in. *Expected*: what a fitted function of the uncached length
-says of the same prompts. It is learned only from prompts that had the engine's prefill for themselves, and not while objectives
-are missed, or it would learn the fault. A request on which nobody reports counts only if it waited for nobody: then its whole
-time to first token is its prefill, front end included.
+Two sums whose ratio is the evidence (design section 7). *Own*: time during which at least one of the reported prompts was in
+prefill. Overlapping prefills are counted once, whatever order the reports come in. *Expected*: the sum of a learned function of
+the uncached length for the same prompts. The function learns only from prompts that were alone in prefill, and not while
+objectives burn, or it would learn the fault. A request without an engine report counts only if it did not queue: then its whole
+TTFT is its prefill, front end included.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,22 +17,22 @@ from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 
 
 REMEMBERED_SECONDS = 900.0
-"""How far back a late report may reach into the seconds that are taken; what began before is not counted at all."""
+"""Seconds into the past for which counted time is kept. A prefill that began earlier is not counted."""
 MAX_SPANS = 8192
-"""Of seconds that are taken: nine a second for a quarter of an hour. Where there are more, the oldest go."""
+"""Spans of counted time that are kept: nine a second for a quarter of an hour. Above that the oldest are dropped."""
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
-"""Once a class of lengths has its samples, one in so many seconds: ten minutes of memory, so that no burst rewrites it."""
+"""Once a class of lengths is full, it takes one sample per 10 s: ten minutes of memory, so that a burst does not replace it."""
 RECENT_ARRIVALS = 50
 FEWEST_IDLE = 0.1
-"""Of so many recent arrivals at least this share must look idle, or none is taken to be."""
+"""If less than this share of the last RECENT_ARRIVALS found the engine idle, no arrival is taken as idle."""
 MAX_CURVES = 34
-"""The closed set of model labels, in two measures of length."""
+"""One per model label (a closed set of 17) and measure of length (2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One request's prefill, in seconds: what it added to the seconds taken, and what was expected of it."""
+    """One request's prefill, in seconds: the time that it adds to the counted time, and its expected time."""
 
     own_seconds: float
     expected_seconds: float
@@ -47,21 +46,21 @@ class _Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was to be seen of one request's prefill from outside."""
+    """Facts about one request's prefill that the sidecar can observe without a report."""
 
     first_token_at: float
     idle: bool
-    """It waited for nobody, as far as that can be seen: nobody else was waiting when it came, there were fewer streams than the
-    engine was ever seen to carry, and enough of those who came with it were as lucky (in a saturated engine the few that look idle
-    are the misjudged ones)."""
+    """The request did not queue, as far as the sidecar can tell: when it came, no other request waited for its first token, fewer
+    streams ran than the engine has handled before, and enough recent arrivals found the same (in a saturated engine the few that
+    look idle are misjudged)."""
     alone_since: float
-    """From when on nobody else's first token came and nobody who waited left, until its own."""
+    """The latest instant before its first token at which another request got its first token, or left while it waited."""
     undisturbed: bool
-    """Nobody was waiting behind it when its first token came."""
+    """No other request waited for its first token when this one got its own."""
 
 
 class PrefillWork:
-    """One engine's."""
+    """Prefill evidence of one engine."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
@@ -69,14 +68,14 @@ class PrefillWork:
         self._most_streaming = 0
         self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
         self._others_until = float("-inf")
-        """When one that waited last had its first token, or left."""
+        """When a waiting request last got its first token or left."""
         self._taken: list[tuple[float, float]] = []
-        """Spans of seconds that were counted: disjoint, in order."""
+        """Spans of counted time: disjoint, in order."""
         self._forgotten_until = float("-inf")
         self._curves: dict[tuple[str, str], Curve] = {}
         self._learned_at: dict[tuple[str, str, int], tuple[int, float]] = {}
 
-    # --- who waits -------------------------------------------------------------------------------------------------------
+    # --- waiting requests ------------------------------------------------------------------------------------------------
 
     def received(self, key: Hashable, at: float) -> None:
         """A request is on its way to the engine."""
@@ -98,15 +97,15 @@ class PrefillWork:
         return seen
 
     def left(self, key: Hashable, at: float) -> None:
-        """It ended, however: one that was not streamed or that was given up may have been in prefill until now."""
+        """The request ended in any way. If it was not streamed or was given up, it may have been in prefill until now."""
         self._streaming.discard(key)
         if self._waiting.pop(key, None) is not None:
             self._others_until = at
 
-    # --- what is known when the ledger is closed -------------------------------------------------------------------------
+    # --- when the ledger is closed ---------------------------------------------------------------------------------------
 
     def cost_seconds(self, model: str, length: Length | None) -> float | None:
-        """What a prompt like this takes alone; None while nobody can say."""
+        """Prefill seconds of such a prompt alone; None if unknown."""
         curve = None if length is None else self._curves.get((model, length.measure))
         if curve is None or length is None:
             return None
@@ -114,10 +113,10 @@ class PrefillWork:
         return None if isinstance(cost, Refusal) else cost
 
     def prefilled(self, model: str, length: Length | None, seen: Seen, seconds: float, *, learn: bool) -> Work | None:
-        """A prefill took so long, by the engine's report (or, of an idle request, by its TTFT). None while nothing can be expected,
-        and for what is so long ago that nobody remembers who else was in prefill then.
+        """Count a prefill of `seconds`: the engine's report or, for an idle request without one, its TTFT.
 
-        `learn`: all is well, so that this may become what is expected later.
+        Returns None if the expected time is unknown, and if the prefill began before the spans that are still kept. `learn`:
+        no objective burns, so this sample may be used as baseline.
         """
         if length is None or not seconds > 0:
             return None
@@ -132,7 +131,7 @@ class PrefillWork:
         return Work(self._take(began_at, seen.first_token_at), expected)
 
     def forget(self) -> None:
-        """The engine is another: what prompts cost the old one says nothing."""
+        """The engine was restarted or replaced: the costs of the old one are dropped."""
         self._curves.clear()
         self._learned_at.clear()
         self._recent.clear()
@@ -151,7 +150,7 @@ class PrefillWork:
             curve.learn(length.value, seconds)
 
     def _take(self, began_at: float, ended_at: float) -> float:
-        """Mark these seconds as taken; how many of them were not before."""
+        """Mark this span as counted. Returns how many of its seconds were not counted before."""
         taken = self._taken
         first = bisect_left(taken, began_at, key=lambda span: span[1])
         last = bisect_right(taken, ended_at, key=lambda span: span[0])

@@ -1,17 +1,20 @@
-"""Whether objectives are being missed now, faster than their budget allows: what is seen meanwhile must teach nobody. Pure."""
+"""Whether objectives burn now: they are missed faster than their error budget allows. Pure.
+
+Knows recent misses only. Samples taken while an objective burns are not used as baseline (`prefill_work.py`).
+"""
 
 from math import exp
 
 
 MEMORY_SECONDS = 150.0
-"""Misses fade with this time constant: half of what is remembered is from the last hundred seconds."""
+"""Time constant with which misses fade: half of the remembered weight is from the last 100 s."""
 FEWEST = 3.0
 FACTOR = 2.0
-"""Burning: at least so many recent misses, and so many times what the targets allow."""
+"""An objective burns at FEWEST recent misses or more, if they are also at least FACTOR times what the targets allow."""
 
 
 class Burning:
-    """Recent misses and recent budget of one process, fading."""
+    """Recent misses and recent error budget of one process; both fade."""
 
     def __init__(self) -> None:
         self._misses = 0.0
@@ -25,7 +28,7 @@ class Burning:
         self._allowed += allowed
 
     def at(self, at: float) -> bool:
-        """Whether it burns at this instant."""
+        """Whether objectives burn at this instant."""
         self._fade(at)
         return self._misses >= FEWEST and self._misses >= FACTOR * self._allowed
 

@@ -1,14 +1,14 @@
-"""How long the engine has said nothing although it has work, and whether that is longer than its work explains. Pure.
+"""How long the engine has sent no output although it has work, and whether its work explains that. Pure.
 
-A silence is not a hang: a long prompt in prefill says nothing for seconds, a client that does not read is not spoken to, and
-an answer that is not streamed is silent until its end. So a silence counts only while a stream is in flight that is being
-read. It is a stall when it is longer than 8 s and than three times the prefill work that was pending when it began, unseen
-requests included. Work that came later does not excuse it (design section 7).
+A silence is not always a hang: during the prefill of a long prompt there is no output for seconds, a client that does not read
+gets none, and a non-streamed answer has none until its end. So a silence counts only while the sidecar reads a stream. It is a
+stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began, unseen requests included.
+Work that came later does not excuse it (design section 7).
 
-An unseen request is one whose output cannot be read as it comes. It may be what the engine works on while the streams wait for
-their first output, so the silence begins anew when such a request is answered, and each one that was in flight then excuses as
-many seconds as its own answer may take. It never excuses a stream that has begun: that one gets a token at every step of the
-engine, or waits for a prompt in prefill.
+An unseen request is one whose output cannot be read as it comes (non-streamed or compressed). The engine may work on it while
+the streams wait for their first output. So the silence starts again when such a request is answered, and each unseen request that
+was in flight when the silence began excuses as many seconds as its own answer may take. It never excuses a stream that has begun:
+that stream gets a token at every step of the engine, or waits for a prompt in prefill.
 """
 
 from collections.abc import Hashable
@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 STALL_SECONDS = 8.0
 EXCUSE = 3.0
-"""A silence of up to so many times the pending prefill work is that work."""
+"""A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess accuses the engine late."""
+"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess reports a stall late rather than wrongly."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
-"""Assumed duration of a whole answer where nothing is promised for it."""
+"""Assumed duration of a whole answer without an E2E objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """How long the engine has said nothing, and how much prefill work was pending when it fell silent. Seconds."""
+    """Seconds since the engine's last output, and seconds of prefill work that were pending then."""
 
     seconds: float
     expected_seconds: float
@@ -42,25 +42,25 @@ class _Unseen(NamedTuple):
 
 
 class Silence:
-    """One engine's. Each call is a few dictionary steps."""
+    """The silence of one engine. Each call is a few dictionary steps."""
 
     def __init__(self) -> None:
         self._pending: dict[Hashable, float] = {}
-        """Streams without output yet, to what their prefill takes alone."""
+        """Streams without output yet, to the seconds of their prefill alone."""
         self._pending_seconds = 0.0
         self._heard: set[Hashable] = set()
-        """Streams that we read, with output or without."""
+        """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
-        """Streams that we do not read: their clients are slow."""
+        """Streams that the sidecar does not read now: their clients are slow."""
         self._opaque: dict[Hashable, _Unseen] = {}
         self._since: float | None = None
         """Set exactly while a stream is being read."""
         self._expected_seconds = 0.0
         self._looked_at = 0.0
         self.stalled_seconds = 0.0
-        """Total of what no work explains; only grows."""
+        """Total seconds of silence that no work explains; never decreases."""
 
-    # --- what comes and goes ---------------------------------------------------------------------------------------------
+    # --- requests begin and end ------------------------------------------------------------------------------------------
 
     def received(
         self,
@@ -73,8 +73,8 @@ class Silence:
     ) -> None:
         """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown.
 
-        `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: its whole answer may take so long;
-        None if nothing is promised.
+        `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its whole answer;
+        None if it has none.
         """
         self.look(at)
         cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
@@ -84,7 +84,7 @@ class Silence:
             self._opaque[key] = _Unseen(at, cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
-        """Its answer's head shows whether its output will be seen."""
+        """The head of the answer shows whether its output will be seen as it comes."""
         if streaming and key in self._opaque:
             self._await(key, self._opaque[key].cost_seconds, at)
             self._seen(key, at)
@@ -95,13 +95,13 @@ class Silence:
             self._begin(at)
 
     def left(self, key: Hashable, at: float) -> None:
-        """The engine has said all of its answer. Calling it again changes nothing."""
+        """The engine has sent the whole answer. A second call changes nothing."""
         self.look(at)
         self._seen(key, at)
         self.given_up(key, at)
 
     def given_up(self, key: Hashable, at: float) -> None:
-        """It ended without the engine's last word: no sign of life, and it excuses nothing from now on."""
+        """The request ended before the engine completed its answer: this is no output, and it excuses nothing from now on."""
         self.look(at)
         self._unawait(key)
         self._heard.discard(key)
@@ -115,13 +115,13 @@ class Silence:
         """The first output of this request was read."""
         self.spoke(at)
         self._unawait(key)
-        if key in self._opaque:  # it streams, whatever it had said
+        if key in self._opaque:  # it streams, against what was known
             self._heard.add(key)
             self._seen(key, at)
         self._begin(at)
 
     def spoke(self, at: float) -> None:
-        """Output was read, of whichever request."""
+        """Output of any request was read."""
         since = self._since
         if since is None:
             return
@@ -131,7 +131,7 @@ class Silence:
         self._expected_seconds = self._work_seconds
 
     def paused(self, key: Hashable, at: float) -> None:
-        """We do not read from the engine for this request: its client is slow."""
+        """The sidecar stops reading this stream: its client is slow."""
         if key in self._heard:
             self.look(at)
             self._heard.discard(key)
@@ -139,16 +139,16 @@ class Silence:
             self._settle()
 
     def resumed(self, key: Hashable, at: float) -> None:
-        """We read again."""
+        """The sidecar reads this stream again."""
         if key in self._paused:
             self.look(at)
             self._paused.discard(key)
             self._hear(key, at)
 
-    # --- what it comes to ------------------------------------------------------------------------------------------------
+    # --- the result ------------------------------------------------------------------------------------------------------
 
     def look(self, at: float) -> Silent:
-        """As of this instant; the part of the silence that is a stall is added to the total."""
+        """The silence at this instant. The part of it that is a stall is added to `stalled_seconds`."""
         looked_at, self._looked_at = self._looked_at, at
         since = self._since
         if since is None:
@@ -172,7 +172,7 @@ class Silence:
     def _unawait(self, key: Hashable) -> None:
         cost = self._pending.pop(key, None)
         if cost is not None:
-            # Sums of fractions drift: nothing pending is exactly nothing.
+            # Float sums drift: with nothing pending the sum is set to exactly 0.
             self._pending_seconds = max(0.0, self._pending_seconds - cost) if self._pending else 0.0
 
     def _hear(self, key: Hashable, at: float) -> None:
@@ -181,7 +181,7 @@ class Silence:
             self._begin(at)
 
     def _seen(self, key: Hashable, at: float) -> None:
-        """If its output was unseen, the engine has shown now that it works: the silence begins anew, without this excuse."""
+        """If the request was unseen, the engine has now shown that it works: the silence starts again, without this excuse."""
         if self._opaque.pop(key, None) is not None:
             self._begin(at)
 
@@ -192,16 +192,16 @@ class Silence:
 
     @property
     def _flowing(self) -> bool:
-        """Whether a stream that we read has begun. (Only such a one can be paused.)"""
+        """Whether a stream that the sidecar reads has begun. (Only such a stream can be paused.)"""
         return len(self._heard) > len(self._pending)
 
     @property
     def _work_seconds(self) -> float:
-        """Prefill work that may be pending now: that of an unseen request may be done or not."""
+        """Seconds of prefill work that may be pending now. Whether an unseen request is past its prefill is unknown: it counts."""
         unseen = self._opaque.values()
         return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
 
     def _settle(self) -> None:
-        """No stream is left that the engine could send output to."""
+        """End the silence if no stream is left that the sidecar reads."""
         if not self._heard:
             self._since = None

@@ -1,13 +1,14 @@
-"""Whether tokens came in time to be read: a deadline for each, with slack (the fluidity index of Etalon, arXiv 2407.07000).
+"""Token deadlines of one stream, with slack (the fluidity index of Etalon, arXiv 2407.07000).
 
-The first output event of a stream is due at the TTFT threshold, each later one a TPOT threshold after the one before. What comes
-early banks slack for those behind it; a miss resets it: the next is due one TPOT threshold after the late one. So one long
-stall counts for what it is, and a stream that is late once is not late for ever. Knows one stream; no clock, no lane.
+The first output event of a stream is due at the TTFT threshold, each later one a TPOT threshold after the deadline of the one
+before. An early event leaves slack for those behind it. A miss removes the slack: the next event is due one TPOT threshold after
+the late one. So one long stall is one miss, and a stream that is late once is not late for ever. Knows one stream; no clock, no
+lane.
 """
 
 
 class TokenDeadlines:
-    """One stream's. An event stands for one token, because only events have instants."""
+    """The deadlines of one stream. An event stands for one token, because only events have instants."""
 
     __slots__ = ("_due_at", "_pace_seconds", "deadlines", "misses")
 
@@ -22,7 +23,7 @@ class TokenDeadlines:
         """So many output events were read together at this instant."""
         self.deadlines += events
         if at > self._due_at:
-            # Only the first of them: those behind it are due after this instant.
+            # One miss: after it, the other events of this read are due later than this instant.
             self.misses += 1
             self._due_at = at
         self._due_at += events * self._pace_seconds
