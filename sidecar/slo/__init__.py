@@ -1,1 +1,1 @@
-"""Objectives (threshold and target per lane and prompt length), the decision on each request, the phase of a miss. Pure."""
+"""Objectives (threshold and target per lane and prompt length), the decision on each request, votes. Pure."""

@@ -1,8 +1,8 @@
 """The vote of one request that missed an objective: the phase that the miss is attributed to (design section 7).
 
-Arithmetic on one closed ledger. The vote says where the request spent its time. It does not say what broke: the verdict does,
-from many votes and from the state of the whole engine (`alert_rules/`). Refuses to guess: a ledger without a split votes
-`unattributed`.
+Arithmetic on one closed ledger. The vote says where the request spent its time. It does not say what broke: the verdict
+does, from many votes and from the state of the whole engine (`alert_rules/`). Refuses to guess: a ledger without a
+split votes `unattributed`.
 """
 
 from collections.abc import Mapping
@@ -46,8 +46,8 @@ E2E_SHARES: Mapping[Phase, float] = {
     Phase.DECODE: 0.65,
     Phase.UNATTRIBUTED: 0.05,
 }
-"""Share of an e2e threshold that each phase may use (ratio). Decoding takes most of a whole answer. The remaining work (front
-end, network) is no phase of a non-streamed request: `unattributed` holds it."""
+"""Share of an e2e threshold that each phase may use (ratio). Decoding takes most of a whole answer. The remaining work
+(front end, network) is no phase of a non-streamed request: `unattributed` holds it."""
 
 _SPOILED = {
     Outcome.REJECTED: Blame.QUEUE,
@@ -59,7 +59,7 @@ _SPOILED = {
 
 
 def blame_of_outcome(outcome: Outcome) -> Blame:
-    """The vote of a request whose outcome is not ok, which has no ledger. If its client gave up, no report ever comes."""
+    """The vote of a request whose outcome is not ok, which has no ledger: no report comes after its client gave up."""
     return _SPOILED.get(outcome, Blame.UNATTRIBUTED)
 
 
@@ -88,7 +88,7 @@ def _most_over(spent: Mapping[Phase, float], shares: Mapping[Phase, float], thre
 
 
 def _tpot(ledger: Ledger, marks: Marks, threshold_seconds: float) -> Blame:
-    """`stream` if the time for which the client or a hop held output back is at least half of the excess, else `decode`."""
+    """`stream` if the client or a hop held output back for at least half of the excess, else `decode`."""
     tokens = None if marks.usage is None else marks.usage.completion_tokens
     if marks.first_token_at is None or marks.last_token_at is None or tokens is None:
         return Blame.UNATTRIBUTED

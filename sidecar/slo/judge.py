@@ -1,8 +1,9 @@
-"""Whether each request met its objectives. Each objective is decided once, at its deadline, not at the end of the answer.
+"""Whether each request met its objectives. Each objective is decided once, at its deadline, not at the end of the
+answer.
 
-A request that still waits when its threshold passes has missed the objective, however it ends: so a stall shows while it
-lasts. Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided` gets each
-decision) and the phase of a miss (`attribution.py`).
+A request that still waits when its threshold passes has missed the objective, however it ends: so a stall shows while
+it lasts. Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided`
+gets each decision) and the phase of a miss (`attribution.py`).
 """
 
 from collections.abc import Callable, Hashable
@@ -19,7 +20,8 @@ from sidecar.timeline.outcome import Outcome
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
 FEW_DUE = 64
-"""Deadlines of ended requests that may stay in the heap (besides two per running request); above that they are removed."""
+"""Deadlines of ended requests that may stay in the heap (besides two per running request); above that they are
+removed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +32,8 @@ class Case:
     aims: Aims
     received_at: float
     streaming: bool | None
-    """None: unknown, because the request was too long to be read. The head of the answer shows it, unless the answer is not read."""
+    """None: unknown, because the request was too long to be read. The head of the answer shows it, unless the answer is
+    not read."""
     first_token_at: float | None = None
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
@@ -134,7 +137,7 @@ class Judge:
         return case
 
     def _sweep(self) -> None:
-        """Remove deadlines of ended requests: they decide nothing, and with long thresholds hours of them would fill memory."""
+        """Remove deadlines of ended requests: they decide nothing, and long thresholds would keep hours of them."""
         if len(self._due) > FEW_DUE + 2 * len(self._cases):
             self._due = [due for due in self._due if due[2] not in due[3].decided]
             heapify(self._due)

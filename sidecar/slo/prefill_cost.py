@@ -1,9 +1,9 @@
 """Prefill cost of a prompt that does not queue: a rising function of its length, learned by medians. Pure.
 
-It knows samples (length, seconds) of one model, in ring buffers by class of length, so that samples of one length never push out
-those of another. It refuses to answer for lengths that it has not seen, before it has enough samples, and if length does not
-explain the samples themselves. A sample costs one comparison and one append; the function is computed again when it is asked for
-after a new sample.
+It knows samples (length, seconds) of one model, in ring buffers by class of length, so that samples of one length never
+push out those of another. It refuses to answer for lengths that it has not seen, before it has enough samples, and if
+length does not explain the samples themselves. A sample costs one comparison and one append; the function is computed
+again when it is asked for after a new sample.
 """
 
 from bisect import bisect_right
@@ -19,17 +19,19 @@ READY_SAMPLES = 30
 CLASSES_PER_OCTAVE = 2
 """Lengths within a factor of 1.4 share a ring buffer; other lengths cannot push its samples out."""
 RING = 25
-"""Samples kept per class: an odd number, recent enough to follow a slow drift, enough to outvote 10 % of misjudged ones."""
+"""Samples kept per class: an odd number, recent enough to follow a slow drift, enough to outvote 10 % of misjudged
+ones."""
 GROUP_SAMPLES = 5
-"""Neighbouring classes are joined until they have this many samples: the smallest number whose median ignores two outliers."""
+"""Neighbouring classes are joined until they have this many samples: the smallest number whose median ignores two
+outliers."""
 MOST_CLASSES = 4
 """Classes that may be joined: a factor of 4 in length."""
 REACH = 1.5
 """Factor below the shortest and above the longest learned length within which there is still an answer."""
 RECENT_ERRORS = 101
 MOST_ERROR = 0.35
-"""Median relative error on the idle arrivals themselves above which there is no answer. "queue > prefill?" is a question of a
-factor of 2."""
+"""Median relative error on the idle arrivals themselves above which there is no answer. "queue > prefill?" is a
+question of a factor of 2."""
 
 
 class Refusal(StrEnum):
@@ -113,7 +115,7 @@ class Curve:
             return
         self._stale = False
         groups = self._groups()
-        # The median of a rising function is the function of the median, so the node of a wide group lies on the curve too.
+        # The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
         self._lengths, self._seconds = _rising(
             [
                 (median_low(length for length, _ in group), median_low(seconds for _, seconds in group), len(group))
@@ -129,7 +131,7 @@ class Curve:
             self._refusal = Refusal.INCONSISTENT if median(self._errors) > MOST_ERROR else None
 
     def _groups(self) -> list[list[tuple[float, float]]]:
-        """The samples, short to long, in groups of neighbouring classes with enough samples. Classes too sparse to group are left out."""
+        """The samples, short to long, in groups of neighbouring classes. Classes too sparse to group are left out."""
         groups: list[list[tuple[float, float]]] = []
         gathered: list[tuple[float, float]] = []
         began = 0
@@ -154,7 +156,7 @@ class Curve:
 
 
 def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:
-    """Nodes (length, seconds, weight) by length. If seconds fall, neighbours share their weighted mean (pool adjacent violators)."""
+    """Nodes (length, seconds, weight), made to rise: neighbours that fall share their mean (pool adjacent violators)."""
     pooled: list[list[float]] = []
     for length, seconds, weight in nodes:
         pooled.append([length * weight, seconds * weight, weight])

@@ -1,10 +1,10 @@
 """Measured prefill time against the prefill time that is expected for the same prompts. Pure.
 
-Two sums whose ratio is the evidence (design section 7). *Own*: time during which at least one of the reported prompts was in
-prefill. Overlapping prefills are counted once, whatever order the reports come in. *Expected*: the sum of a learned function of
-the uncached length for the same prompts. The function learns only from prompts that were alone in prefill, and not while
-objectives burn, or it would learn the fault. A request without an engine report counts only if it did not queue: then its whole
-TTFT is its prefill, front end included.
+Two sums whose ratio is the evidence (design section 7). *Own*: time during which at least one of the reported prompts
+was in prefill. Overlapping prefills are counted once, whatever order the reports come in. *Expected*: the sum of a
+learned function of the uncached length for the same prompts. The function learns only from prompts that were alone in
+prefill, and not while objectives burn, or it would learn the fault. A request without an engine report counts only if
+it did not queue: then its whole TTFT is its prefill, front end included.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,7 +22,8 @@ MAX_SPANS = 8192
 """Spans of counted time that are kept: nine a second for a quarter of an hour. Above that the oldest are dropped."""
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
-"""Once a class of lengths is full, it takes one sample per 10 s: ten minutes of memory, so that a burst does not replace it."""
+"""Once a class of lengths is full, it takes one sample per 10 s: ten minutes of memory, so that a burst does not
+replace it."""
 RECENT_ARRIVALS = 50
 FEWEST_IDLE = 0.1
 """If less than this share of the last RECENT_ARRIVALS found the engine idle, no arrival is taken as idle."""
@@ -50,11 +51,12 @@ class Seen:
 
     first_token_at: float
     idle: bool
-    """The request did not queue, as far as the sidecar can tell: when it came, no other request waited for its first token, fewer
-    streams ran than the engine has handled before, and enough recent arrivals found the same (in a saturated engine the few that
-    look idle are misjudged)."""
+    """The request did not queue, as far as the sidecar can tell: when it came, no other request waited for its first
+    token, fewer streams ran than the engine has handled before, and enough recent arrivals found the same (in a
+    saturated engine the few that look idle are misjudged)."""
     alone_since: float
-    """The latest instant before its first token at which another request got its first token, or left while it waited."""
+    """The latest instant before its first token at which another request got its first token, or left while it
+    waited."""
     undisturbed: bool
     """No other request waited for its first token when this one got its own."""
 
@@ -97,7 +99,7 @@ class PrefillWork:
         return seen
 
     def left(self, key: Hashable, at: float) -> None:
-        """The request ended in any way. If it was not streamed or was given up, it may have been in prefill until now."""
+        """The request ended in any way. Non-streamed or given up, it may have been in prefill until now."""
         self._streaming.discard(key)
         if self._waiting.pop(key, None) is not None:
             self._others_until = at
@@ -115,8 +117,8 @@ class PrefillWork:
     def prefilled(self, model: str, length: Length | None, seen: Seen, seconds: float, *, learn: bool) -> Work | None:
         """Count a prefill of `seconds`: the engine's report or, for an idle request without one, its TTFT.
 
-        Returns None if the expected time is unknown, and if the prefill began before the spans that are still kept. `learn`:
-        no objective burns, so this sample may be used as baseline.
+        Returns None if the expected time is unknown, and if the prefill began before the spans that are still kept.
+        `learn`: no objective burns, so this sample may be used as baseline.
         """
         if length is None or not seconds > 0:
             return None

@@ -1,8 +1,9 @@
 """Default objectives of three kinds of traffic, and how much more time a longer prompt has.
 
 Knows thresholds with their reasons, and which lane names stand for which kind. Refuses to know what a config says
-(`config/objectives.py` puts the two together). The limits called MLPerf's are those of its LLM benchmarks' server runs at
-the 99th percentile (mlcommons/inference, loadgen/mlperf.conf). Our targets are lower than 99 %, because real traffic is mixed.
+(`config/objectives.py` puts the two together). The limits called MLPerf's are those of its LLM benchmarks' server runs
+at the 99th percentile (mlcommons/inference, loadgen/mlperf.conf). Our targets are lower than 99 %, because real traffic
+is mixed.
 """
 
 import math
@@ -28,7 +29,8 @@ class Preset:
     e2e_seconds: float | None = None
     """As `ttft_seconds`. A longer prompt gets as many additional seconds as its TTFT threshold does."""
     doubling_tokens: int | None = None
-    """Tokens beyond ORDINARY_TOKENS that double the TTFT threshold; twice as many treble it. None: length has no effect."""
+    """Tokens beyond ORDINARY_TOKENS that double the TTFT threshold; twice as many treble it. None: length has no
+    effect."""
 
     def threshold_seconds(self, objective: Objective) -> float | None:
         """The threshold of an ordinary prompt."""
@@ -61,8 +63,8 @@ INTERACTIVE = Preset(target=0.95, ttft_seconds=1.5, tpot_seconds=0.08, e2e_secon
 BATCH = Preset(target=0.9, ttft_seconds=30.0, tpot_seconds=0.2, e2e_seconds=300.0, doubling_tokens=65_536)
 """No person waits for the answer, but a job that makes no progress is noticed.
 
-- ttft: a queue of half a minute still drains; a batch lane is meant to wait behind the others. Most of the 30 s is for waiting,
-  so length adds little: 65,536 further tokens, at 2,000 a second, double it.
+- ttft: a queue of half a minute still drains; a batch lane is meant to wait behind the others. Most of the 30 s is for
+  waiting, so length adds little: 65,536 further tokens, at 2,000 a second, double it.
 - tpot: MLPerf's loosest (Llama 2 70B and Mixtral, plain): such a lane is meant to run in full batches.
 - e2e: 1,350 tokens at that pace after that first token.
 - target: 0.9, because a person does not notice a retry.
@@ -92,12 +94,12 @@ _BY_LANE = {
 
 
 def preset_for(lane: str) -> str:
-    """The preset of a lane whose config names none: looked up by the lane's name, in any case, `_` as `-`; else `none`."""
+    """The preset of a lane whose config names none: by the lane's name, in any case, `_` as `-`; else `none`."""
     return _BY_LANE.get(lane.lower().replace("_", "-"), "none")
 
 
 def longest_tokens(edges: Sequence[int]) -> tuple[int, ...]:
-    """Tokens of each bucket's longest prompt, short to long. The last bucket is open: its end is taken as twice its beginning."""
+    """Tokens of each bucket's longest prompt, short to long. The last is open: its end is twice its beginning."""
     return (*edges, 2 * edges[-1])
 
 

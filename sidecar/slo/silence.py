@@ -1,14 +1,14 @@
 """How long the engine has sent no output although it has work, and whether its work explains that. Pure.
 
-A silence is not always a hang: during the prefill of a long prompt there is no output for seconds, a client that does not read
-gets none, and a non-streamed answer has none until its end. So a silence counts only while the sidecar reads a stream. It is a
-stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began, unseen requests included.
-Work that came later does not excuse it (design section 7).
+A silence is not always a hang: during the prefill of a long prompt there is no output for seconds, a client that does
+not read gets none, and a non-streamed answer has none until its end. So a silence counts only while the sidecar reads a
+stream. It is a stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began,
+unseen requests included. Work that came later does not excuse it (design section 7).
 
-An unseen request is one whose output cannot be read as it comes (non-streamed or compressed). The engine may work on it while
-the streams wait for their first output. So the silence starts again when such a request is answered, and each unseen request that
-was in flight when the silence began excuses as many seconds as its own answer may take. It never excuses a stream that has begun:
-that stream gets a token at every step of the engine, or waits for a prompt in prefill.
+An unseen request is one whose output cannot be read as it comes (non-streamed or compressed). The engine may work on it
+while the streams wait for their first output. So the silence starts again when such a request is answered, and each
+unseen request that was in flight when the silence began excuses as many seconds as its own answer may take. It never
+excuses a stream that has begun: that stream gets a token at every step of the engine, or waits for a prompt in prefill.
 """
 
 from collections.abc import Hashable
@@ -20,7 +20,8 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess reports a stall late rather than wrongly."""
+"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess reports a stall late rather than
+wrongly."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -73,8 +74,8 @@ class Silence:
     ) -> None:
         """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown.
 
-        `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its whole answer;
-        None if it has none.
+        `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
+        whole answer; None if it has none.
         """
         self.look(at)
         cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
@@ -101,7 +102,7 @@ class Silence:
         self.given_up(key, at)
 
     def given_up(self, key: Hashable, at: float) -> None:
-        """The request ended before the engine completed its answer: this is no output, and it excuses nothing from now on."""
+        """The request ended before its answer was complete: this is no output, and it excuses nothing from now on."""
         self.look(at)
         self._unawait(key)
         self._heard.discard(key)
@@ -115,7 +116,7 @@ class Silence:
         """The first output of this request was read."""
         self.spoke(at)
         self._unawait(key)
-        if key in self._opaque:  # it streams, against what was known
+        if key in self._opaque:  # it streams, although it was taken as unseen
             self._heard.add(key)
             self._seen(key, at)
         self._begin(at)
@@ -181,7 +182,7 @@ class Silence:
             self._begin(at)
 
     def _seen(self, key: Hashable, at: float) -> None:
-        """If the request was unseen, the engine has now shown that it works: the silence starts again, without this excuse."""
+        """If the request was unseen, the engine has now shown that it works: the silence starts again without it."""
         if self._opaque.pop(key, None) is not None:
             self._begin(at)
 
@@ -197,7 +198,7 @@ class Silence:
 
     @property
     def _work_seconds(self) -> float:
-        """Seconds of prefill work that may be pending now. Whether an unseen request is past its prefill is unknown: it counts."""
+        """Seconds of prefill work that may be pending now; an unseen request counts, since its prefill may be over or not."""
         unseen = self._opaque.values()
         return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
 

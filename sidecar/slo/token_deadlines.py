@@ -1,9 +1,9 @@
 """Token deadlines of one stream, with slack (the fluidity index of Etalon, arXiv 2407.07000).
 
-The first output event of a stream is due at the TTFT threshold, each later one a TPOT threshold after the deadline of the one
-before. An early event leaves slack for those behind it. A miss removes the slack: the next event is due one TPOT threshold after
-the late one. So one long stall is one miss, and a stream that is late once is not late for ever. Knows one stream; no clock, no
-lane.
+The first output event of a stream is due at the TTFT threshold, each later one a TPOT threshold after the deadline of
+the one before. An early event leaves slack for those behind it. A miss removes the slack: the next event is due one
+TPOT threshold after the late one. So one long stall is one miss, and a stream that is late once is not late for ever.
+Knows one stream; no clock, no lane.
 """
 
 
