@@ -1,4 +1,8 @@
-"""The closed account of one request: everything that metrics and the log line are written from, and nothing a client invented."""
+"""The closed account of one request: all values from which metrics and the log line are written.
+
+Knows labels from closed sets, instants and phases. Refuses free text of a client, except in `notes`, cleaned and
+capped.
+"""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -10,19 +14,19 @@ from sidecar.timeline.outcome import Outcome, Stage
 
 
 class Phase(StrEnum):
-    """Where a request's time went (design section 3)."""
+    """Phases into which the time of a request is split (design section 3)."""
 
     QUEUE = "queue"
     PREFILL = "prefill"
     FIRST_TOKEN = "first_token"  # noqa: S105  a phase, not a secret
     UNATTRIBUTED = "unattributed"
-    """Time before the first token that nobody can split (or, non-streamed, the rest that the engine does not report)."""
+    """Time before the first token that cannot be split (non-streamed: the rest that the engine does not report)."""
     DECODE = "decode"
     STREAM = "stream"
 
 
 class Source(StrEnum):
-    """Where a phase's number comes from: measured by whom, or not measured at all."""
+    """Origin of a phase's number: measured by the engine or on the wire, or derived or estimated."""
 
     ENGINE = "engine"
     WIRE = "wire"
@@ -31,7 +35,7 @@ class Source(StrEnum):
 
 
 class Reason(StrEnum):
-    """How a split was obtained, or why it could not be: `llm_phase_attribution_total{reason}`."""
+    """How a split was obtained, or why there is none: `llm_phase_attribution_total{reason}`."""
 
     IN_BAND = "in_band"
     LATE_REPORT = "late_report"
@@ -41,7 +45,7 @@ class Reason(StrEnum):
     ENGINE_MERGES_PHASES = "engine_merges_phases"
     """The engine states queue and prefill as one number."""
     ESTIMATED = "estimated"
-    """Nobody reported, and the estimator was ready (design section 4)."""
+    """There was no report, and the estimator was ready (design section 4)."""
     NO_TOKEN = "no_token"  # noqa: S105  a stream without output
     SHUTDOWN = "shutdown"
     TABLE_FULL = "table_full"
@@ -65,12 +69,12 @@ class Ledger:
     ttft_seconds: float | None
     """None for non-streamed requests."""
     held_seconds: float
-    """Output that the engine had made and something before the sidecar held back; part of `stream`."""
+    """Seconds for which output of the engine was held back before it reached the sidecar; part of `stream`."""
     reason: Reason
 
     @property
     def source(self) -> str:
-        """Where the split of TTFT (or of the whole, non-streamed) comes from: a `Source`, or "none"."""
+        """Origin of the split of TTFT (non-streamed: of the whole request): a `Source`, or "none"."""
         return next((share.source.value for share in self.shares if share.phase is Phase.QUEUE), "none")
 
 
@@ -92,8 +96,8 @@ class Account:
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
     estimated_prefill_seconds: float | None = None
-    """What the estimator says of its prefill; used only where nobody reports, else compared with the report."""
+    """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None
-    """Tells requests apart between their end and the close of their ledger; nothing else."""
+    """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
     notes: dict[str, str] = field(default_factory=dict)
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

@@ -1,7 +1,7 @@
-"""The ledger: one request's marks and the engine's report on it become phases that add up (design section 3).
+"""The ledger: splits one request into phases that add up, from its marks and the engine's report (design section 3).
 
-Pure arithmetic on durations. It knows no engine and no stream, and it never invents a number: what nobody can say is
-`unattributed`, and a report that contradicts the wire is refused whole, its decode included.
+Pure arithmetic on durations. It knows no engine and no stream, and it never invents a number: time that cannot be split
+is `unattributed`, and a report that contradicts the wire is refused whole, its decode included.
 """
 
 from dataclasses import dataclass, replace
@@ -13,16 +13,36 @@ from sidecar.timeline.marks import Marks
 
 TOLERANCE_SECONDS = 0.002
 TOLERANCE_RATIO = 0.01
-"""By how much a report may exceed the wire: two clocks, two roundings, one scheduler tick."""
+"""A report may exceed the wire by the larger of 2 ms and 1 %: two clocks, two roundings, one scheduler tick."""
+
+
+# A streamed request has two parts on the wire. The engine's report splits the first and part of the second:
+#
+#   received_at             first_token_at                     flushed_at
+#        |---------- TTFT ----------|----------- delivery ---------|
+#        |  queue | prefill | rest  |  decode          |  stream   |
+#
+# Each step may refuse the report; the request is then `unattributed` (TTFT), decode and stream, all from the wire:
+# 1. _with_prefill: if the report has queue and front end but no prefill, prefill = TTFT - queue - front end.
+# 2. _believed: queue and prefill must be stated, stated apart, and fit into TTFT (with a tolerance). An excess within
+#    the tolerance is taken off prefill, then off queue, because the phases must add up to the wire's time exactly.
+# 3. queue + prefill + decode must fit into E2E. If not, the report is refused whole, because nothing tells which
+#    of its numbers is wrong.
+# 4. _split_stream: `rest` is the phase first_token. But if the engine decoded for longer than delivery, its first token
+#    existed before the sidecar saw one: something held output back. That excess (`held`, at most `rest`) moves from
+#    first_token to stream, and decode is capped at delivery. The sum stays E2E.
+#
+# A request that is not streamed has no TTFT: what the report states is split off E2E, and the remainder is
+# `unattributed`.
 
 
 def close_ledger(
     marks: Marks, *, streaming: bool, report: EngineReport | None, reason: Reason = Reason.IN_BAND
 ) -> Ledger | None:
-    """Split one whole request into phases, or return None where its marks do not reach from body to flush.
+    """Split one whole request into phases. Returns None if the marks `received_at` or `flushed_at` are missing.
 
-    `report`: the engine's word on this very request. `reason`: how it came, or where it is None, why there is none; an
-    absent report that came in-band is `no_report`.
+    `report`: the engine's report on this request. `reason`: how the report came or, if it is None, why there is none;
+    `in_band` and `late_report` without a report become `no_report`.
     """
     if report is None and reason in (Reason.IN_BAND, Reason.LATE_REPORT):
         reason = Reason.NO_REPORT
@@ -52,14 +72,14 @@ def close_ledger(
 
 @dataclass(frozen=True, slots=True)
 class _Wire:
-    """What the wire alone says of a streamed request."""
+    """Durations of a streamed request as measured on the wire alone, in seconds."""
 
     e2e_seconds: float
     ttft_seconds: float
     delivery_seconds: float
     """First token until flushed."""
     decode_seconds: float
-    """First token until last, less the time for which this client kept us from reading."""
+    """First token until last, less the time for which reading was paused because of this client."""
 
 
 def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
@@ -78,31 +98,31 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
         held, decode = 0.0, Share(Phase.DECODE, wire.decode_seconds, Source.WIRE)
         stream_source = Source.WIRE
     else:
-        # Where the engine decoded for longer than tokens were passing here, it had made output before we saw the first of it.
+        # If the engine decoded for longer than tokens passed here, it had output before the sidecar saw any.
         held = min(max(0.0, report.decode_seconds - wire.delivery_seconds), rest)
         decode = Share(Phase.DECODE, min(report.decode_seconds, wire.delivery_seconds), Source.ENGINE)
         stream_source = Source.DERIVED
     shares = [Share(Phase.QUEUE, queue, report.queue_source), Share(Phase.PREFILL, prefill, report.prefill_source)]
     if (
         report.queue_source is not Source.ESTIMATED
-    ):  # the estimator knows nothing of a first_token: its two add up to TTFT
+    ):  # the estimator states no first_token: its queue and prefill add up to TTFT
         shares.append(Share(Phase.FIRST_TOKEN, rest - held, Source.DERIVED))
     shares += [decode, Share(Phase.STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
 
 
 def _with_prefill(report: EngineReport, ttft_seconds: float) -> EngineReport:
-    """Where the engine states all but the prefill, the prefill is what they leave of the TTFT; first_token is then the front end."""
+    """Add prefill = TTFT - queue - front end if the engine states only those two; first_token is then the front end."""
     if report.prefill_seconds is not None or report.queue_seconds is None or report.front_end_seconds is None:
         return report
     stated = report.queue_seconds + report.front_end_seconds
-    # What contradicts the wire stays a contradiction, and is judged like any other report's.
+    # A report that contradicts the wire must still do so: `_believed` then refuses it like any other.
     prefill = report.front_end_seconds if _exceeds(stated, ttft_seconds) else max(0.0, ttft_seconds - stated)
     return replace(report, prefill_seconds=prefill, prefill_source=Source.DERIVED)
 
 
 def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple[tuple[float, float] | None, Reason]:
-    """Queue and prefill as far as the wire allows, or None and why not."""
+    """Queue and prefill, cut to fit into `ttft`, or None and the reason."""
     if report is None:
         return None, reason
     if report.merged:
@@ -120,7 +140,7 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
 
 
 def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> Ledger:
-    """A non-streamed request: what the engine reports, and the rest unattributed."""
+    """Ledger of a non-streamed request: the phases that the engine reports; the rest is unattributed."""
     reported = 0.0 if report is None or report.decode_seconds is None else report.decode_seconds
     if _exceeds(reported, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
@@ -139,7 +159,7 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
 
 
 def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason: Reason) -> Ledger:
-    """A non-streamed request whose engine states its queue and does not separate prefill from decode (TGI's headers)."""
+    """Ledger of a non-streamed request whose engine states queue, but not prefill apart from decode (TGI's headers)."""
     if _exceeds(queue, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     queue = min(queue, e2e_seconds)
@@ -151,7 +171,7 @@ def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason:
 
 
 def _exceeds(reported_seconds: float, wire_seconds: float) -> bool:
-    """Whether a report says more than the wire can hold, past what two clocks may differ by."""
+    """Whether a reported duration is longer than the wire's by more than the tolerance."""
     return reported_seconds - wire_seconds > max(TOLERANCE_SECONDS, TOLERANCE_RATIO * wire_seconds)
 
 

@@ -1,12 +1,12 @@
-"""Requests that have ended and wait for the engine's word, and words that have come and wait for their request. Pure.
+"""Joins requests that have ended with the engine's reports on them ("words" in this module's names). Pure.
 
-A request is known by keys that only it has: the response id that stood in its stream, the span that the sidecar minted
-for it. A word carries such keys too, and may come before the request has ended or seconds after. A trace id is weaker: an
-agent sends many requests in one trace, so it counts only while one single request has claimed it for as long as words
-may still be on their way. One rule above all: never a wrong join. A key that two requests have is nobody's; a word for
-nobody is kept for a while and then counted; a word that comes twice is used once.
+A request is known by keys that only it has: the response id in its stream, the span that the sidecar minted for it. A
+report carries such keys too, and may come before the request has ended or seconds after. A trace id is weaker: an agent
+sends many requests in one trace, so it is used only while a single request has claimed it, for as long as reports may
+still come. It refuses to guess: never a wrong join. A key that two requests have joins neither; a report without a
+request is kept for a while and then counted; a report that comes twice is used once.
 
-Each opened request is settled exactly once: by its word, its deadline, the table's bound, or the end of the process.
+Each opened request is settled exactly once: by its report, its deadline, the table's bound, or the end of the process.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -20,40 +20,69 @@ from sidecar.ledger.report import EngineReport, of_choices
 
 E = TypeVar("E")
 LONGEST_REQUEST_SECONDS = 3600.0
-"""A trace is remembered for so long from the last request that claimed it, should that one never end here."""
+"""Seconds for which a trace is remembered after the last request that claimed it, in case that request never ends
+here."""
 MAX_ENTRIES = 4096
-"""Of each table: 4,096 requests of 10 s each are more than any one replica serves."""
+"""Entries of each table: 4,096 requests that wait 10 s each are more than one replica serves."""
 
 
 class Lost(StrEnum):
-    """What became of a word or a key that did not lead to a join: a closed set, a counter's label."""
+    """Why a report was dropped without a join: a closed set, a counter's label."""
 
     FOR_NOBODY = "report_unmatched"
-    """No request with any of its keys ended in time."""
+    """No request with any of its keys ended before the report's deadline."""
     TWICE = "report_twice"
-    """Its request has been settled by an earlier word."""
+    """Its request was settled by an earlier report, or the same part waits already."""
     AMBIGUOUS = "report_ambiguous"
-    """Its keys are claimed by several requests."""
+    """Several waiting requests have its keys."""
     EVICTED = "report_evicted"
     """The table was full."""
 
 
+# States of a request, and what moves it on:
+#
+#   running    claim(trace) and expect(key). A report on an expected key waits as long as the request runs.
+#   ended      ended(keys). Then exactly one of: told() if the answer contained its report, open() if it must wait, or
+#              neither (it failed, or no report can come).
+#   waiting    open(), unless its whole report is there already, which settles it at once. It leaves this state by
+#                word()       the last part of its report has come    -> settled, LATE_REPORT
+#                expire()     `wait_seconds` have passed              -> settled, NO_REPORT
+#                open()       the table is full, it is the oldest     -> settled, TABLE_FULL
+#                close_all()  the process ends                        -> settled, with the caller's reason
+#   used       for `wait_seconds` after told() or a join: its keys recognise a second report (TWICE).
+#
+# States of a report (a word):
+#
+#   arrives    a key is used, or its part waits already               -> dropped, TWICE
+#              several waiting requests have its keys                 -> dropped, AMBIGUOUS
+#              it completes the report of one waiting request         -> joined
+#   waiting    in all other cases. It leaves this state by
+#                open() or word()  its request waits and the report is whole  -> joined
+#                word()       the table is full, it is the oldest     -> dropped, EVICTED
+#                expire()     its request still runs                  -> waits again, at least 1 s
+#                expire()     otherwise                               -> dropped, FOR_NOBODY
+#
+# Why so strict: a missing join costs one request its split (`unattributed`). A wrong join puts wrong numbers into a
+# ledger, casts a wrong vote, and cannot be seen afterwards. So every doubt ends in "no join": two requests with one
+# key, a trace with a second claim, a trace whose claims were forgotten because the table was full.
+
+
 @dataclass(slots=True)
 class _Waiting(Generic[E]):
-    """A request (its `content` is the entry) or a word (its `content` is the report)."""
+    """A waiting request (`content` is its entry) or a waiting report (`content` is the report)."""
 
     content: E
     keys: tuple[Hashable, ...]
     trace: Hashable | None
     due_at: float
     words: int = 1
-    """Of a request: how many words make up its report."""
+    """For a request: number of parts of its report."""
     part: Hashable | None = None
-    """Of a word: what tells it from its request's other words."""
+    """For a report: key that distinguishes it from other reports on the same request."""
 
 
 class _Table(Generic[E]):
-    """What waits, in the order in which it came, with an index by key."""
+    """Waiting requests or reports in the order of arrival, with an index by key."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, _Waiting[E]] = {}
@@ -68,7 +97,7 @@ class _Table(Generic[E]):
         return self._numbers
 
     def having(self, keys: Iterable[Hashable]) -> set[int]:
-        """All that have any of these keys."""
+        """Numbers of all entries that have any of these keys."""
         return set().union(*(self._by_key.get(key, ()) for key in keys))
 
     def take(self, number: int) -> _Waiting[E]:
@@ -84,7 +113,7 @@ class _Table(Generic[E]):
         return next(iter(self.waiting))
 
     def due(self, at: float) -> list[int]:
-        """Those whose deadline has passed: all have waited equally long, so they are the first ones."""
+        """Numbers of entries whose deadline has passed. All wait equally long, so these are the first ones."""
         due = []
         for number, waiting in self.waiting.items():
             if waiting.due_at > at:
@@ -94,7 +123,7 @@ class _Table(Generic[E]):
 
 
 class Joins(Generic[E]):
-    """Both tables. `settle` is told each request once, with its report, or with None and why there is none."""
+    """Both tables. `settle` is called once per request, with its report, or with None and the reason."""
 
     def __init__(
         self,
@@ -111,50 +140,51 @@ class Joins(Generic[E]):
         self._requests: _Table[E] = _Table()
         self._words: _Table[EngineReport] = _Table()
         self._used: dict[Hashable, float] = {}
-        """Keys of joined requests, until when a second word is recognised as one."""
+        """Key of a settled request to the instant until which a second report is recognised."""
         self._claims: dict[Hashable, tuple[int, float]] = {}
-        """Trace id to how many requests have claimed it, and until when that matters."""
+        """Trace id to the number of requests that have claimed it, and the instant until which that counts."""
         self._expected: dict[Hashable, None] = {}
-        """Keys of requests that still run: a word on one of them waits as long as it takes."""
+        """Keys of requests that still run: a report on one of them waits until it ends."""
 
     def __len__(self) -> int:
-        """How many requests wait."""
+        """Number of waiting requests."""
         return len(self._requests.waiting)
 
     # --- requests --------------------------------------------------------------------------------------------------------
 
     def claim(self, trace: Hashable, at: float) -> None:
-        """A request of this trace has begun. Told for every one of them, or a trace that many share looks like one's own."""
+        """A request of this trace has begun. Call it for every request, or a shared trace looks like an unshared one."""
         claims, _ = self._claims.pop(trace, (0, 0.0))
         self._claims[trace] = (claims + 1, at + LONGEST_REQUEST_SECONDS)
         if len(self._claims) > 4 * self._max_entries:
-            # Forgotten is not unclaimed: what is not known to be unique is not used.
+            # A forgotten trace is not used either: only a count of exactly 1 joins.
             del self._claims[next(iter(self._claims))]
 
     def expect(self, key: Hashable) -> None:
-        """A request with this key of its own has begun: until it ends, words on it are kept, however early they came.
+        """A request has begun that alone has this key: until it ends, reports on it are kept, however early they came.
 
-        A choice may be finished long before the others, and a client may read slowly what the engine has long done.
+        One choice may finish long before the others, and a slow client may read an answer long after the engine made
+        it.
         """
         self._expected[key] = None
         if len(self._expected) > 4 * self._max_entries:
             del self._expected[next(iter(self._expected))]
 
     def ended(self, keys: Iterable[Hashable]) -> None:
-        """The request that had these keys has ended, in whatever way. Told before `open`."""
+        """The request with these keys has ended, in any way. Call it before `open`."""
         for key in keys:
             self._expected.pop(key, None)
 
     def told(self, keys: Iterable[Hashable], at: float) -> None:
-        """The request that had these keys was settled by what its answer said: a word that comes now is its second."""
+        """The request with these keys was settled by a report in its answer: one that comes now is its second."""
         self._remember(tuple(keys), at)
 
     def open(
         self, keys: Iterable[Hashable], entry: E, at: float, trace: Hashable | None = None, *, words: int = 1
     ) -> None:
-        """A request has ended and its phases wait for the engine's word; `keys` are those that should be its own.
+        """A request has ended and its phases wait for the engine's report; `keys` should be its own.
 
-        `words`: how many words make up its report.
+        `words`: number of parts of its report (one per choice, with some engines).
         """
         keys = tuple(dict.fromkeys(keys))
         found = self._words.having(keys) or self._by_trace(self._words, trace)
@@ -178,9 +208,9 @@ class Joins(Generic[E]):
         *,
         part: Hashable | None = None,
     ) -> None:
-        """The engine's word on the request that has these keys, or all alone this trace.
+        """A report came on the request that has these keys, or that alone has this trace.
 
-        `part`: what tells this word from others on the same request, of an engine that has one on each choice.
+        `part`: key that distinguishes it from other reports on the same request, if the engine sends one per choice.
         """
         keys = tuple(dict.fromkeys(keys))
         told = (self._words.waiting[number].part for number in self._words.having(keys))
@@ -207,11 +237,11 @@ class Joins(Generic[E]):
         self._words.add(word)
 
     def _whole(self, numbers: Iterable[int]) -> EngineReport:
-        """Take these words; what they say together."""
+        """Take these reports out of the table and combine them into one."""
         return of_choices([self._words.take(number).content for number in sorted(numbers)])
 
     def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: Hashable | None) -> set[int]:
-        """What waits under this trace, if one request alone has claimed it."""
+        """Entries that wait under this trace, if exactly one request has claimed it."""
         if trace is None or self._claims.get(trace, (0, 0.0))[0] != 1:
             return set()
         return table.having((trace,))
@@ -219,9 +249,10 @@ class Joins(Generic[E]):
     # --- time ------------------------------------------------------------------------------------------------------------
 
     def expire(self, at: float, most: int = MAX_ENTRIES) -> bool:
-        """Settle requests whose deadline has passed, drop words that nobody claimed. Once a second is enough.
+        """Settle requests and drop reports whose deadline has passed. Once a second is enough.
 
-        `most`: how many at once; True where there are more, so that the caller can let others have their turn first.
+        `most`: the most requests, and the most reports, in one call. Returns True if there are more, so that the caller
+        can give other tasks of the event loop a turn first.
         """
         requests, words = self._requests.due(at), self._words.due(at)
         for number in requests[:most]:
@@ -240,7 +271,7 @@ class Joins(Generic[E]):
         return max(len(requests), len(words)) > most
 
     def close_all(self, reason: Reason) -> None:
-        """Settle everything: the process ends."""
+        """Settle all waiting requests: the process ends."""
         for number in list(self._requests.waiting):
             self._close(number, None, reason)
 

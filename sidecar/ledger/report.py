@@ -1,8 +1,8 @@
 """The report of an engine on one request, and the keys by which that request is found.
 
-It knows durations on the engine's own clock: only durations ever cross a process boundary. A key is the id that the answer
-gave itself, or the span that the sidecar minted; either may count within one trace only. It refuses to know where a
-report came from.
+It knows durations on the engine's own clock, because instants of two processes cannot be compared. A key is the
+response id in the answer, or the span that the sidecar minted; either may be valid within one trace only. It refuses to
+know where a report came from.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from sidecar.ledger.account import Source
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """One engine's word on one request; None where this engine does not say. All non-negative, finite seconds."""
+    """One engine's report on one request, in seconds, finite and at least 0; None where the engine states no value."""
 
     queue_seconds: float | None = None
     """Submitted to the scheduler until first scheduled."""
@@ -23,17 +23,19 @@ class EngineReport:
     decode_seconds: float | None = None
     """First token until the last."""
     queue_source: Source = Source.ENGINE
-    """`derived` where the engine does not state the queue and it is what is left of something else (an upper bound)."""
+    """`derived` if the engine does not state the queue and it is computed as a remainder (an upper bound)."""
     prefill_source: Source = Source.ENGINE
     front_end_seconds: float | None = None
-    """Before the queue (validation, tokenising), stated by an engine that does not state its prefill: what is left of a streamed
-    request's TTFT after this and the queue is then the prefill, `derived`."""
+    """Time before the queue (validation, tokenising), stated by an engine that does not state its prefill. The prefill
+    of a streamed request is then TTFT less this and the queue, with source `derived`."""
     merged: bool = False
-    """The engine states queue and prefill as one number: nobody can split them, and what it states is not the queue."""
+    """The engine states queue and prefill as one number. It cannot be split, and `queue_seconds` is not the queue."""
     kv_transfer_seconds: float | None = None
-    """Moving the KV cache between disaggregated workers, where reported; which phase it lies in, the engine's file says."""
+    """Moving the KV cache between disaggregated workers, if reported. The engine's file says which phase contains
+    it."""
     spoke_at: float | None = field(default=None, compare=False)
-    """When its first token came, on a clock of the engine's: only ever compared between the choices of one request."""
+    """Instant of the first token on the engine's clock, in seconds: compared only between the choices of one
+    request."""
 
 
 NO_REPORT = EngineReport()
@@ -43,24 +45,24 @@ class RequestKey(NamedTuple):
     """One name by which a request is found."""
 
     names: str
-    """The thing that the id names: "response" or "span"."""
+    """The kind of id: "response" or "span"."""
     id: str
     trace_id: str | None = None
-    """The trace within which alone the key counts; None: it counts everywhere."""
+    """The only trace in which the key is valid; None: it is valid in all."""
 
 
 def response_key(response_id: str) -> RequestKey:
-    """The key of a request by the id that its answer gave itself."""
+    """The key of a request by the response id in its answer."""
     return RequestKey("response", response_id)
 
 
 def span_key(span_id: str) -> RequestKey:
-    """The key of a request by the span that the sidecar minted for it, the parent of the engine's own."""
+    """The key of a request by the span that the sidecar minted for it, which is the parent of the engine's span."""
     return RequestKey("span", span_id)
 
 
 def traced_key(key: RequestKey, trace_id: str) -> RequestKey:
-    """A key that counts within one trace: clients choose ids freely, also those that bypass the sidecar."""
+    """The same key, valid within one trace: clients choose ids freely, also clients that bypass the sidecar."""
     return RequestKey(key.names, key.id, trace_id)
 
 
@@ -69,20 +71,22 @@ class KeyedReport:
     """A report that came out-of-band, with the keys by which its request is found."""
 
     keys: tuple[RequestKey, ...]
-    """Those that only this request has."""
+    """Keys that only this request has."""
     report: EngineReport
     trace_id: str | None = None
-    """The trace of a span: its ids count within it alone, and without ids it counts by itself while one request has it."""
+    """The trace of a span. The keys are valid in it alone; without keys the trace itself finds the request, if only one
+    has it."""
     part: str | None = None
-    """Key that distinguishes this report from other reports on the same request (one per choice); None: it is the only one."""
+    """Key that distinguishes this report from other reports on the same request (one per choice); None: the only one."""
 
 
 def of_choices(reports: Sequence[EngineReport]) -> EngineReport:
-    """The report on a request of several choices, from those on each: the first token is that of the choice that had one first.
+    """The report on a request of several choices, from one report per choice: queue and prefill of the choice with the
+    first token.
 
-    Which one that was, the engine's clock says, and where it does not, the least queue and prefill together: they were all
-    submitted in one go. Their decodes overlap and add up to nothing: left unstated, the wire measures it. Where any of them is
-    incomplete, so is the whole.
+    The engine's clock tells which choice that was. Without that clock it is the choice with the least queue + prefill,
+    because all choices were submitted together. Their decodes overlap and cannot be added, so decode is left unstated
+    and the wire measures it. If any of the reports is incomplete, the result is NO_REPORT.
     """
     if len(reports) == 1:
         return reports[0]

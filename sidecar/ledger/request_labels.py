@@ -1,21 +1,21 @@
-"""The labels that every number about one request shares: one value, filled once by the classification and handed on whole.
+"""The labels that all metrics of one request share: one value, filled once by the classification and passed on whole.
 
-Knows their names and nothing else. Which metric shows which of them is declared with the metric (`metrics/vocabulary.py`), and
-the registry projects the value to that: a further label is a field here, a set there, and no argument in between.
+Knows their names and nothing else. Each metric declares which of them it shows (`metrics/vocabulary.py`), and the
+registry picks those from the value. So a new label is one field here and one set there, and no new argument in between.
 """
 
 from typing import NamedTuple
 
 
 class RequestLabels(NamedTuple):
-    """The classes that one request is counted in. Hashable and as cheap as a tuple."""
+    """The labels under which one request is counted. Hashable, and as cheap as a tuple."""
 
     model: str
     lane: str
-    """Both from closed sets."""
+    """`model` and `lane` both come from closed sets."""
     prompt_bucket: str
-    """From usage where stated, else a calibrated estimate, else "unknown"."""
+    """From usage if stated, else from a calibrated estimate, else "unknown"."""
 
 
 UNLABELLED = RequestLabels("", "", "")
-"""Of a request before its classification; a field that stays empty is no label of the metric at hand."""
+"""Labels of a request before its classification. A field stays empty if the metric does not have that label."""
