@@ -1,9 +1,9 @@
-"""What may be read from a request's body before it goes on: a bounded, partial look at its top-level JSON keys.
+"""A bounded, partial reading of a request body's top-level JSON keys, before the request is forwarded.
 
-It knows the few keys that classify a request, of whichever API; it refuses to judge: what is missing, of an odd type or
-cut off is None, and the engine will say what it thinks of it. Where a key stands twice the last one counts, as in
-Python's json, which is what the engines read with. Nothing here raises, whatever the bytes; nothing that a client wrote
-is kept longer than needed, and prompts are measured but never decoded.
+It knows the few keys that classify a request, of all APIs. It refuses to judge: a value that is missing, of an odd type
+or cut off is None, and the engine decides whether it is an error. If a key stands twice, the last one counts, as in
+Python's json, with which the engines read. Nothing here raises, whatever the bytes. Client text is not kept longer than
+needed, and prompts are measured but never decoded.
 """
 
 import re
@@ -17,7 +17,7 @@ from sidecar.classify.top_level import elements, members
 
 
 class Asked(StrEnum):
-    """What the client said about `stream_options.include_usage`."""
+    """State of `stream_options.include_usage` in the request."""
 
     ABSENT = "absent"
     """No stream_options."""
@@ -33,30 +33,31 @@ class Asked(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at the body found; None where the body does not say, or not within the bound."""
+    """Values that were found in the body; None if the body does not state one, or not within the bound."""
 
     whole: bool = False
     """The whole body was seen and is one JSON object. False: beyond the bound, truncated or no JSON."""
     model: str | None = None
     stream: bool | None = None
     max_tokens: int | None = None
-    """`max_tokens`, `max_completion_tokens` or `max_output_tokens`, whichever stands; native APIs nest theirs, and it is None."""
+    """`max_completion_tokens`, else `max_tokens`, else `max_output_tokens`. None for native APIs, which nest theirs."""
     user: str | None = None
     priority: int | None = None
     service_tier: str | None = None
     choices: int | None = None
-    """How many choices the answer will have: `n` times the prompts of a completions batch; None if unclear."""
+    """Number of choices in the answer: `n` times the prompts of a completions batch; None if unclear."""
     usage_asked: Asked = Asked.UNCLEAR
     text_bytes: int | None = None
-    """Bytes of the body that may be prompt text: the base for the prompt-length estimate. None if embedded media make it meaningless."""
+    """Bytes of the body that may be prompt text, for the prompt-length estimate. None if embedded media make it
+    useless."""
     prompt_tokens: int | None = None
-    """The prompt's exact length where it was given as token ids; then `text_bytes` is None."""
+    """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
 
 
 BLIND = Look()
 
 MAX_STRING = 1024
-"""Characters of a model or user name that are still taken for one."""
+"""Characters of a name (model, user, service tier); a longer value is None."""
 
 _ABSENT = msgspec.Raw(b"")
 
@@ -91,7 +92,7 @@ _DECODER = msgspec.json.Decoder(_Body)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
-_TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three are SGLang's own API's, Triton's and TGI's
+_TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
 _OBJECT = b"{"
 _SCALARS = frozenset(
     (
@@ -105,9 +106,9 @@ _SCALARS = frozenset(
         "service_tier",
     )
 )
-_MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name written in \uXXXX escapes
+_MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name in which every character is a \uXXXX escape
 
-# Parts that bring pixels or sound instead of text, inline or by address; inside a JSON string their quotes would be escaped.
+# Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
 _MEDIA = re.compile(
     rb'"type"\s*:\s*"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
 )
@@ -117,10 +118,11 @@ _LISTS = re.compile(rb"\s*\[\s*\[")
 
 
 def look(body: bytes, *, whole: bool) -> Look:
-    """Look at a request body; `whole` says that these are all its bytes, not only its beginning up to the look-in bound. Never raises.
+    """Read a request body; `whole`: these are all its bytes, not only its beginning up to the look-in bound. Never
+    raises.
 
-    Of a beginning, only the members that end within it are read, and what depends on the rest (choices, usage_asked,
-    text_bytes) stays unclear. A whole body that is no JSON object is read as far as it looks like one.
+    Of a beginning, only the members that end within it are read, and the values that depend on the rest (choices,
+    usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
     if not whole:
         return _beginning(body)
@@ -146,7 +148,7 @@ def look(body: bytes, *, whole: bool) -> Look:
 
 
 def _beginning(body: bytes) -> Look:
-    """What stands in the first bytes of an object, as far as they go."""
+    """Read the scalar members that are complete in the first bytes of an object."""
     found: dict[str, object] = {}
     for member in members(body):
         if member.name in _SCALARS:
@@ -207,7 +209,7 @@ def _asked(stream_options: object) -> Asked:
 
 
 def _prompts(prompt: bytes) -> tuple[int | None, int | None]:
-    """How many prompts a `prompt` field holds, and its length in tokens where it is one list of token ids."""
+    """Number of prompts in a `prompt` field, and its length in tokens if it is one list of token ids."""
     if not prompt.lstrip(b" \t\n\r").startswith(b"["):
         return 1, None
     if _TOKEN_IDS.match(prompt):
@@ -228,7 +230,7 @@ def _text_bytes(said: _Body) -> int | None:
     for name in _TEXT:
         raw = bytes(getattr(said, name))
         if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
-            continue  # of a Responses request, where it says how the answer is to be formatted
+            continue  # in a Responses request, `text` states the format of the answer
         if _INLINE_MEDIA in raw or _MEDIA.search(raw):
             return None
         total += len(raw)

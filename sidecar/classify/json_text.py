@@ -1,8 +1,10 @@
-"""A walk through a JSON text without decoding it: over the members of an object, the elements of an array, and whole values. Pure.
+"""A walk through a JSON text without decoding it: over members of an object, elements of an array, and whole values.
+Pure.
 
-It knows strings, brackets and commas, and the exact byte at which each value begins and ends; what it steps over is checked for
-balance and nothing else. It never recurses, and it counts tokens (a bracket, a string with escapes, 256 bytes of anything else):
-after so many it makes a pause, in which the caller gives the event loop to others or gives up.
+It knows strings, brackets and commas, and the exact byte at which each value begins and ends. It refuses to validate: a
+value that it steps over is checked for balanced brackets only. It never recurses, and it counts tokens (a bracket, a
+string with escapes, 256 bytes of anything else). After a given number of tokens it pauses: the caller lets other tasks
+of the event loop run, or gives up.
 """
 
 import re
@@ -11,15 +13,15 @@ from collections.abc import Iterator
 
 MAX_DEPTH = 256
 MAX_NAME_BYTES = 256
-"""As much of a member's name is given."""
+"""Bytes of a member's name that are returned; the rest is cut off."""
 TOKEN_BYTES = 256
-"""As much between two brackets is one token more. A token takes 1 us."""
+"""Every 256 bytes between two brackets count as one token more. A token takes 1 us."""
 _WINDOW = 1 << 16
 _SPACE = re.compile(rb"[ \t\n\r]{0,4096}+")
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]{1,131072}+")
 _PLAIN = re.compile(
     rb'[^"{}\[\]]*+(?:"[^"\\]{0,1024}+"[^"{}\[\]]*+)*+'
-)  # strings without escapes, and what lies between
+)  # strings without escapes, and the bytes between them
 _BACKSLASH = 0x5C
 
 
@@ -32,30 +34,30 @@ class TooLongError(UnreadableError):
 
 
 class JsonText:
-    """Stands at `at` in the text. Every method may raise UnreadableError, also while an iterator is run through."""
+    """A position `at` in the text. Every method may raise UnreadableError, also an iterator at each step."""
 
     __slots__ = ("_brackets", "_in_string", "_max_tokens", "_pause_at", "_pause_tokens", "at", "body", "tokens")
 
     def __init__(self, body: bytes | bytearray, *, pause_tokens: int, max_tokens: int) -> None:
-        """A pause is made after every `pause_tokens`; `max_tokens` are the most."""
+        """`pause_tokens`: tokens between two pauses. `max_tokens`: above this, TooLongError."""
         self.body = body
         self.at = 0
         self.tokens = 0
         self._pause_tokens = self._pause_at = pause_tokens
         self._max_tokens = max_tokens
-        self._brackets = bytearray()  # those that are open in the value that is being stepped over
+        self._brackets = bytearray()  # brackets that are open in the value that is being stepped over
         self._in_string = False  # `at` is inside a string, between two characters or escapes
 
     def end(self) -> None:
-        """Nothing but space may follow."""
+        """Check that only space follows; else raise UnreadableError."""
         self._space()
         if self.at != len(self.body):
             raise UnreadableError("something stands behind the JSON object")
 
     def members(self) -> Iterator[bytes | None]:
-        """The name of each member of the object here, escapes as written, while the walk stands at its value; None for a pause.
+        """Yield each member's name, escapes as written, while `at` is the first byte of its value; None for a pause.
 
-        The caller moves behind the value of each name. null is an empty object.
+        The caller must step over the value after each name. null is an empty object.
         """
         if self._comes(b"null"):
             return
@@ -75,7 +77,7 @@ class JsonText:
                 return
 
     def elements(self) -> Iterator[bool | None]:
-        """True while the walk stands at an element of the array here; None for a pause. null is an empty array."""
+        """Yield True while `at` is the first byte of an element; None for a pause. null is an empty array."""
         if self._comes(b"null"):
             return
         self._expect(b"[")
@@ -89,7 +91,7 @@ class JsonText:
                 return
 
     def skip(self) -> bool:
-        """Step over one value. False for a pause: call it again, and it goes on where it was."""
+        """Step over one value. False for a pause: call it again to continue."""
         first = self.body[self.at : self.at + 1]
         if self._in_string or (first == b'"' and not self._brackets):
             if not self._string():
@@ -105,7 +107,7 @@ class JsonText:
         return self._nested()
 
     def _nested(self) -> bool:
-        """Step on to where all brackets are closed; False for a pause."""
+        """Step to the byte after which all brackets are closed; False for a pause."""
         body, brackets = self.body, self._brackets
         while True:
             plain = _PLAIN.match(body, self.at, self.at + _WINDOW)
@@ -135,10 +137,11 @@ class JsonText:
             raise UnreadableError("a JSON bracket is closed by another kind")
 
     def _string(self) -> bool:
-        """Step over the string at `at`, or over what is left of it; False for a pause.
+        """Step over the string at `at`, or over the rest of it after a pause; False for a pause.
 
-        A quote with no backslash before it is the end, and bytes.find has it at once. Behind escapes the end is looked for
-        in copies without them, as long as what has been looked through: ten times as fast as an expression.
+        A quote without a backslash before it is the end: bytes.find finds it at once. After a backslash, the end is
+        searched in copies of 256 bytes to 64 KiB in which escapes are replaced: ten times as fast as a regular
+        expression.
         """
         body, at = self.body, self.at
         if not self._in_string:
@@ -181,7 +184,7 @@ class JsonText:
             self.at = self.at if space is None else space.end()
 
     def _comes(self, mark: bytes) -> bool:
-        """Step over this mark and the space around it; False where it is not there."""
+        """Step over this mark and the space around it; False if the mark is not there."""
         self._space()
         if self.body[self.at : self.at + len(mark)] != mark:
             return False
@@ -194,7 +197,7 @@ class JsonText:
             raise UnreadableError(f"the JSON lacks a {mark.decode()}")
 
     def _goes_on(self, end: bytes) -> bool:
-        """Step over a comma, or over the end: False."""
+        """Step over a comma (True) or over the closing bracket `end` (False)."""
         if self._comes(b","):
             return True
         self._expect(end)

@@ -1,8 +1,8 @@
-"""Which lane a request belongs to: the configured rules, compiled once, and a name out of a closed set.
+"""The lane of a request: the configured rules, compiled once, give a name out of a closed set.
 
-Knows the path, the header fields, what the look at the body found and the hash of the client's key. Refuses to let anything a
-client sends become a lane: what is outside the declared set is `other`. A condition about something the request does not
-say does not hold; it is never taken for zero, false or empty.
+Knows the path, the header fields, the values read from the body and the hash of the client's key. Refuses to make a
+lane out of client text: a name outside the declared set is `other`. A condition on a value that the request does not
+state does not hold; the value is never taken as zero, false or empty.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 _Condition = Callable[[bytes, Headers, Look, str | None], bool]
 
 _LONGEST_PATTERN_BYTES = 1024
-"""As `config_values` bounds patterns; a longer value can only match a prefix, so no more of it is ever looked at."""
+"""The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not read."""
 _OPTIONAL_WHITESPACE = b" \t"
-"""RFC 9110 5.6.3: what may stand around a field value and is no part of it."""
+"""RFC 9110 5.6.3: white space around a field value, which is not part of it."""
 
 
 class LaneRules:
@@ -30,22 +30,22 @@ class LaneRules:
         self.lanes = config.declared
         """The closed set: every name that `lane_of` can return."""
         self.needs_api_key = any(rule.api_keys is not None for rule in config.rules)
-        """Whether `lane_of` wants the key's hash; if not, pass None and hash nothing."""
+        """Whether `lane_of` needs the hash of the key; if not, pass None and do not compute it."""
         self._default = config.default
         self._lane_header = config.header.encode() if config.header is not None else None
         self._by_value = {lane.encode(): lane for lane in self.lanes}
         self._rules = [(rule.lane, _conditions(rule, config)) for rule in config.rules]
 
     def lane_of(self, path: bytes, headers: Headers, look: Look, api_key_sha256: str | None) -> str:
-        """The lane: named by the lane header if there is one, else by the first rule that holds, else the default.
+        """The lane in the lane header if there is one, else of the first rule that holds, else the default.
 
         `path` is the request's target as received (a query is ignored), `headers` in the client's case and order,
-        `api_key_sha256` what `hash_api_key` gave (64 lower-case hex digits) or None. Never raises.
+        `api_key_sha256` the result of `hash_api_key` (64 lower-case hex digits, or None). Never raises.
         """
         if self._lane_header is not None:
             values = _values(headers, self._lane_header)
             if values:
-                # Two different names are one too many to believe: a hop may have appended its own to a client's.
+                # Two different names are `other`: a hop may have added its own name to the client's.
                 return self._by_value.get(values[0], OTHER) if len(set(values)) == 1 else OTHER
         path = path.partition(b"?")[0]
         for lane, conditions in self._rules:
@@ -55,9 +55,9 @@ class LaneRules:
 
 
 def hash_api_key(headers: Headers) -> str | None:
-    """The SHA-256 (lower-case hex) of the client's key: of `Authorization: Bearer KEY`, else of `x-api-key`; None without one.
+    """The SHA-256 (lower-case hex) of the key in `Authorization: Bearer KEY`, else in `x-api-key`; None without a key.
 
-    Two different keys in one request are no key: which of them the engine would believe is not known here.
+    Two different keys in one request give None, because it is not known which of them the engine would use.
     """
     keys: set[bytes] = set()
     for value in _values(headers, b"authorization"):
@@ -69,7 +69,7 @@ def hash_api_key(headers: Headers) -> str | None:
 
 
 def _values(headers: Headers, lower_name: bytes) -> list[bytes]:
-    """Every value of one field. The length is compared first: it is what makes this cheap."""
+    """Every value of one field. The length of the name is compared first, because that is cheap."""
     size, values = len(lower_name), []
     for name, value in headers:
         if len(name) == size and name.lower() == lower_name:
@@ -114,7 +114,7 @@ class _Patterns:
 
 def _streaming(wanted: bool) -> _Condition:
     def holds(_path: bytes, _headers: Headers, look: Look, _key: str | None) -> bool:
-        # Every API's default is not to stream, but only a body that was read whole can be said not to ask for it.
+        # Every API's default is not to stream; but only a body that was read whole is known not to ask for it.
         said = look.stream if look.stream is not None or not look.whole else False
         return said is wanted
 
@@ -145,7 +145,7 @@ def _model(patterns: _Patterns) -> _Condition:
     def holds(_path: bytes, _headers: Headers, look: Look, _key: str | None) -> bool:
         if look.model is None:
             return False
-        # One byte more than the longest pattern tells "equal" from "only begins alike" as well as the whole does.
+        # One character more than the longest pattern is enough to tell "equal" from "has the same beginning".
         return patterns.match(look.model[: _LONGEST_PATTERN_BYTES + 1].encode("utf-8", "surrogatepass"))
 
     return holds

@@ -1,7 +1,7 @@
-"""How long a prompt is, as a bucket: from the engine's usage where it says, else from a calibrated estimate, else `unknown`.
+"""The bucket of a prompt's length: from the engine's usage if stated, else from a calibrated estimate, else `unknown`.
 
-Knows bucket edges in tokens, and per model how many tokens past prompts had per byte of text. Refuses to guess: before
-enough prompts were counted by the engine itself, or where the body's text could not be measured, the answer is `unknown`.
+Knows bucket edges in tokens, and per model the tokens per byte of text of past prompts. Refuses to guess: before the
+engine has counted enough prompts, or if the text of the body could not be measured, the bucket is `unknown`.
 """
 
 import math
@@ -12,11 +12,11 @@ from sidecar.config.values import UNKNOWN
 
 
 READY_SAMPLES = 20
-"""Prompts that usage must have counted before an estimate is given; fewer, and one odd prompt sets the scale."""
+"""Prompts counted by usage before an estimate is given; with fewer, one odd prompt would set the scale."""
 _REMEMBERED_SAMPLES = 128
-"""Per model: recent enough to follow a change of traffic, and odd enough in number to outvote outliers."""
+"""Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
 _SAMPLES_A_MEDIAN = 8
-"""New samples after which the median is worked out anew."""
+"""New samples after which the median is computed again."""
 _REMEMBERED_MODELS = 17
 """The closed set of model labels (16) and `other`."""
 
@@ -24,8 +24,8 @@ _REMEMBERED_MODELS = 17
 class PromptLengthEstimator:
     """Tokens per byte of text, per model, learned from usage; a weighted median, so that outliers do not move it.
 
-    Not thread-safe and without a clock: it belongs to one event loop. `corrections` and `checked` count how often an
-    estimate that would have been given fell into another bucket than usage then said, out of how many.
+    Not thread-safe and without a clock: it belongs to one event loop. `checked` counts estimates that usage could
+    verify, `corrections` those of them that were in another bucket than usage.
     """
 
     def __init__(self, buckets: PromptBuckets) -> None:
@@ -35,25 +35,25 @@ class PromptLengthEstimator:
         self.checked = 0
 
     def ready(self, model: str) -> bool:
-        """Whether enough prompts of this model were counted by the engine for an estimate to be given."""
+        """Whether the engine has counted enough prompts of this model for an estimate."""
         calibration = self._models.get(model)
         return calibration is not None and calibration.ready
 
     def tokens(self, model: str, text_bytes: int | None) -> float | None:
-        """The estimated prompt tokens of `text_bytes` bytes of text; None while not ready or without a measure of text."""
+        """The estimated prompt tokens of `text_bytes` bytes of text; None if that is unknown, or while not ready."""
         calibration = self._models.get(model)
         if calibration is None or not calibration.ready or text_bytes is None or text_bytes < 0:
             return None
         return text_bytes * calibration.tokens_per_byte
 
     def bucket_of(self, model: str, text_bytes: int | None) -> str:
-        """The bucket of the estimate, or `unknown`. An estimate, never to be shown as a count."""
+        """The bucket of the estimate, or `unknown`. It is an estimate: never show it as a count."""
         return self._buckets.bucket_of(self.tokens(model, text_bytes))
 
     def learn(self, model: str, text_bytes: int | None, prompt_tokens: int | None) -> bool:
-        """Take in what usage said about a prompt. True if the estimate, where there was one, was in another bucket.
+        """Learn from the usage of one prompt. True if there was an estimate and it was in another bucket.
 
-        `model` comes from the closed set of labels. A prompt without text or without a count teaches nothing.
+        `model` comes from the closed set of labels. A prompt without text or without a count is ignored.
         """
         if text_bytes is None or prompt_tokens is None or text_bytes <= 0 or prompt_tokens <= 0:
             return False
@@ -71,7 +71,7 @@ class PromptLengthEstimator:
 
 
 class _Calibration:
-    """The last prompts of one model: how many tokens per byte of text they had, and how much each has to say."""
+    """The last prompts of one model: tokens per byte of text, and the weight of each."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_SAMPLES)
@@ -79,8 +79,8 @@ class _Calibration:
         self._since_median = 0
 
     def add(self, text_bytes: int, tokens: int) -> None:
-        # A plain median would take its scale from the many short prompts, which are mostly chat template; weighed by
-        # bytes (the least absolute error) one huge prompt would outvote all others. The square root stands between.
+        # A plain median would follow the many short prompts, which are mostly chat template. Weighted by bytes (the
+        # least absolute error), one huge prompt would outvote all others. The square root is between the two.
         self._samples.append((tokens / text_bytes, math.sqrt(text_bytes)))
         self._since_median += 1
         if self._since_median >= _SAMPLES_A_MEDIAN:
@@ -92,7 +92,7 @@ class _Calibration:
 
     @property
     def tokens_per_byte(self) -> float:
-        """The weighted median of the samples' ratios, worked out anew after every few samples: sorting is not for every request."""
+        """The weighted median of the samples' ratios; computed again only after every few samples, because it sorts."""
         if self._median is None:
             self._since_median = 0
             half = sum(weight for _, weight in self._samples) / 2

@@ -1,8 +1,8 @@
-"""The members of a JSON object and the elements of an array by their places in the bytes, as far as a truncated text goes.
+"""Members of a JSON object and elements of an array, with their offsets, also in a truncated text.
 
-A value that does not end in the bytes at hand is not there. It refuses to validate (a library does that where the whole body is
-at hand) and to work without end: after so many tokens it stops, or a megabyte of brackets would hold the event
-loop for a tenth of a second.
+A value that does not end within the given bytes is left out. It refuses to validate (a library does that if the whole
+body is there) and to work without a bound: after MAX_TOKENS tokens it stops, or a megabyte of brackets would block the
+event loop for a tenth of a second.
 """
 
 from collections.abc import Iterator
@@ -14,25 +14,26 @@ from sidecar.classify.json_text import JsonText, UnreadableError
 
 
 MAX_TOKENS = 8_192
-"""Tokens (`json_text.py`) looked at in one scan: about 4 ms. A conversation of 2,000 messages has fewer."""
+"""Most tokens (`json_text.py`) in one scan: about 4 ms. A conversation of 2,000 messages has fewer."""
 
 MAX_MEMBERS = 512
-"""Members looked at in one scan: about 2 ms. The largest API has some sixty."""
+"""Most members in one scan: about 2 ms. The largest API has about sixty."""
 
 
 class Member(NamedTuple):
     """One member: its name, and the offsets of its value."""
 
     name: str
-    """Unescaped; empty for one that is no string of UTF-8."""
+    """Unescaped; empty if the name is no UTF-8 string."""
     start: int
     end: int
 
 
 def members(body: bytes) -> Iterator[Member]:
-    """The complete members of the object with which `body` begins, in order, duplicates included. Stops at what it does not understand.
+    """The complete members of the object at the beginning of `body`, in order, with duplicates. Stops at unreadable
+    text.
 
-    A number or literal at the very end of the bytes may go on beyond them and is not given.
+    A number or literal at the very end of the bytes is left out, because it may go on beyond them.
     """
     text = JsonText(body, pause_tokens=MAX_TOKENS, max_tokens=MAX_TOKENS)
     try:
@@ -51,7 +52,7 @@ def members(body: bytes) -> Iterator[Member]:
 
 
 def elements(array: bytes) -> int | None:
-    """How many elements a complete JSON array has; None if it is none, or too long to look through."""
+    """Number of elements of a complete JSON array; None if it is no array, or has more than MAX_TOKENS tokens."""
     text, found = JsonText(array, pause_tokens=MAX_TOKENS, max_tokens=MAX_TOKENS), 0
     try:
         for element in text.elements():

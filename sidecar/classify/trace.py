@@ -1,8 +1,10 @@
-"""The client's trace context, from its `traceparent` (W3C Trace Context, level 2, section 3.2), and the one that goes to the engine. Pure.
+"""Trace context of the client, from its `traceparent` (W3C Trace Context, level 2, section 3.2), and that for the
+engine. Pure.
 
-The user's tracing stays intact: their trace id is continued. Where the engine's spans are wanted, the sidecar puts a span
-of its own between (that is how the engine's word finds its request) and raises the sampled flag, towards the engine only.
-Only a trace that its owner keeps becomes an exemplar or is forwarded.
+The user's tracing stays intact: the trace id is continued. If the engine's spans are wanted, the sidecar inserts a span
+of its own (by which the engine's report finds its request) and sets the sampled flag, towards the engine only. Only a
+trace that the client itself samples becomes an exemplar or is forwarded. It refuses to repair a malformed
+`traceparent`: there is none then.
 """
 
 import re
@@ -26,12 +28,13 @@ class TraceContext:
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """A span that stands between the client's and the engine's, so that the engine's word finds its request."""
+    """A span between the client's span and the engine's, by which the engine's report finds its request."""
 
     trace_id: str
     span_id: str
     client: TraceContext | None
-    """What the client sent: what is forwarded to the user's collector must hang under this again, if it was sampled."""
+    """The client's context. If it was sampled, spans forwarded to the user's collector must have it as their parent
+    again."""
 
 
 def trace_context(fields: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
