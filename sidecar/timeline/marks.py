@@ -1,4 +1,4 @@
-"""The instants of one request on the sidecar's monotonic clock (design section 2), and what was seen between them."""
+"""The instants of one request on the sidecar's monotonic clock (design section 2), and the counts between them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from sidecar.timeline.events import Usage
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """All instants in seconds of one monotonic clock; None where the request never came that far."""
+    """All instants in seconds of one monotonic clock; None if the request did not come so far."""
 
     accepted_at: float
     """First byte of the request head read from the client."""
@@ -21,7 +21,7 @@ class Marks:
     """First event that carries generated output; None for non-streamed answers."""
     last_token_at: float | None = None
     ended_at: float | None = None
-    """The engine's message complete, or the failure."""
+    """The engine's message was complete, or failed."""
     flushed_at: float | None = None
     """Last byte accepted by the client's socket."""
     paused_seconds: float = 0.0

@@ -1,11 +1,12 @@
-"""Bytes of newline-delimited JSON in, its values out, split at any byte: Ollama's own API streams it, and calls it application/x-ndjson.
+"""Parser of newline-delimited JSON: bytes in, split anywhere; values out. Ollama's own API streams it
+(application/x-ndjson).
 
-It knows lines, brackets and strings: a value is a line, or, where a server writes it for people's eyes, all lines up to
-the one that closes what it opened. A line that begins with a bracket in its first column begins a new value, whatever
-stood open, so one damaged line costs one value and not the rest of the stream. It refuses to know what a value says
-(that is a dialect's) and to validate it: what looks like a value and is none is told as it stands, and found unreadable
-there. The contract is that of `sse.py`: nothing that comes in can make it raise, wait or grow, and work is linear in
-the bytes, however they are cut. Unlike an event, a last value needs no line end: `finish` gives it at the end.
+It knows lines, brackets and strings: a value is one line or, if a server writes indented JSON, all lines up to the one
+that closes its first bracket. A line with a bracket in its first column always begins a new value, so one damaged line
+costs one value and not the rest of the stream. It refuses to know the meaning of a value (a dialect does) and to
+validate it: text that is no value is passed on unchanged, and the dialect finds it unreadable. The contract is that of
+`sse.py`: no input can make it raise, wait or grow without a bound, and work is linear in the bytes, however they are
+split. Unlike an event, a last value needs no line end: `finish` returns it.
 """
 
 import re
@@ -16,7 +17,8 @@ from sidecar.timeline.sse import MAX_EVENT_BYTES
 MEDIA_TYPES = frozenset(
     (b"application/x-ndjson", b"application/json-lines", b"application/jsonl", b"application/ndjson")
 )
-"""Content types that mean this framing; only the first is sent by an engine that was read (Ollama fb307609)."""
+"""Content types with this framing. Of the engines whose source was read, Ollama (fb307609) sends the first; none the
+others."""
 
 _BOM = b"\xef\xbb\xbf"
 _OPENING = (0x5B, 0x7B)
@@ -25,7 +27,7 @@ _NOTHING_OPEN = -1
 
 
 class NdjsonParser:
-    """Feed it segments; it gives the values that they complete, in the shape of `SseParser`'s events.
+    """Feed it segments; it returns the values that they complete, in the form of `SseParser`'s events.
 
     Memory never exceeds the cap plus one segment.
     """
@@ -45,34 +47,34 @@ class NdjsonParser:
     )
 
     between_events = False
-    """The short way of `EventReader` is for server-sent events."""
+    """Always False: the short way of `EventReader` is for server-sent events."""
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.fed = 0
-        """Bytes seen so far."""
+        """Bytes fed so far."""
         self.oversized = 0
-        """Values over the cap, not observed."""
+        """Number of values over the cap, which were not observed."""
         self.spans: list[tuple[int, int]] = []
         """For each value that the last `feed` returned: stream offsets of its first byte and of the byte after its line end."""
-        self._line = bytearray()  # the unterminated line; of one that is too long nothing
+        self._line = bytearray()  # the partial line; empty if it is too long
         self._line_at = 0
         self._too_long = False
         self._value = bytearray()  # the lines of a value that is not closed yet
         self._open_at = _NOTHING_OPEN
         self._depth = 0
-        self._skipping = False  # in the rest of a value over the cap
+        self._skipping = False  # inside the rest of a value over the cap
 
     @property
     def unfinished_at(self) -> int | None:
-        """Stream offset from which bytes belong to a value still without its end; None between values."""
+        """Stream offset of the first byte of a value that has not ended; None between values."""
         if self._open_at != _NOTHING_OPEN:
             return self._open_at
         return self._line_at if self._too_long or self._line.strip() else None
 
     @property
     def unfinished(self) -> bool:
-        """A value has begun and not ended."""
+        """Whether a value has begun and not ended."""
         return self.unfinished_at is not None
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -90,7 +92,7 @@ class NdjsonParser:
         return values
 
     def finish(self) -> list[tuple[bytes, bytes]]:
-        """The stream is over: a last value without a line end, if it is whole as far as brackets can tell."""
+        """End the stream: return a last value without a line end, if all its brackets are closed."""
         self.spans = []
         values: list[tuple[bytes, bytes]] = []
         if self._line:
@@ -127,7 +129,7 @@ class NdjsonParser:
         if at == 0 and piece[:3] == _BOM:
             piece = piece[3:]
         if piece[:1] and piece[0] in _OPENING:
-            self._dispatch(at, values)  # whatever stood open was damaged
+            self._dispatch(at, values)  # an open value is damaged: end it here
             self._skipping = False
         line = piece.strip(b" \t\r\n")
         if not line or self._skipping:
@@ -151,7 +153,7 @@ class NdjsonParser:
         self._forget()
 
     def _give_up(self) -> None:
-        """Stop observing this value; go on at the next line that begins one."""
+        """Stop observing this value until a line begins the next one."""
         if not self._skipping:
             self.oversized += 1
         self._forget()
@@ -164,9 +166,9 @@ class NdjsonParser:
 
 
 def _opened(line: bytes) -> int:
-    """How many brackets this line opens and leaves open; negative if it closes more than it opens."""
+    """Brackets that this line opens less those that it closes; may be negative."""
     if line[:1] == b"{" and line[-1:] == b"}":
-        return 0  # nearly every line; what is laid out for people's eyes has its first bracket alone on a line
-    # Counted, not walked (classify/json_text.py): 256 KiB of brackets take 0.3 ms so, and 170 ms bracket by bracket.
+        return 0  # nearly every line; indented JSON has its first bracket alone on a line
+    # Counted, not walked (classify/json_text.py): 256 KiB of brackets take 0.3 ms, and 170 ms bracket by bracket.
     bare = _STRING.sub(b"", line)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")

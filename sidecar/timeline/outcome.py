@@ -1,22 +1,24 @@
-"""How a request ended, and where in its life: the closed vocabulary of `llm_requests_total{outcome}` and `llm_client_cancels_total{stage}`.
+"""How a request ended, and at which stage: the closed sets of `llm_requests_total{outcome}` and
+`llm_client_cancels_total{stage}`.
 
-Every request ends in exactly one outcome. A client's cancel is neither a success nor an error.
+Knows statuses and names only. Every request ends in exactly one outcome; a cancel by the client is neither success nor
+error.
 """
 
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """Who ended the request, in one word (design section 6)."""
+    """How the request ended, and through which side (design section 6)."""
 
     OK = "ok"
     CLIENT_ERROR = "client_error"
-    """A 4xx other than 408 and 429, ours or the engine's."""
+    """A 4xx other than 408 and 429, from the sidecar or the engine."""
     CLIENT_CANCELLED = "client_cancelled"
     REJECTED = "rejected"
-    """429 or 503, ours or the engine's."""
+    """429 or 503, from the sidecar or the engine."""
     ENGINE_ERROR = "engine_error"
-    """Any other 5xx of the engine, an error event in mid-stream, or a reply that is no HTTP."""
+    """Any other 5xx of the engine, an error event within a stream, or a reply that is not HTTP."""
     ENGINE_UNREACHABLE = "engine_unreachable"
     ENGINE_TIMEOUT = "engine_timeout"
     ENGINE_TRUNCATED = "engine_truncated"
@@ -24,18 +26,18 @@ class Outcome(StrEnum):
 
 
 class Stage(StrEnum):
-    """How far a request had come when its client left."""
+    """Progress of a request when its client left."""
 
     UPLOAD = "upload"
     WAITING = "waiting"
-    """Received, no output yet: queue and prefill."""
+    """The request was received, and there is no output yet: queue and prefill."""
     STREAMING = "streaming"
 
 
 def outcome_of_status(status: int) -> Outcome:
     """The outcome of a response that arrived whole, from its status alone.
 
-    408 is the engine's own timeout: the client did nothing wrong that the engine could tell from a slow network.
+    408 counts as the engine's timeout: the engine cannot tell an error of the client from a slow network.
     """
     if status < 400:
         return Outcome.OK

@@ -1,8 +1,8 @@
-"""A stream's bytes in, its readings out: a parser (of events or of lines) and a dialect, together and once.
+"""Reader of one stream: bytes in, readings out. It joins a parser (of events or of lines) and a dialect.
 
-It knows how to go on when an event cannot be read: such an event says nothing and is counted. It refuses to know time
-and traffic; whoever moves the bytes asks for the readings and gives them an instant. Who cuts bytes out of the stream
-(`sidecar/observe/usage_chunk.py`) uses the same pass, through `spans`: nothing is parsed twice.
+It knows how to continue after an unreadable event: that event gives `NOTHING` and is counted. It refuses to know time
+and traffic: its caller moves the bytes and adds the instants. The code that cuts bytes out of the stream
+(`sidecar/observe/usage_chunk.py`) uses the same pass, through `spans`, so nothing is parsed twice.
 """
 
 from collections.abc import Sequence
@@ -14,43 +14,45 @@ from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
 
 
 LOOKS_FOR_ID = 8
-"""Events in which the answer's id is looked for: every API that has one says it in the first, keep-alives aside."""
+"""Events in which the response id is searched: every API that has one states it in the first, not counting
+keep-alives."""
 TRIES = 16
-"""Events in vain after which a stream is read the long way: more than begin and end an ordinary one, or call a tool in between."""
+"""Failed tries of the short way after which a stream is read the long way: more than its beginning, end and tool calls
+take."""
 ONE_TOKEN: Sequence[Reading] = (OUTPUT,)
-"""What `feed` returns, this very object, for one event that says nothing but a token."""
+"""The very object that `feed` returns for one event that states a token and nothing else."""
 
 
 class EventReader:
-    """One stream's reader. Never raises on any bytes."""
+    """The reader of one stream. Never raises, whatever the bytes."""
 
     __slots__ = ("_looks_for_id", "_parser", "_read_event", "_token", "_tries", "response_id", "unreadable")
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
-        """`lines`: the stream is newline-delimited JSON; else it is one of server-sent events."""
+        """`lines`: the stream is newline-delimited JSON; else server-sent events."""
         self._read_event = dialect.read_event
         self._token = dialect.token
         self._tries = TRIES
         self._parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
         self.response_id: str | None = None
-        """The id that the answer gives itself, once one of its first events has said it."""
+        """The response id, once one of the first events has stated it."""
         self._looks_for_id = LOOKS_FOR_ID
         self.unreadable = 0
-        """Events that their dialect could not read."""
+        """Number of events that the dialect could not read."""
 
     @property
     def oversized(self) -> int:
-        """Events over the cap, not observed."""
+        """Number of events over the cap, which were not observed."""
         return self._parser.oversized
 
     @property
     def fed(self) -> int:
-        """Bytes seen so far."""
+        """Bytes fed so far."""
         return self._parser.fed
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each event of the last `feed` lies, as stream offsets (see `SseParser.spans`)."""
+        """Stream offsets of each event of the last `feed` (see `SseParser.spans`)."""
         return self._parser.spans
 
     @property
@@ -60,14 +62,15 @@ class EventReader:
 
     @property
     def unfinished(self) -> bool:
-        """At the end of the stream: it was cut short within an event."""
+        """At the end of the stream: whether it was cut short within an event."""
         return self._parser.unfinished
 
     def feed(self, data: bytes) -> Sequence[Reading]:
-        """One reading for each event that `data` completes, in order; an unreadable one is `NOTHING`.
+        """One reading for each event that `data` completes, in order; an unreadable event gives `NOTHING`.
 
-        The short way: one whole event of one data line, which says nothing but a token, is decoded by the dialect's own narrow
-        type in one call, and gives ONE_TOKEN. tests/timeline/test_reader.py holds it equal to the long way.
+        The short way: one whole event of one data line that states only a token is decoded in one call, by the
+        dialect's own narrow type, and gives ONE_TOKEN. tests/timeline/test_reader.py checks that it equals the long
+        way.
         """
         parser, size = self._parser, len(data)
         if (
@@ -91,13 +94,13 @@ class EventReader:
         return self._readings(parser.feed(data))
 
     def _not_a_token(self) -> None:
-        """A try that fails costs a microsecond: a stream of other events is spared most of them."""
+        """Count a failed try of the short way. Each costs 1 us, so a stream of other events stops trying."""
         self._tries -= 1
         if self._tries == 0:
             self._token = None
 
     def finish(self) -> list[Reading]:
-        """The stream is over: what a last line without its end says. Of server-sent events such a rest is no event."""
+        """End the stream: the reading of a last line without a line end. In server-sent events it is no event."""
         return self._readings(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
 
     def _readings(self, events: list[tuple[bytes, bytes]]) -> list[Reading]:

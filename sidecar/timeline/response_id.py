@@ -1,7 +1,8 @@
-"""The id that an answer gives itself: the key under which its engine's word on it may come later.
+"""The response id in an answer: the key under which the engine's report on it may come later.
 
-Knows where each API writes it: at top level (chat, completions), in `message` (Anthropic's message_start), in `response`
-(Responses' first event), in `meta_info` (SGLang's own API). Refuses to believe in ids that no server makes.
+Knows where each API writes it: at top level (chat, completions), in `message` (Anthropic's message_start), in
+`response` (Responses' first event), in `meta_info` (SGLang's own API). Refuses empty ids and ids above MAX_CHARACTERS:
+no server makes them.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def response_id_of(data: bytes) -> str | None:
-    """The id in one event's data or one whole body; None where there is none, or none that can be used. Never raises."""
+    """The id in the data of one event or in one whole body; None if there is none, or it is refused. Never raises."""
     try:
         answer = _ANSWER.decode(data)
     except UNREADABLE:

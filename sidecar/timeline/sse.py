@@ -1,14 +1,14 @@
-"""Bytes of an event stream in, events out: WHATWG HTML 9.2.6, split at any byte.
+"""Parser of server-sent events (WHATWG HTML 9.2.6): bytes in, split anywhere; events out.
 
-It knows lines, fields, blank lines and where in the stream each event lies; it refuses to know what an event says
-(that is a dialect's) and never touches a byte that the client gets: it observes beside the road. So nothing that comes
-in can make it raise, wait or grow: a CR ends its line at once (a following LF is swallowed later), an event over the cap
-is counted and forgotten until the next blank line, and one byte at a time costs no more per byte than a megabyte does.
-Reconnection (`id`, `retry`) is a client's business: those fields are read over.
+It knows lines, fields, blank lines and the offsets of each event in the stream. It refuses to know the meaning of an
+event (a dialect does) and never changes a byte that the client gets: it only observes. No input can make it raise, wait
+or grow without a bound: a CR ends its line at once (a LF after it is dropped later), an event over the cap is counted
+and skipped until the next blank line, and one byte at a time costs no more per byte than a megabyte does. Reconnection
+(`id`, `retry`) is the client's task: those fields are ignored.
 """
 
 MAX_EVENT_BYTES = 262_144
-"""An event above this is not observed. The largest honest ones (a whole Responses answer in `response.completed`) stay below."""
+"""Bytes above which an event is not observed. Real ones (a whole answer in `response.completed`) stay below."""
 
 _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
@@ -17,10 +17,34 @@ _COLON = 0x3A
 _NOTHING_OPEN = -1
 
 
-class SseParser:
-    """Feed it segments; it gives the events that they complete.
+# Two states are held between two calls of feed(), one of the line and one of the event.
+#
+# Line:
+#   none       `_line` is empty, `_after_cr` is False.
+#   partial    `_line` holds its bytes, `_line_at` its offset; of a comment or a skipped line only the first byte.
+#   after CR   the line is over and was processed. If the next byte is a LF, it belongs to the same line end: dropped.
+#
+# Event:
+#   none       `_open_at` is _NOTHING_OPEN. A field opens an event; blank lines and comments change nothing.
+#   open       `_open_at` is the offset of its first field. Fields are added to `_event` and `_data`.
+#                blank line                      -> none; the event is returned if it had a data field, else dropped
+#                `_size` + line above the cap    -> skipping; `oversized` goes up by one
+#   skipping   its bytes are dropped, `_open_at` stays.
+#                blank line                      -> none
+#
+# Why a CR ends its line at once: to wait for a LF would hold the event back until the next segment, and its instant
+# would be wrong. Why skipping ends at a blank line only: the rest of a large event must not be read as an event of its
+# own.
+#
+# The short way (`_whole_events`, and `EventReader.feed`) is allowed only in the states none and none
+# (`between_events`), and for segments of whole events without a CR: then a split at blank lines gives the same events
+# and spans as the state machine.
 
-    Memory never exceeds the cap plus one segment; time is linear in the bytes, however they are cut.
+
+class SseParser:
+    """Feed it segments; it returns the events that they complete.
+
+    Memory never exceeds the cap plus one segment. Time is linear in the bytes, however they are split.
     """
 
     __slots__ = (
@@ -42,18 +66,18 @@ class SseParser:
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes
         self.fed = 0
-        """Bytes seen so far."""
+        """Bytes fed so far."""
         self.oversized = 0
-        """Events over the cap, not observed."""
+        """Number of events over the cap, which were not observed."""
         self.spans: list[tuple[int, int]] = []
         """For each event that the last `feed` returned: stream offsets of its first field and of the byte after its blank line.
 
-        Where that blank line is a CR at the end of a segment, a LF that follows still belongs to it.
+        If that blank line is a CR at the end of a segment, a LF that follows still belongs to it.
         """
         self.between_events = True
-        """Nothing of any line or event is held: whole events may be read the short way."""
+        """No part of a line or event is held: whole events may be read the short way."""
         self._after_cr = False
-        self._line = bytearray()  # the unterminated line; of a comment or of something skipped only its first byte
+        self._line = bytearray()  # the partial line; of a comment or a skipped line only its first byte
         self._line_at = 0
         self._open_at = _NOTHING_OPEN  # first field of the event being built
         self._size = 0  # bytes of its lines, terminators counted as one
@@ -63,10 +87,9 @@ class SseParser:
 
     @property
     def unfinished_at(self) -> int | None:
-        """Stream offset from which bytes belong to an event still without its blank line; None between events.
+        """Stream offset of the first byte of an event whose blank line has not come; None between events.
 
-        A comment is no part of an event as long as no field came before it. At the end of the stream these are the bytes that WHATWG
-        discards.
+        A comment is part of an event only after a field of it. At the end of the stream, WHATWG discards these bytes.
         """
         if self._open_at != _NOTHING_OPEN:
             return self._open_at
@@ -76,7 +99,7 @@ class SseParser:
 
     @property
     def unfinished(self) -> bool:
-        """An event has begun and not ended: at the end of the stream, it was cut short."""
+        """Whether an event has begun and not ended; at the end of the stream: whether it was cut short."""
         return self.unfinished_at is not None
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -93,7 +116,7 @@ class SseParser:
         return events
 
     def _whole_events(self, data: bytes, start: int) -> list[tuple[bytes, bytes]] | None:
-        """What engines send nearly always: whole events of one data line, perhaps named. None: not that; nothing was consumed."""
+        """Split whole events of one data line, named or not: the usual case. None: another case, nothing was consumed."""
         events = []
         spans = []
         for block in data[:-2].split(b"\n\n"):
@@ -144,7 +167,7 @@ class SseParser:
         return events
 
     def _keep(self, piece: bytes, at: int) -> None:
-        """Keep the beginning of a line whose end has not come: as much as may still be needed."""
+        """Keep the beginning of a line whose end has not come, as far as it may be needed."""
         if not self._line:
             self._line_at = at
             if self._skipping or piece[0] == _COLON:
@@ -172,7 +195,7 @@ class SseParser:
         if at == 0 and line[:3] == _BOM:
             line = line[3:]
             if not line:
-                # A line of nothing but the BOM is a blank line, and nothing was open that it could end.
+                # A line of the BOM alone is a blank line at offset 0: there is no open event to end.
                 return
         if line[0] == _COLON:
             return
@@ -185,7 +208,7 @@ class SseParser:
         self._field(line)
 
     def _field(self, line: bytes) -> None:
-        """One field: its name up to the first colon, its value after it, less one leading space (not a tab)."""
+        """Read one field: the name up to the first colon, then the value without one leading space (a tab stays)."""
         name, _, value = line.partition(b":")
         if value[:1] == b" ":
             value = value[1:]
@@ -201,7 +224,7 @@ class SseParser:
             self._event = value
 
     def _skip(self, at: int) -> None:
-        """Give up observing this event; go on at the next blank line."""
+        """Stop observing this event until the next blank line."""
         self.oversized += 1
         self._forget()
         self._skipping = True

@@ -1,8 +1,8 @@
-"""The timeline of one request: instants and readings in, marks out. The sans-IO heart.
+"""The timeline of one request: instants and readings in, marks out. It does no IO.
 
-It is told what happened and when, by whoever moved the bytes, and never asks a clock. It knows no bytes either: a
-dialect has already turned each event into a `Reading`. What counts as output, and which instant is which mark, is
-design section 2; an instant is when our read or write returned.
+Its caller moves the bytes and tells it each happening with its instant; it never reads a clock. It knows no bytes
+either: a dialect has already turned each event into a `Reading`. Design section 2 defines what counts as output and
+which instant is which mark. An instant is the time at which the sidecar's read or write returned.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,19 +14,20 @@ from sidecar.timeline.outcome import Stage
 
 
 MAX_CHOICES = 128
-"""Choice indexes that are told apart; an engine that sends more is not worth the memory. Precedent: OpenAI's `n` ends at 128."""
+"""Most choice indexes that are kept apart; further ones are ignored, to bound memory. Precedent: OpenAI's `n` ends at
+128."""
 
 
 def _nobody(_gap_seconds: float) -> None:
-    """Nobody wants the gaps."""
+    """Ignore the gap: the default of `on_gap`."""
 
 
 @dataclass(slots=True, eq=False)
 class Timeline:
     """One request's instants, in the order in which they happen.
 
-    `on_gap` is called with each gap between two output events of one choice, in seconds, as it closes. A mark is set
-    once: telling it again changes nothing, except for `last_token_at`, which moves.
+    `on_gap` is called with each gap between two output events of one choice, in seconds, at its end. A mark is set
+    once: a second call changes nothing, except for `last_token_at`, which moves.
     """
 
     accepted_at: float
@@ -73,7 +74,7 @@ class Timeline:
         return self.output_events - before
 
     def read_body(self, reading: Reading) -> None:
-        """The whole of a non-streamed answer was read: what it states counts, but it has no first token."""
+        """A whole non-streamed answer was read: its usage, extras and error count, but it has no first token."""
         self._notice(reading)
 
     def output(self, at: float, choices: tuple[int, ...]) -> None:
@@ -81,10 +82,10 @@ class Timeline:
         if self.first_token_at is None:
             self.first_token_at = at
         elif self._paused_unconfirmed_seconds or self._paused_since is not None:
-            # A pause counts once it is known to lie before the last token.
+            # A pause counts only after a later output shows that it lies before the last token.
             self.paused_seconds += self._paused_unconfirmed_seconds
             self._paused_unconfirmed_seconds = 0.0
-            # What was read before the pause may be told after it.
+            # Output that was read before the pause may be passed in after it.
             if self._paused_since is not None and at > self._paused_since:
                 self.paused_seconds += at - self._paused_since
                 self._paused_since = at
@@ -116,7 +117,7 @@ class Timeline:
             self._paused_since = at
 
     def resumed(self, at: float) -> None:
-        """Reading from the engine went on."""
+        """Reading from the engine was resumed."""
         if self._paused_since is not None:
             if self.first_token_at is not None:
                 self._paused_unconfirmed_seconds += at - max(self._paused_since, self.first_token_at)
@@ -135,13 +136,13 @@ class Timeline:
             self.flushed_at = at
 
     def stage(self) -> Stage:
-        """How far the request has come; the word for a client that leaves now."""
+        """The stage of the request now: the label if its client leaves at this moment."""
         if self.received_at is None:
             return Stage.UPLOAD
         return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
 
     def marks(self) -> Marks:
-        """All that is known now."""
+        """All marks as known now."""
         return Marks(
             accepted_at=self.accepted_at,
             received_at=self.received_at,
@@ -159,7 +160,7 @@ class Timeline:
 
 
 def _merged(earlier: Usage, later: Usage) -> Usage:
-    """The later word counts, where it says something: Anthropic tells the prompt at the start and the output at the end."""
+    """Later values replace earlier ones. Anthropic states the prompt at the start and the output at the end."""
     stated = {
         name: value
         for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")

@@ -1,6 +1,6 @@
-"""The APIs that generate, one file each, and which path speaks which.
+"""The dialects of the APIs that generate, one file each, and the dialect of each path.
 
-It knows paths only as engines serve them; it refuses to guess: a path that is not in the table has no dialect, and its
+It knows paths only as engines serve them. It refuses to guess: a path that is not in the table has no dialect, and its
 stream gets wire marks alone.
 """
 
@@ -33,7 +33,8 @@ _BY_PATH: dict[bytes, Dialect] = {
     b"/generate_stream": TGIGenerate(streams_unsaid=True),
     b"/completion": LlamaCompletion(),
     b"/infill": LlamaCompletion(),
-    # llama.cpp's native dialect there (b11434, tools/server), OpenAI's on gateways that serve their paths without /v1 too.
+    # llama.cpp's native dialect (b11434, tools/server), or OpenAI's on gateways that also serve their paths without
+    # /v1.
     b"/completions": Either("choices", OpenAICompletions(), LlamaCompletion()),
 }
 # llama.cpp serves these two without /v1 as well.
@@ -48,8 +49,9 @@ _TRITON_STREAMED = TritonGenerate(streams_unsaid=True)
 def dialect_for(path: bytes, own: Mapping[bytes, Dialect] = {}) -> Dialect | None:
     """The dialect of a raw request target, its query stripped; None for a path that does not generate.
 
-    Origin form (`/v1/messages?beta=true`) or absolute form (`http://engine/v1/messages`, RFC 9112 3.2.2). Paths are compared as they stand:
-    no engine of ours serves them with other cases, escapes or a trailing slash. `own`: paths that generate on the known engine alone.
+    Origin form (`/v1/messages?beta=true`) or absolute form (`http://engine/v1/messages`, RFC 9112 3.2.2). Paths are
+    compared unchanged: no supported engine serves them in another case, with escapes or a trailing slash. `own`: paths
+    that generate only on the known engine.
     """
     path = path.partition(b"?")[0]
     if path[:1] != b"/":

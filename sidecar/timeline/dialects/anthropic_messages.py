@@ -1,14 +1,14 @@
-"""`/v1/messages`, Anthropic's API, as Anthropic, vLLM 0.32 and llama.cpp b11434 speak it.
+"""`/v1/messages`, Anthropic's API, as Anthropic, vLLM 0.32 and llama.cpp b11434 serve it.
 
 It knows two traps. **Counts are split**: `message_start` states the prompt, `message_delta` the output (and on newer
-servers everything again); whoever reads a stream merges them, the later word first. **`input_tokens` leaves out the
-cached ones**: by Anthropic's contract the prompt is input_tokens + cache_read_input_tokens +
-cache_creation_input_tokens, and vLLM (since PR 40912) and llama.cpp keep to it. vLLM's `message_start` has no cache
-fields and states the whole prompt in input_tokens: the same sum. A sum of 0 is vLLM's word for "not known yet" and is
-no count; `message_start`'s output_tokens is a placeholder and is not read.
+servers all counts again); the timeline merges them, and later values replace earlier ones. **`input_tokens` leaves out
+cached tokens**: by Anthropic's contract the prompt is input_tokens + cache_read_input_tokens +
+cache_creation_input_tokens, and vLLM (since PR 40912) and llama.cpp follow it. vLLM's `message_start` has no cache
+fields and states the whole prompt in input_tokens: the same sum. In vLLM a sum of 0 means "not known yet" and is no
+count. The output_tokens of `message_start` is a placeholder and is not read.
 
-It departs from design section 2 in one place: a `signature_delta` or `citations_delta` is no output. The server adds
-them; no model generated them. `ping` is nothing.
+It departs from design section 2 in one place: a `signature_delta` or `citations_delta` is no output, because the server
+adds them and no model generated them. A `ping` gives NOTHING.
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ class AnthropicMessages:
     token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
+        """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain

@@ -1,14 +1,15 @@
-"""A path that two engines serve, each in its own words: the answer tells which, event by event.
+"""A path that two engines serve, each in its own dialect. Each event of the answer shows which dialect it is in.
 
-It knows one key that only the first of two dialects writes. It needs no word on the engine's kind, which may not be known
-yet, and refuses to look further than for that key: a key inside a string of text is escaped there, and is not found.
+It knows one key that only the first of two dialects writes. It does not need the engine's kind, which may not be known
+yet. It refuses to decode: it only searches for that key. The same key inside a string of text is escaped and is not
+found.
 """
 
 from sidecar.timeline.events import Dialect, Reading
 
 
 class Either:
-    """Two dialects as one. `key` is written, without blanks before its colon, in every event of `first` and in none of `second`."""
+    """Two dialects as one. `key`, with no blank before its colon, is in every event of `first`, in none of `second`."""
 
     has_usage_option = False
     token = None
@@ -21,11 +22,11 @@ class Either:
         self._second = second
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event, in the words in which it is written. Raises UnreadableEvent."""
+        """One event, in its own dialect. Raises UnreadableEvent."""
         return self._spoken(data).read_event(event, data)
 
     def read_body(self, body: bytes) -> Reading:
-        """One body. Raises UnreadableEvent."""
+        """One body, in its own dialect. Raises UnreadableEvent."""
         return self._spoken(body).read_body(body)
 
     def _spoken(self, data: bytes) -> Dialect:

@@ -1,8 +1,8 @@
-"""What the dialects share: how a JSON object is decoded without trusting it, and the readings that most events come to.
+"""Functions that the dialects share: decoding of untrusted JSON objects, and the readings that most events have.
 
-It knows types and refuses to know meanings. Engines differ in the types of fields that nobody looks at (content as a
-list of parts, delta null, logprobs of any shape), so leaf fields are decoded as anything, and only a shape that
-leaves nothing to read (no JSON, no object, choices that are no list) makes an event unreadable.
+It knows types and refuses to know meanings. Engines differ in the types of fields that are not read (content as a list
+of parts, delta null, logprobs of any shape), so leaf fields are decoded as any type. An event is unreadable only if its
+shape leaves nothing to read (no JSON, no object, choices that are no list).
 """
 
 from typing import Any, TypeVar
@@ -22,11 +22,11 @@ DONE_DATA = b"[DONE]"
 _FIRST = [0]
 
 MAX_COUNT = 2**53
-"""Above this a count is no count, and other people's JSON stops being exact."""
+"""The largest count that is accepted: above it, JSON numbers in other programs are not exact."""
 
 
 class Extras(msgspec.Struct, frozen=True):
-    """Top-level fields by which engines say more than the API asks for."""
+    """Top-level fields that engines add to the API's own."""
 
     metrics: Any = None
     """vLLM, `--enable-per-request-metrics`."""
@@ -42,7 +42,7 @@ class Extras(msgspec.Struct, frozen=True):
     """llama.cpp with `return_progress`: sent during prefill, before any token."""
 
     def found(self) -> dict[str, object] | None:
-        """Those that stand in this event, by name; None if there are none."""
+        """The fields that are present in this event, by name; None if there is none."""
         if (
             self.metrics is None
             and self.timings is None
@@ -56,7 +56,7 @@ class Extras(msgspec.Struct, frozen=True):
 
 
 def without_decoding(event: bytes, data: bytes) -> Reading | None:
-    """What an event says that is no JSON or need not be read: the end mark, a named error, nothing; None for all others."""
+    """The reading of an event without JSON to decode: the end mark, a named error, no data; None for all others."""
     if data == DONE_DATA:
         return DONE
     if event == b"error":
@@ -65,7 +65,7 @@ def without_decoding(event: bytes, data: bytes) -> Reading | None:
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
-    """Decode, or raise UnreadableEvent whatever is wrong: no JSON, odd shape, nesting bomb, number or character out of range."""
+    """Decode. Raises UnreadableEvent: no JSON, odd shape, nesting bomb, number or character out of range."""
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
@@ -73,17 +73,17 @@ def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
 
 
 def count(value: object) -> int | None:
-    """A token count as stated; None for what is none (a string, a bool, a float, a negative)."""
+    """A token count as stated; None for other values (a string, a bool, a float, a negative number)."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def index_of(value: object) -> int:
-    """A choice's index; engines that leave it out send one choice."""
+    """A choice's index, or 0 if the engine leaves it out: then there is one choice."""
     return value if type(value) is int else 0
 
 
 def reading_of(output: list[int], finished: list[int]) -> Reading:
-    """The reading of an event that says nothing but this; the usual ones are shared, so that a token costs no object."""
+    """The reading of an event with outputs and finishes only. The usual ones are shared: a token costs no object."""
     if output == _FIRST:
         if not finished:
             return OUTPUT

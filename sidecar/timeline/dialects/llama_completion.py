@@ -1,9 +1,10 @@
-"""llama.cpp's own `/completion`, `/completions` and `/infill` (b11434, `tools/server/server-task.cpp`), streamed and whole.
+"""llama.cpp's own `/completion`, `/completions` and `/infill` (b11434, `tools/server/server-task.cpp`).
 
-It knows that an event with content is output, that one with empty content is too unless it is the last (`stop: true`) or
-tells progress during prefill (`prompt_progress`), and that the last states counts and `timings`. The trap is in a name:
-`tokens_cached` is how much the slot's cache holds after the answer, prompt and output together, and not what came from
-it; that is `timings.cache_n`. There is no `[DONE]`. It refuses to count tokens: an event is not a token.
+It knows that an event with content is output. An event with empty content is output too, unless it is the last (`stop:
+true`) or states progress during prefill (`prompt_progress`). The last event states counts and `timings`. One name
+misleads: `tokens_cached` is the number of tokens that the slot's cache holds after the answer, prompt and output
+together; the tokens taken from the cache are `timings.cache_n`. There is no `[DONE]`. It refuses to count tokens: an
+event is not a token.
 """
 
 from typing import Any
@@ -51,7 +52,7 @@ class LlamaCompletion:
         return reading_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
 
     def read_body(self, body: bytes) -> Reading:
-        """A whole answer, one for each of several prompts, or an error object. Raises UnreadableEvent."""
+        """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] == _SEVERAL:
             answers = decode(_EVENTS, body)
             if len(answers) != 1:

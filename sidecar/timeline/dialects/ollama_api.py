@@ -1,10 +1,10 @@
 """Ollama's own `/api/chat` and `/api/generate` (fb307609, `api/types.go` and `server/routes.go`), streamed as NDJSON and whole.
 
-It knows that a line with text, thinking, tool calls or an image is output, and that the line with `done: true` ends the
-answer and states its counts and, in nanoseconds, its durations. The two APIs differ in where the text stands (`message`
-or `response`), so one dialect reads both. An empty line before `done` is no output: a parser of tool calls or thinking
-inside Ollama holds text back. It refuses to read durations (`sidecar/engines/ollama.py` does): it hands them on.
-Streaming is what a request gets that does not say `stream`.
+It knows that a line with text, thinking, tool calls or an image is output. The line with `done: true` ends the answer
+and states its counts and, in nanoseconds, its durations. The two APIs differ in the key of the text (`message` or
+`response`), so one dialect reads both. A line without content before `done` is no output: a parser of tool calls or
+thinking inside Ollama holds text back. It refuses to interpret durations: it hands them on to
+`sidecar/engines/ollama.py`. A request that does not state `stream` gets a stream.
 """
 
 from typing import Any

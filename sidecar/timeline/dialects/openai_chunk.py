@@ -1,6 +1,6 @@
-"""What chat and completions share: a chunk with choices, usage, an error, and what engines add to it.
+"""The part that chat and completions share: a chunk with choices, usage, an error, and the fields that engines add.
 
-It knows what follows from usage and extras; which choice carries output is each API's own business.
+It knows how usage and extras are read. It refuses to know which choice carries output: each API's own file does.
 """
 
 from typing import Any
@@ -21,9 +21,9 @@ class OpenAIChunk(Extras, frozen=True):
 
 
 class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
-    """A chunk that says nothing but its `choices`. Each API narrows those to one choice with output and without a finish.
+    """A chunk with `choices` only. Each API narrows those to one choice with output and without a finish.
 
-    Narrower types of the very same fields: what this decodes, the wider chunk decodes too.
+    The fields are the same with narrower types: every chunk that this decodes, the wider chunk decodes too.
     """
 
     usage: msgspec.UnsetType = msgspec.UNSET

@@ -1,8 +1,8 @@
-"""`/v1/completions`, OpenAI's older API, as the engines speak it (vLLM 0.33, SGLang 0.5.23, llama.cpp b11434).
+"""`/v1/completions`, OpenAI's older API, as the engines serve it (vLLM 0.33, SGLang 0.5.23, llama.cpp b11434).
 
-It knows that every choice in a chunk is output, an empty text too: there is no role frame here, and a token may
-detokenise to nothing. llama.cpp's last chunk is no token: an empty text beside the finish reason and its `timings`, which
-by default stand nowhere else (seen on b11434's wire). With several prompts the indexes run over prompts times `n`.
+It knows that every choice in a chunk is output, also with empty text: this API has no role frame, and a token may
+detokenise to nothing. llama.cpp's last chunk is no token: it has an empty text, the finish reason and `timings`, which
+by default are in no other chunk (seen on b11434's wire). With several prompts the indexes run over prompts times `n`.
 It refuses to count tokens: a chunk is not a token.
 """
 

@@ -1,9 +1,9 @@
-"""`/v1/responses`, OpenAI's API of typed events, as OpenAI and vLLM 0.32 speak it.
+"""`/v1/responses`, OpenAI's API of typed events, as OpenAI and vLLM 0.32 serve it.
 
-It knows that every `*.delta` event is output (text, reasoning, refusal, arguments of calls), that the counts stand in
-the `response` of the last event, and that vLLM puts its `metrics` there too (since 0.31; seen on its wire). The one
-answer of this API is choice 0; its `output_index` numbers items of that answer, not choices. It refuses to call
-`*.done` events output: they repeat what the deltas said. There is no `[DONE]` by the API; servers that add one are heard.
+It knows that every `*.delta` event is output (text, reasoning, refusal, arguments of calls). The `response` of the last
+event holds the counts, and in vLLM also its `metrics` (since 0.31; seen on its wire). The one answer of this API is
+choice 0; its `output_index` numbers items of that answer, not choices. It refuses to count `*.done` events as output:
+they repeat the deltas. The API defines no `[DONE]`; a `[DONE]` that a server adds is read as the end mark.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 _OVER = ("completed", "incomplete", "failed", "cancelled")
-"""The statuses in which a response ends, which are the last words of the event types in which it does."""
+"""Final statuses of a response; the type of its last event ends with the same word."""
 
 
 class OpenAIResponses:
@@ -51,7 +51,7 @@ class OpenAIResponses:
     token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One typed event; the type in its data goes before the `event` field. Raises UnreadableEvent."""
+        """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain
@@ -81,7 +81,7 @@ class OpenAIResponses:
 
 
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> Reading:
-    """The end of a response: what it cost, and how it went."""
+    """The reading of the end of a response: usage, extras, finish and error."""
     extras = {**(beside or {}), **(response.found() or {})}
     return Reading(
         finished=(0,) if status in ("completed", "incomplete") else (),

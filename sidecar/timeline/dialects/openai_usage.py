@@ -1,7 +1,8 @@
 """The `usage` object of OpenAI's chat and completions APIs, as OpenAI, vLLM 0.33, SGLang 0.5 and llama.cpp b11434 fill it in.
 
-`prompt_tokens` counts the cached ones too; `completion_tokens` counts reasoning too. It refuses to compute what is not
-stated: `prompt_tokens_details` is null in vLLM without `--enable-prompt-tokens-details`, and then nobody knows.
+It knows that `prompt_tokens` includes the cached ones, and `completion_tokens` the reasoning ones. It refuses to
+compute a count that is not stated: `prompt_tokens_details` is null in vLLM without `--enable-prompt-tokens-details`;
+the count is then unknown.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ class OpenAIUsage(msgspec.Struct, frozen=True):
 
 
 def usage_of(stated: OpenAIUsage) -> Usage:
-    """The counts that stand there."""
+    """The counts in this `usage` object."""
     reasoning = detail(stated.completion_tokens_details, "reasoning_tokens")
     return Usage(
         prompt_tokens=count(stated.prompt_tokens),

@@ -1,10 +1,11 @@
-"""SGLang's own `/generate` (0.5.23), which LMDeploy serves in the same words (0.18, `openai/endpoints/generate.py`).
+"""SGLang's own `/generate` (0.5.23), which LMDeploy serves in the same format (0.18, `openai/endpoints/generate.py`).
 
-It knows that every event carries the whole text so far (LMDeploy: what is new) and a `meta_info` with the counts so far,
-so an event is output by its `completion_tokens` and not by its text, which may stay as it is when a token detokenises to
-nothing. The last event of a choice has a `finish_reason`, an object; `abort` with a status code is the engine's failure.
-Of `meta_info` only what `sidecar/engines/sglang.py` reads is handed on, and only with the finish. Several
-prompts or samples tell their `index`. It refuses to read logprobs and hidden states, however long they are.
+It knows that every event has the whole text so far (LMDeploy: only the new text) and a `meta_info` with the counts so
+far. So `completion_tokens` decides whether an event is output, not its text: the text does not change if a token
+detokenises to nothing. The last event of a choice has a `finish_reason`, an object; `abort` with a status code is a
+failure of the engine. Of `meta_info` only the fields that `sidecar/engines/sglang.py` reads are handed on, and only
+with the finish. With several prompts or samples, events state their `index`. It refuses to read logprobs and hidden
+states, which may be long.
 """
 
 from typing import Any
@@ -64,11 +65,11 @@ class SGLangGenerate:
         return _reading(decode(_EVENT, data))
 
     def read_body(self, body: bytes) -> Reading:
-        """A whole answer, one for each of several prompts or samples, or an error object. Raises UnreadableEvent."""
+        """A whole answer, a list of them (one per prompt or sample), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] != _SEVERAL:
             return _reading(decode(_EVENT, body))
         answers = decode(_EVENTS, body)
-        return _reading(answers[0]) if len(answers) == 1 else NOTHING  # several have one ledger and no one report
+        return _reading(answers[0]) if len(answers) == 1 else NOTHING  # several have one ledger, but no single report
 
 
 def _reading(said: _Event) -> Reading:

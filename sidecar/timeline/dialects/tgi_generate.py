@@ -1,9 +1,9 @@
 """Hugging Face TGI's own `/generate_stream`, `/generate` and `/` (3.3.6, `router/src/server.rs`).
 
-It knows that each event holds one token, special ones included, that the last also holds `generated_text` (there is no `[DONE]`), and that
-`details`, where the client asked for them, state the counts. Failures come as events with `error`. `/` answers as either
-of the other two, by the request's `stream`; whole, it wraps its answer in a list. It refuses to know the headers in which
-a whole answer tells its times: `sidecar/engines/tgi.py` does.
+It knows that each event holds one token, special ones included, and that the last also holds `generated_text` (there is
+no `[DONE]`). If the client asked for `details`, they state the counts. A failure is an event with `error`. `/` answers
+like one of the other two, depending on the request's `stream`; a whole answer of `/` is wrapped in a list. It refuses
+to read the headers in which a whole answer states its times: `sidecar/engines/tgi.py` does.
 """
 
 from dataclasses import replace

@@ -1,9 +1,10 @@
 """Triton's generate extension, `/v2/models/MODEL[/versions/N]/generate` and `/generate_stream` (server 2.73, TRT-LLM backend).
 
-It knows that every output tensor of the model is a key of the event, that LLM backends call the text `text_output` and
-stream what is new, and that the TensorRT-LLM backend adds `*_time_ns` tensors to its last response where the request
-asked for them. An event with these and no text is that last response and no token. A failure in mid-stream is an event
-with `error` under status 200. It refuses to guess at models that call their text otherwise: they get wire marks alone.
+It knows that every output tensor of the model is a key of the event. LLM backends name the text `text_output` and
+stream only the new text. The TensorRT-LLM backend adds `*_time_ns` tensors to its last response if the request asked
+for them. An event with these and without text is that last response, and no token. A failure within a stream is an
+event with `error` under status 200. It refuses to guess for models with another name for their text: they get wire
+marks alone.
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ class TritonGenerate:
     token = None
 
     def __init__(self, *, streams_unsaid: bool) -> None:
-        """`streams_unsaid`: on this path the answer is a stream; what the body calls `stream` is the backend's own switch."""
+        """`streams_unsaid`: on this path the answer is a stream; `stream` in the body is the backend's own switch."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
