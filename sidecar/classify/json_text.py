@@ -1,5 +1,4 @@
-"""A walk through a JSON text without decoding it: over members of an object, elements of an array, and whole values.
-Pure.
+"""A walk through a JSON text without decoding it: members of an object, elements of an array, whole values. Pure.
 
 It knows strings, brackets and commas, and the exact byte at which each value begins and ends. It refuses to validate: a
 value that it steps over is checked for balanced brackets only. It never recurses, and it counts tokens (a bracket, a

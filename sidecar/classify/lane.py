@@ -17,7 +17,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 _Condition = Callable[[bytes, Headers, Look, str | None], bool]
 
 _LONGEST_PATTERN_BYTES = 1024
-"""The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not read."""
+"""The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not
+read."""
 _OPTIONAL_WHITESPACE = b" \t"
 """RFC 9110 5.6.3: white space around a field value, which is not part of it."""
 

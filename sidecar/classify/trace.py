@@ -1,5 +1,4 @@
-"""Trace context of the client, from its `traceparent` (W3C Trace Context, level 2, section 3.2), and that for the
-engine. Pure.
+"""The client's trace context, from `traceparent` (W3C Trace Context, level 2, section 3.2), and the engine's. Pure.
 
 The user's tracing stays intact: the trace id is continued. If the engine's spans are wanted, the sidecar inserts a span
 of its own (by which the engine's report finds its request) and sets the sampled flag, towards the engine only. Only a

@@ -32,8 +32,7 @@ TOLERANCE_RATIO = 0.01
 #    existed before the sidecar saw one: something held output back. That excess (`held`, at most `rest`) moves from
 #    first_token to stream, and decode is capped at delivery. The sum stays E2E.
 #
-# A request that is not streamed has no TTFT: what the report states is split off E2E, and the remainder is
-# `unattributed`.
+# A non-streamed request has no TTFT: the reported phases are taken off E2E, and the remainder is `unattributed`.
 
 
 def close_ledger(
@@ -159,7 +158,7 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
 
 
 def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason: Reason) -> Ledger:
-    """Ledger of a non-streamed request whose engine states queue, but not prefill apart from decode (TGI's headers)."""
+    """Ledger of a non-streamed request if the engine states queue, but prefill only with decode (TGI's headers)."""
     if _exceeds(queue, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     queue = min(queue, e2e_seconds)

@@ -64,7 +64,7 @@ class Lost(StrEnum):
 #
 # Why so strict: a missing join costs one request its split (`unattributed`). A wrong join puts wrong numbers into a
 # ledger, casts a wrong vote, and cannot be seen afterwards. So every doubt ends in "no join": two requests with one
-# key, a trace with a second claim, a trace whose claims were forgotten because the table was full.
+# key, a trace with a second claim, a trace with claims forgotten because the table was full.
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class _Table(Generic[E]):
         return next(iter(self.waiting))
 
     def due(self, at: float) -> list[int]:
-        """Numbers of entries whose deadline has passed. All wait equally long, so these are the first ones."""
+        """Numbers of entries with a passed deadline. All wait equally long, so these are the first ones."""
         due = []
         for number, waiting in self.waiting.items():
             if waiting.due_at > at:
@@ -153,7 +153,7 @@ class Joins(Generic[E]):
     # --- requests --------------------------------------------------------------------------------------------------------
 
     def claim(self, trace: Hashable, at: float) -> None:
-        """A request of this trace has begun. Call it for every request, or a shared trace looks like an unshared one."""
+        """A request of this trace has begun. Call it for every request, or a shared trace looks unshared."""
         claims, _ = self._claims.pop(trace, (0, 0.0))
         self._claims[trace] = (claims + 1, at + LONGEST_REQUEST_SECONDS)
         if len(self._claims) > 4 * self._max_entries:
@@ -249,7 +249,7 @@ class Joins(Generic[E]):
     # --- time ------------------------------------------------------------------------------------------------------------
 
     def expire(self, at: float, most: int = MAX_ENTRIES) -> bool:
-        """Settle requests and drop reports whose deadline has passed. Once a second is enough.
+        """Settle requests and drop reports that have passed their deadline. Once a second is enough.
 
         `most`: the most requests, and the most reports, in one call. Returns True if there are more, so that the caller
         can give other tasks of the event loop a turn first.

@@ -77,7 +77,7 @@ class KeyedReport:
     """The trace of a span. The keys are valid in it alone; without keys the trace itself finds the request, if only one
     has it."""
     part: str | None = None
-    """Key that distinguishes this report from other reports on the same request (one per choice); None: the only one."""
+    """Key that distinguishes this report from other reports on the same request (one per choice). None if alone."""
 
 
 def of_choices(reports: Sequence[EngineReport]) -> EngineReport:

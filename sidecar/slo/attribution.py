@@ -59,7 +59,7 @@ _SPOILED = {
 
 
 def blame_of_outcome(outcome: Outcome) -> Blame:
-    """The vote of a request whose outcome is not ok, which has no ledger: no report comes after its client gave up."""
+    """The vote of a request that did not end well. It has no ledger: no report comes after its client gave up."""
     return _SPOILED.get(outcome, Blame.UNATTRIBUTED)
 
 

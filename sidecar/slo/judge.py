@@ -1,5 +1,4 @@
-"""Whether each request met its objectives. Each objective is decided once, at its deadline, not at the end of the
-answer.
+"""Whether each request met its objectives: each is decided once, at its deadline, not at the end of the answer.
 
 A request that still waits when its threshold passes has missed the objective, however it ends: so a stall shows while
 it lasts. Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided`
@@ -110,7 +109,7 @@ class Judge:
         return None if case is None else case.tokens
 
     def tick(self, at: float) -> None:
-        """Decide all objectives whose deadline has passed: a request that still waits has missed."""
+        """Decide all objectives with a passed deadline: a request that still waits has missed."""
         due = self._due
         while due and due[0][0] < at:
             _, _, objective, case = heappop(due)

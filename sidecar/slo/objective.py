@@ -38,7 +38,7 @@ class Aim:
 
 
 TTFT_SHARES: Mapping[Phase, float] = {Phase.QUEUE: 0.28, Phase.PREFILL: 0.69, Phase.FIRST_TOKEN: 0.03}
-"""Share of a TTFT threshold that each phase may use (design section 7); output held back outside the engine has none."""
+"""Share of a TTFT threshold that each phase may use (design section 7). Output held back has no share."""
 
 
 @dataclass(frozen=True, slots=True)

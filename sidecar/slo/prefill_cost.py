@@ -22,7 +22,7 @@ RING = 25
 """Samples kept per class: an odd number, recent enough to follow a slow drift, enough to outvote 10 % of misjudged
 ones."""
 GROUP_SAMPLES = 5
-"""Neighbouring classes are joined until they have this many samples: the smallest number whose median ignores two
+"""Neighbouring classes are joined until they have this many samples: the smallest number at which a median ignores two
 outliers."""
 MOST_CLASSES = 4
 """Classes that may be joined: a factor of 4 in length."""
@@ -156,7 +156,7 @@ class Curve:
 
 
 def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:
-    """Nodes (length, seconds, weight), made to rise: neighbours that fall share their mean (pool adjacent violators)."""
+    """Nodes (length, seconds, weight) made to rise: those that fall share a weighted mean (pool adjacent violators)."""
     pooled: list[list[float]] = []
     for length, seconds, weight in nodes:
         pooled.append([length * weight, seconds * weight, weight])

@@ -1,6 +1,6 @@
 """Measured prefill time against the prefill time that is expected for the same prompts. Pure.
 
-Two sums whose ratio is the evidence (design section 7). *Own*: time during which at least one of the reported prompts
+The ratio of two sums is the evidence (design section 7). *Own*: time during which at least one of the reported prompts
 was in prefill. Overlapping prefills are counted once, whatever order the reports come in. *Expected*: the sum of a
 learned function of the uncached length for the same prompts. The function learns only from prompts that were alone in
 prefill, and not while objectives burn, or it would learn the fault. A request without an engine report counts only if

@@ -94,7 +94,7 @@ _BY_LANE = {
 
 
 def preset_for(lane: str) -> str:
-    """The preset of a lane whose config names none: by the lane's name, in any case, `_` as `-`; else `none`."""
+    """The preset of a lane without one in the config: by the lane's name, in any case, `_` as `-`; else `none`."""
     return _BY_LANE.get(lane.lower().replace("_", "-"), "none")
 
 

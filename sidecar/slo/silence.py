@@ -5,7 +5,7 @@ not read gets none, and a non-streamed answer has none until its end. So a silen
 stream. It is a stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began,
 unseen requests included. Work that came later does not excuse it (design section 7).
 
-An unseen request is one whose output cannot be read as it comes (non-streamed or compressed). The engine may work on it
+The output of an unseen request cannot be read as it comes (non-streamed or compressed). The engine may work on it
 while the streams wait for their first output. So the silence starts again when such a request is answered, and each
 unseen request that was in flight when the silence began excuses as many seconds as its own answer may take. It never
 excuses a stream that has begun: that stream gets a token at every step of the engine, or waits for a prompt in prefill.
@@ -20,8 +20,8 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed prefill cost of a prompt whose cost is not known: long, so that a guess reports a stall late rather than
-wrongly."""
+"""Assumed seconds of prefill if the cost of a prompt is not known: long, so that a guess reports a stall late rather
+than wrongly."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -35,7 +35,7 @@ class Silent:
 
 
 class _Unseen(NamedTuple):
-    """A request whose output cannot be read as it comes. It excuses the silences that began at `at` or later."""
+    """A request with output that cannot be read as it comes. It excuses the silences that began at `at` or later."""
 
     at: float
     cost_seconds: float
@@ -198,7 +198,7 @@ class Silence:
 
     @property
     def _work_seconds(self) -> float:
-        """Seconds of prefill work that may be pending now; an unseen request counts, since its prefill may be over or not."""
+        """Seconds of prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
         unseen = self._opaque.values()
         return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
 

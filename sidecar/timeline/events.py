@@ -32,7 +32,7 @@ class Reading:
     output: tuple[int, ...] = ()
     """Indexes of the choices for which this event carries generated output (design section 2)."""
     finished: tuple[int, ...] = ()
-    """Indexes of the choices whose finish reason is in this event."""
+    """Indexes of the choices with a finish reason in this event."""
     usage: Usage | None = None
     bare_usage: bool = False
     """The event has usage and no choice: the chunk that `include_usage` adds."""

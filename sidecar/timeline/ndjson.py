@@ -1,5 +1,4 @@
-"""Parser of newline-delimited JSON: bytes in, split anywhere; values out. Ollama's own API streams it
-(application/x-ndjson).
+"""Parser of newline-delimited JSON: bytes in, split anywhere; values out. Ollama's own API streams it.
 
 It knows lines, brackets and strings: a value is one line or, if a server writes indented JSON, all lines up to the one
 that closes its first bracket. A line with a bracket in its first column always begins a new value, so one damaged line
@@ -17,7 +16,7 @@ from sidecar.timeline.sse import MAX_EVENT_BYTES
 MEDIA_TYPES = frozenset(
     (b"application/x-ndjson", b"application/json-lines", b"application/jsonl", b"application/ndjson")
 )
-"""Content types with this framing. Of the engines whose source was read, Ollama (fb307609) sends the first; none the
+"""Content types with this framing. Among the engines read in source, Ollama (fb307609) sends the first; none the
 others."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -100,7 +99,7 @@ class NdjsonParser:
         return values
 
     def _keep(self, piece: bytes, at: int) -> None:
-        """Keep the beginning of a line whose end has not come."""
+        """Keep the beginning of a line that has no end yet."""
         if self._too_long:
             return
         if not self._line:

@@ -1,8 +1,7 @@
-"""How a request ended, and at which stage: the closed sets of `llm_requests_total{outcome}` and
-`llm_client_cancels_total{stage}`.
+"""The end of a request: the closed sets of its outcomes and of the stages at which a client may leave.
 
-Knows statuses and names only. Every request ends in exactly one outcome; a cancel by the client is neither success nor
-error.
+They are the labels of `llm_requests_total{outcome}` and `llm_client_cancels_total{stage}`. Knows statuses and names
+only. Every request ends in exactly one outcome; a cancel by the client is neither success nor error.
 """
 
 from enum import StrEnum

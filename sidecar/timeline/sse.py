@@ -87,7 +87,7 @@ class SseParser:
 
     @property
     def unfinished_at(self) -> int | None:
-        """Stream offset of the first byte of an event whose blank line has not come; None between events.
+        """Stream offset of the first byte of an event without its blank line yet; None between events.
 
         A comment is part of an event only after a field of it. At the end of the stream, WHATWG discards these bytes.
         """
@@ -116,7 +116,7 @@ class SseParser:
         return events
 
     def _whole_events(self, data: bytes, start: int) -> list[tuple[bytes, bytes]] | None:
-        """Split whole events of one data line, named or not: the usual case. None: another case, nothing was consumed."""
+        """Split whole events of one data line, named or not: the usual case. None: another case, nothing consumed."""
         events = []
         spans = []
         for block in data[:-2].split(b"\n\n"):
@@ -167,7 +167,7 @@ class SseParser:
         return events
 
     def _keep(self, piece: bytes, at: int) -> None:
-        """Keep the beginning of a line whose end has not come, as far as it may be needed."""
+        """Keep the beginning of a line that has no end yet, as far as it may be needed."""
         if not self._line:
             self._line_at = at
             if self._skipping or piece[0] == _COLON:

@@ -18,7 +18,7 @@ def usage_of_timings(timings: object) -> Usage | None:
         return None
     cached, processed = count(timings.get("cache_n")), count(timings.get("prompt_n"))
     usage = Usage(
-        # Without cache_n (older builds) the length of the prompt is unknown: prompt_n counts only what was not cached.
+        # Without cache_n (older builds) the length of the prompt is unknown: prompt_n leaves out the cached part.
         prompt_tokens=None if cached is None or processed is None else cached + processed,
         cached_tokens=cached,
         completion_tokens=count(timings.get("predicted_n")),

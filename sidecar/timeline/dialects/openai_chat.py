@@ -1,10 +1,10 @@
-"""`/v1/chat/completions`, as OpenAI and the engines that follow it serve it (vLLM 0.33, SGLang 0.5.23, llama.cpp
-b11434, LMDeploy 0.18).
+"""`/v1/chat/completions`, as OpenAI and the engines that follow it serve it.
 
-It knows which chunk carries generated output (design section 2): a delta with content, reasoning, refusal, a tool call
-or a function call; or a delta with empty content and no role, which is a token that detokenised to nothing. A delta
-with a role and no content is the role frame. Each server sends it at another moment, so it is no output; llama.cpp's
-`prompt_progress` chunks look like it. It refuses to count tokens: a chunk is not a token.
+Engine versions: vLLM 0.33, SGLang 0.5.23, llama.cpp b11434, LMDeploy 0.18. It knows which chunk carries generated
+output (design section 2): a delta with content, reasoning, refusal, a tool call or a function call; or a delta with
+empty content and no role, which is a token that detokenised to nothing. A delta with a role and no content is the role
+frame. Each server sends it at another moment, so it is no output; llama.cpp's `prompt_progress` chunks look like it. It
+refuses to count tokens: a chunk is not a token.
 """
 
 from typing import Annotated, Any, Literal
