@@ -19,7 +19,7 @@ from sidecar.simulator.replica_presets import SMALL_CHAT
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.client import Answer, Connection, post
 from tests.support.road import Road, road_to
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 from tests.support.walk import Walk
 
 
@@ -101,10 +101,10 @@ def question(*, stream: bool = True) -> bytes:
     return post("/v1/completions", {"model": MODEL, "prompt": "abc " * 800, "max_tokens": 5000, "stream": stream})
 
 
-def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[Account], int, int]:
+def leaves_scenario(leave: Callable[[Connection], None], stage: str) -> tuple[list[Account], int, int]:
     """(accounts, requests that the simulation saw aborted, tokens made after the client had left)."""
 
-    async def story() -> tuple[list[Account], int, int]:
+    async def scenario() -> tuple[list[Account], int, int]:
         async with house() as (engine, road):
             simulation = engine.simulation
             client = await Connection.open(road.port)
@@ -135,7 +135,7 @@ def leaves_story(leave: Callable[[Connection], None], stage: str) -> tuple[list[
             assert road.total("llm_requests_in_flight") == 0
             return road.accounts, simulation.totals.aborted, simulation.totals.generation_tokens - made
 
-    return play(story(), patience_seconds=PATIENCE_SECONDS)
+    return play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("leave", [Connection.abort, Connection.close], ids=["reset", "fin"])
@@ -153,7 +153,7 @@ def test_who_leaves_frees_the_engine_in_every_phase(
     where: str, stage: Stage, leave: Callable[[Connection], None], *, reached_the_engine: bool
 ) -> None:
     """The engine is frozen and the client leaves: the request is gone from queue and batch, with no further token."""
-    accounts, aborted, tokens = leaves_story(leave, where)
+    accounts, aborted, tokens = leaves_scenario(leave, where)
 
     assert [(account.outcome, account.cancelled_in) for account in accounts] == [(Outcome.CLIENT_CANCELLED, stage)]
     assert (aborted, tokens) == (int(reached_the_engine), 0)
@@ -162,7 +162,7 @@ def test_who_leaves_frees_the_engine_in_every_phase(
 def test_who_leaves_takes_nobody_along() -> None:
     """Two clients stream side by side and one leaves; the other gets every token."""
 
-    async def story() -> tuple[Answer, list[Account]]:
+    async def scenario() -> tuple[Answer, list[Account]]:
         async with house() as (engine, road):
             leaver, stayer = [await Connection.open(road.port) for _ in range(2)]
             body = {"model": MODEL, "prompt": "abc", "max_tokens": 60, "stream": True}
@@ -177,7 +177,7 @@ def test_who_leaves_takes_nobody_along() -> None:
     async def everybody_gone_but_idle(engine: SimulatedEngine) -> None:
         await until(lambda: not engine.simulation.running)
 
-    answer, accounts = play(story(), patience_seconds=PATIENCE_SECONDS)
+    answer, accounts = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
     assert answer.complete
     assert answer.body.count(b'"text":') == 60
@@ -262,7 +262,7 @@ def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_
     faults = [name for name in ANSWERS for _ in range(EACH)]
     Random(2).shuffle(faults)
 
-    async def story() -> tuple[dict[Outcome, float], float, list[Account], dict[str, float]]:
+    async def scenario() -> tuple[dict[Outcome, float], float, list[Account], dict[str, float]]:
         server = await asyncio.start_server(faulty_engine, "127.0.0.1", 0)
         async with road_to(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", [MODEL]) as road:
             waiting = iter(faults)
@@ -284,7 +284,7 @@ def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_
             server.close()
             return counted, cancels, road.accounts, left
 
-    counted, cancels, accounts, left = play(story(), patience_seconds=PATIENCE_SECONDS)
+    counted, cancels, accounts, left = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
     expected = Counter(OUTCOMES[fault] for fault in faults)
     assert counted == {outcome: expected[outcome] for outcome in Outcome}

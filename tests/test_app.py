@@ -59,7 +59,7 @@ class Reloading:
 def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_at_zero(tmp_path: Path) -> None:
     """Later requests follow the new rules; the new lane's counters start at 0, so that rate() sees their increase."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         reloading = Reloading(tmp_path)
         app = reloading.app
 
@@ -73,7 +73,7 @@ def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_a
         assert value(app, "llm_sidecar_config_last_reload_successful") == 1
         app.logs.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
 ) -> None:
     """All errors of the refused config are returned at once; the old config stays in force until a valid one comes."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         reloading = Reloading(tmp_path)
         app, before = reloading.app, reloading.app.config
 
@@ -103,13 +103,13 @@ def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
         assert app.facts().notes == ()
         app.logs.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
     """The gauge `llm_sidecar_ready` agrees with the answer of `/-/ready`."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         app = Reloading(tmp_path).app
         assert app.ready() == (False, "the engine has not answered yet")
         assert value(app, "llm_sidecar_ready") == 0
@@ -120,4 +120,4 @@ def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
         assert value(app, "llm_sidecar_ready") == 1
         app.logs.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

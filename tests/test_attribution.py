@@ -25,7 +25,7 @@ from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
 from sidecar.simulator.simulated_request import SimulatedRequest
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 from tests.support.tools import missing
 from tests.support.withholding import Withholding, withholding
 
@@ -174,14 +174,14 @@ async def ask(house: House, prompt_tokens: int) -> float:
     return answer.ended_at - answer.sent_at
 
 
-def told(story: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run, Run]:
+def told(scenario: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[Run, Run]:
     """(healthy, faulted), run on the loop that the sidecar runs on; repeated if a busy machine kept the loop from
     running.
 
     The machine's delays are in no true phase, and the ledger would count them in the phase that was running.
     """
     for _ in range(ATTEMPTS):
-        healthy, faulted = play(story(), patience_seconds=PATIENCE_SECONDS)
+        healthy, faulted = play(scenario(), patience_seconds=PATIENCE_SECONDS)
         if all(run.stalled_seconds <= STALL_PER_REQUEST_SECONDS * len(run.accounts) for run in (healthy, faulted)):
             break
     else:
@@ -204,35 +204,35 @@ def assert_engine_delay_landed(healthy: Run, faulted: Run, place: Phase, *, at_l
 
 
 def test_300_ms_in_the_front_end_come_out_in_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> tuple[Run, Run]:
+    async def scenario() -> tuple[Run, Run]:
         async with house(monkeypatch) as home:
             healthy = await home.run(ask, requests=5, at_once=1)
             home.engine.adjust(front_end_extra_seconds=0.3)
             return healthy, await home.run(ask, requests=5, at_once=1)
 
-    assert_engine_delay_landed(*told(story), Phase.FIRST_TOKEN, at_least=0.299)
+    assert_engine_delay_landed(*told(scenario), Phase.FIRST_TOKEN, at_least=0.299)
 
 
 def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six requests at once on eight slots, then on one: each waits for those before it, and prefill does not grow."""
 
-    async def story() -> tuple[Run, Run]:
+    async def scenario() -> tuple[Run, Run]:
         async with house(monkeypatch) as home:
             healthy = await home.run(ask, requests=6, at_once=6)
             home.engine.adjust(slots=1)
             return healthy, await home.run(ask, requests=6, at_once=6)
 
-    assert_engine_delay_landed(*told(story), Phase.QUEUE, at_least=0.3)
+    assert_engine_delay_landed(*told(scenario), Phase.QUEUE, at_least=0.3)
 
 
 def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> tuple[Run, Run]:
+    async def scenario() -> tuple[Run, Run]:
         async with house(monkeypatch) as home:
             healthy = await home.run(ask, requests=5, at_once=1)
             home.engine.adjust(prefill_factor=8)
             return healthy, await home.run(ask, requests=5, at_once=1)
 
-    assert_engine_delay_landed(*told(story), Phase.PREFILL, at_least=0.25)
+    assert_engine_delay_landed(*told(scenario), Phase.PREFILL, at_least=0.25)
 
 
 async def ask_for_much(house: House, prompt_tokens: int) -> float:
@@ -251,13 +251,13 @@ def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeyp
     """
     withheld = 0.5
 
-    async def story() -> tuple[Run, Run]:
+    async def scenario() -> tuple[Run, Run]:
         async with house(monkeypatch) as home:
             healthy = await home.run(ask_for_much, requests=4, at_once=1)
             home.hop.seconds = withheld
             return healthy, await home.run(ask_for_much, requests=4, at_once=1)
 
-    healthy, faulted = told(story)
+    healthy, faulted = told(scenario)
 
     moved = {phase: faulted.error(phase) - healthy.error(phase) for phase in FIVE}
     expected = {
@@ -306,13 +306,13 @@ def reader(stall_seconds: float) -> Callable[[House, int], Awaitable[float]]:
 def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine had long finished, so decode does not grow."""
 
-    async def story() -> tuple[Run, Run]:
+    async def scenario() -> tuple[Run, Run]:
         async with house(monkeypatch, proxy={"client_buffer_bytes": 4096}) as home:
             home.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all are made before the reader goes on
             healthy = await home.run(reader(0.0), requests=3, at_once=1)
             return healthy, await home.run(reader(STALL_SECONDS), requests=3, at_once=1)
 
-    healthy, faulted = told(story)
+    healthy, faulted = told(scenario)
 
     added = median(faulted.client_e2e_seconds) - median(healthy.client_e2e_seconds)
     assert added == pytest.approx(STALL_SECONDS, rel=0.1)
@@ -325,7 +325,7 @@ def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: 
     """The engine reports three times its durations: TTFT stays whole and unattributed, and decode comes from the
     wire."""
 
-    async def story() -> tuple[Run, Run, float, float]:
+    async def scenario() -> tuple[Run, Run, float, float]:
         async with house(monkeypatch) as home:
             honest = await home.run(ask, requests=3, at_once=1)
             home.engine.report_factor = 3.0
@@ -334,7 +334,7 @@ def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: 
             split = home.road.total("llm_request_phase_seconds_count", phase="queue")
             return honest, lying, counted, split
 
-    honest, lying, counted, split = play(story(), patience_seconds=PATIENCE_SECONDS)
+    honest, lying, counted, split = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
     assert [account.ledger.reason for account in honest.accounts.values() if account.ledger] == [Reason.IN_BAND] * 3
     for account in lying.accounts.values():

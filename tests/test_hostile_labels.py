@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.support.client import Connection, post
 from tests.support.plain_engine import MODEL, plain_engine
 from tests.support.promtool import check_metrics, families, samples
+from tests.support.scenario_loop import play
 from tests.support.sidecar_process import SidecarProcess, running_sidecar, stop
-from tests.support.story_loop import play
 
 
 PATIENCE_SECONDS = 60.0
@@ -144,7 +144,7 @@ async def scraped(sidecar: SidecarProcess) -> bytes:
 def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path) -> None:
     """The first few hundred requests make the series of `other`; ten thousand more, and as many paths, make none."""
 
-    async def story() -> tuple[bytes, bytes, dict[bytes, int]]:
+    async def scenario() -> tuple[bytes, bytes, dict[bytes, int]]:
         async with sidecar_in(tmp_path) as sidecar:
             await send_all(sidecar.port, map(inference, range(500)), 500)
             await send_all(sidecar.port, map(passing, range(100)), 100)
@@ -154,7 +154,7 @@ def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path
                 statuses[status] = statuses.get(status, 0) + count
             return before, await scraped(sidecar), statuses
 
-    before, after, statuses = play(story(), patience_seconds=PATIENCE_SECONDS)
+    before, after, statuses = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
     assert statuses == {b"HTTP/1.1 200 OK": 2 * HOSTILE}
     assert samples(after).keys() == samples(before).keys()
@@ -203,7 +203,7 @@ def secrets() -> Iterator[bytes]:
 def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
     """The canary is in no metric, no log line at debug level, no page and no answer that the sidecar itself writes."""
 
-    async def story() -> tuple[str, list[bytes], dict[str, str]]:
+    async def scenario() -> tuple[str, list[bytes], dict[str, str]]:
         async with sidecar_in(tmp_path) as sidecar:
             answers = []
             for request in secrets():
@@ -224,7 +224,7 @@ def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
             assert len(sidecar.log_lines("request")) >= 16
             return sidecar.log.read_text(), answers, pages
 
-    log, answers, pages = play(story(), patience_seconds=PATIENCE_SECONDS)
+    log, answers, pages = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
     said = {"log": log, "answers": b"".join(answers).decode(), **pages}
     assert [place for place, text in said.items() if CANARY.lower() in text.lower()] == []

@@ -15,10 +15,10 @@ from sidecar.demo.stage import Stage
 from sidecar.simulator.http_face import SimulatedEngine
 from sidecar.simulator.replica_presets import SMALL_CHAT
 from sidecar.simulator.workload import Shape, Workload
+from tests.support.alert_stack import POD, Tower, watched
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
 from tests.support.sidecar_process import running_sidecar
-from tests.support.tower import POD, Tower, watched
 
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]

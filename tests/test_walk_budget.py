@@ -35,7 +35,7 @@ TOKEN = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
 """As vLLM 0.33 writes it."""
 
 
-def calls_of(story: Callable[[], None], until: str = "") -> list[CodeType]:
+def calls_of(scenario: Callable[[], None], until: str = "") -> list[CodeType]:
     """The package's functions in the order of their calls, until the one of this name has returned."""
     found: list[CodeType] = []
     ended = False
@@ -53,7 +53,7 @@ def calls_of(story: Callable[[], None], until: str = "") -> list[CodeType]:
     before = sys.getprofile()
     sys.setprofile(seen)
     try:
-        story()
+        scenario()
     finally:
         sys.setprofile(before)
     return found

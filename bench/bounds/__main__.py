@@ -15,14 +15,14 @@ from pathlib import Path
 
 import uvloop
 
+from bench.bounds.added_latency import added_latency
+from bench.bounds.bound import Promise, table
+from bench.bounds.leaving import leaving
+from bench.bounds.loop_stalls import look_in_stalls, scrape_stalls, upload_stalls
+from bench.bounds.memory import stuck_readers
+from bench.bounds.span_stalls import span_stalls
+from bench.bounds.status_page import status_page_stalls
 from bench.origin import running_origin
-from bench.promises.added_latency import added_latency
-from bench.promises.leaving import leaving
-from bench.promises.loop_stalls import look_in_stalls, scrape_stalls, upload_stalls
-from bench.promises.memory import stuck_readers
-from bench.promises.promise import Promise, table
-from bench.promises.span_stalls import span_stalls
-from bench.promises.status_page import status_page_stalls
 from tests.support.sidecar_process import running_sidecar
 
 

@@ -7,8 +7,8 @@ medians. The floor is the same difference between two direct streams: the figure
 from dataclasses import dataclass
 from statistics import median
 
+from bench.bounds.bound import Promise, spread
 from bench.origin import Origin, Reader
-from bench.promises.promise import Promise, spread
 
 
 ROUNDS = 7

@@ -10,8 +10,8 @@ import time
 from math import inf
 from statistics import median
 
+from bench.bounds.bound import Promise, spread
 from bench.origin import Origin, OriginConnection, question
-from bench.promises.promise import Promise, spread
 
 
 ROUNDS = 5

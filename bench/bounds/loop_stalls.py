@@ -12,8 +12,8 @@ import socket
 import time
 from statistics import median
 
+from bench.bounds.bound import Promise, spread
 from bench.exposition import OPENMETRICS, QuietHouse, filled, one
-from bench.promises.promise import Promise, spread
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import look
 from sidecar.observe.usage_chunk import ask_for_usage

@@ -8,8 +8,8 @@ import asyncio
 import socket
 from pathlib import Path
 
+from bench.bounds.bound import Promise
 from bench.origin import question
-from bench.promises.promise import Promise
 
 
 READERS = 200

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from statistics import median
 
-from bench.promises.promise import Promise, spread
+from bench.bounds.bound import Promise, spread
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.limits import MAX_BODY_BYTES, RefusedError
 

@@ -8,8 +8,8 @@ import asyncio
 import time
 from statistics import median
 
+from bench.bounds.bound import Promise, spread
 from bench.exposition import QuietHouse, filled, longest_turn
-from bench.promises.promise import Promise, spread
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage

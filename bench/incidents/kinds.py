@@ -24,8 +24,8 @@ rule was run, with a reason for each set of more than one phase.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bench.incidents import draws
-from bench.incidents.draws import Draw
+from bench.incidents import sampling
+from bench.incidents.sampling import Draw
 
 
 Labels = frozenset[str]
@@ -68,62 +68,62 @@ _INTERFERENCE = _roots("queue", "decode", "queue decode")
 _EITHER = _roots("", "", "")
 
 KINDS = (
-    Kind("burst", "arrivals multiply for minutes", draws.burst, _LOAD, kv=True),
-    Kind("overload", "arrivals grow, and stay", draws.overload, _LOAD, kv=True),
-    Kind("long-outputs", "answers grow and keep their slots", draws.long_outputs, _LOAD, kv=True),
+    Kind("burst", "arrivals multiply for minutes", sampling.burst, _LOAD, kv=True),
+    Kind("overload", "arrivals grow, and stay", sampling.overload, _LOAD, kv=True),
+    Kind("long-outputs", "answers grow and keep their slots", sampling.long_outputs, _LOAD, kv=True),
     Kind(
         "prompts-beyond-kv",
         "prompts grow: max-batch is too high for the KV cache",
-        draws.prompts_beyond_kv,
+        sampling.prompts_beyond_kv,
         _LOAD,
         kv=True,
     ),
-    Kind("few-slots", "max-batch is set too low", draws.few_slots, _LOAD),
+    Kind("few-slots", "max-batch is set too low", sampling.few_slots, _LOAD),
     Kind(
         "long-tail",
         "very long prompts arrive in the batch lane",
-        draws.long_tail,
+        sampling.long_tail,
         _roots("queue", "decode", "queue decode prefill"),
         own_lane={"batch": _roots("prefill", "decode", "queue decode prefill")},
     ),
-    Kind("cache-lost", "shared beginnings of prompts are no longer cached", draws.cache_lost, _PREFILL),
-    Kind("prefill-slow", "prompts take longer to compute", draws.prefill_slow, _PREFILL),
+    Kind("cache-lost", "shared beginnings of prompts are no longer cached", sampling.cache_lost, _PREFILL),
+    Kind("prefill-slow", "prompts take longer to compute", sampling.prefill_slow, _PREFILL),
     Kind(
         "interference",
         "many more prompts with next to no answers: decodes share their steps",
-        draws.interference,
+        sampling.interference,
         _INTERFERENCE,
     ),
     Kind(
         "decode-slow",
         "decoding takes longer (bandwidth, placement)",
-        draws.decode_slow,
+        sampling.decode_slow,
         _roots("queue decode", "decode", "decode queue"),
     ),
     Kind(
         "preemption",
         "running requests are thrown out of a full KV pool",
-        draws.preemption,
+        sampling.preemption,
         _roots("engine queue", "engine", "engine queue"),
     ),
-    Kind("crash", "the engine dies and comes back", draws.crash, _ENGINE),
-    Kind("hang", "no step ends for a while", draws.hang, _ENGINE),
+    Kind("crash", "the engine dies and comes back", sampling.crash, _ENGINE),
+    Kind("hang", "no step ends for a while", sampling.hang, _ENGINE),
     Kind(
         "cold-start",
         "a new process takes over at full traffic",
-        draws.cold_start,
+        sampling.cold_start,
         _roots("engine prefill", "engine decode prefill", "engine prefill"),
     ),
-    Kind("slow-clients", "clients of one lane read slower than tokens come", draws.slow_clients, _STREAM),
-    Kind("hop", "something between engine and sidecar collects tokens", draws.hop, _STREAM),
+    Kind("slow-clients", "clients of one lane read slower than tokens come", sampling.slow_clients, _STREAM),
+    Kind("hop", "something between engine and sidecar collects tokens", sampling.hop, _STREAM),
     Kind(
         "tokeniser",
         "the serial front end is slow",
-        draws.tokeniser,
+        sampling.tokeniser,
         _roots("first_token", "first_token decode", "first_token unattributed"),
         front_end=True,
     ),
-    Kind("noisy-tenant", "one lane's arrivals multiply", draws.noisy_tenant, _LOAD, kv=True),
-    Kind("two-faults", "two of the above at once: right is what is right for either", draws.two, _EITHER),
+    Kind("noisy-tenant", "one lane's arrivals multiply", sampling.noisy_tenant, _LOAD, kv=True),
+    Kind("two-faults", "two of the above at once: right is what is right for either", sampling.two, _EITHER),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -1,6 +1,6 @@
 """Plays one run in virtual time: a healthy engine, an incident, its end; and records the life of every request.
 
-It knows how to apply effects (`effects.py`) to the simulated replica and to the network around it. It refuses to judge:
+It knows how to apply effects (`fault.py`) to the simulated replica and to the network around it. It refuses to judge:
 `truth.py` says what should be paged, the product says what is.
 """
 
@@ -12,9 +12,9 @@ from math import inf
 from random import Random
 from typing import Any
 
-from bench.incidents.effects import NOTHING, Effect, Episode, Hop
 from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineConfig
-from bench.incidents.life import Life, Run, State, TruePhases
+from bench.incidents.fault import NOTHING, Effect, Episode, Hop
+from bench.incidents.request import Life, Run, State, TruePhases
 from bench.incidents.traffic import Active, Asked, Day, arrivals
 from bench.incidents.wire import through_hop, to_slow_client, together
 from sidecar.simulator.simulated_request import SimulatedRequest

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
-from bench.incidents.life import Life, Run, State
+from bench.incidents.request import Life, Run, State
 from bench.incidents.samples import Samples
 from sidecar.config.schema import Config
 from sidecar.engines.dynamo import Dynamo

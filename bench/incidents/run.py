@@ -12,10 +12,10 @@ from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.grade import Case, FalsePage, Who, graded
 from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
-from bench.incidents.life import Run
 from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, pair_of, play
 from bench.incidents.product import SCRAPE_SECONDS, Product
 from bench.incidents.prometheus import Heard, hear, names_in
+from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.truth import Truth, truth_of
 

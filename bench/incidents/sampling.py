@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from bench.incidents.effects import NOTHING, Effect, Episode, Hop, SlowClients, Stranger
 from bench.incidents.engines import HIGHEST_LOAD, PREFIXES, EngineConfig
+from bench.incidents.fault import NOTHING, Effect, Episode, Hop, SlowClients, Stranger
 from bench.incidents.play import INCIDENT_SECONDS, Incident
 
 

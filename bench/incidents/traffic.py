@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from heapq import merge
 from random import Random
 
-from bench.incidents.effects import NOTHING, Effect, Episode, Stranger
 from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
-from bench.incidents.life import Run
+from bench.incidents.fault import NOTHING, Effect, Episode, Stranger
+from bench.incidents.request import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.incidents.engines import BUCKETS, EngineConfig
 from bench.incidents.kinds import Kind, Labels
-from bench.incidents.life import Life, Run
+from bench.incidents.request import Life, Run
 from sidecar.slo.objective import Objective, Objectives
 from sidecar.timeline.outcome import Outcome
 

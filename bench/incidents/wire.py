@@ -5,7 +5,7 @@ Pure arithmetic on instants, in seconds.
 
 from collections.abc import Sequence
 
-from bench.incidents.effects import Hop
+from bench.incidents.fault import Hop
 
 
 BUFFERED_EVENTS = 24

@@ -183,7 +183,7 @@ def _flags() -> argparse.ArgumentParser:
         "--incident",
         choices=[*INCIDENTS, "all"],
         help="after a healthy minute this goes wrong for another, and so again and again; all: one after another. "
-        + "; ".join(f"{incident.name}: {incident.story}" for incident in INCIDENTS.values())
+        + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
         + f". Made for the preset {SMALL_CHAT.name}",
     )
     parser.add_argument("--duration", type=float, help="seconds, then it ends by itself (default: until Ctrl-C)")

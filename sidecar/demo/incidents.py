@@ -26,7 +26,7 @@ class Incident:
     """One fault. `name` is the phase that should be paged."""
 
     name: str
-    story: str
+    description: str
     """The cause, as a sentence for a person."""
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Values for fields of the engine's `Knobs`."""

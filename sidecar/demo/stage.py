@@ -54,4 +54,4 @@ class Stage:
         left = max(0.0, self._until - asyncio.get_running_loop().time())
         if self._act.incident is None:
             return f"healthy; incident {self._act.coming.name} in {left:.0f} s"
-        return f"INCIDENT {self._act.coming.name}: {self._act.coming.story}; {left:.0f} s more"
+        return f"INCIDENT {self._act.coming.name}: {self._act.coming.description}; {left:.0f} s more"

@@ -30,7 +30,7 @@ def broken(registry: Metrics) -> None:
 
 
 def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
         visit.metrics.info(c.ENGINE_INFO, "vllm", "0.25.0")
 
@@ -44,7 +44,7 @@ def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
         assert (lane["time_to_first_token"]["state"], lane["inter_token"]["state"]) == ("broken", "met")
         assert lane["measured"]["verdicts"]["ttft"]["votes"] == 150
 
-    visit(story)
+    visit(scenario)
 
 
 def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
 
     monkeypatch.setattr("sidecar.diagnosis.tree.diagnose", fails_for_batch)
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
         visit.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
 
@@ -74,11 +74,11 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
         assert (said in text(answer), said in page.decode(), "No verdict on batch" in page.decode()) == (True,) * 3
         assert visit.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 2
 
-    visit(story, Metrics(lanes=["batch", "chat"], prompt_buckets=["0-512"], models=["llama"]))
+    visit(scenario, Metrics(lanes=["batch", "chat"], prompt_buckets=["0-512"], models=["llama"]))
 
 
 def test_a_lane_can_be_asked_for_alone() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
 
         found = [
@@ -88,23 +88,23 @@ def test_a_lane_can_be_asked_for_alone() -> None:
 
         assert found == [1, 1, 0, 1, 0]
 
-    visit(story)
+    visit(scenario)
 
 
 def test_without_traffic_there_is_nothing_to_diagnose() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         answer = json.loads((await visit.ask("/diagnosis"))[2])
 
         assert answer == {"schema_version": 1, "diagnoses": []}
         assert text(answer).startswith("No lane had a request")
 
-    visit(story)
+    visit(scenario)
 
 
 def test_asking_is_no_scrape() -> None:
     """A scrape fixes the constant labels for the rest of the process; `/diagnosis` does not."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
         visit.metrics.counter(c.REQUESTS_TOTAL).child("llama", "chat", "0-512", "ok").inc()
 
@@ -114,11 +114,11 @@ def test_asking_is_no_scrape() -> None:
         assert visit.metrics.constants["gpu_type"] == "h100"
 
     registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"], constants={"gpu_type": "unknown"})
-    visit(story, registry)
+    visit(scenario, registry)
 
 
 def test_the_command_reads_what_the_listener_says() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
 
         answer = await one_sidecar(f"http://127.0.0.1:{visit.port}")
@@ -128,4 +128,4 @@ def test_the_command_reads_what_the_listener_says() -> None:
         assert lines[1].startswith("  time to first token: BROKEN")
         assert lines[2].startswith("  between tokens:      MET")
 
-    visit(story, metrics())
+    visit(scenario, metrics())

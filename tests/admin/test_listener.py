@@ -21,7 +21,7 @@ from tests.support.promtool import check_metrics, samples
 def test_metrics_come_in_the_format_that_was_asked_for() -> None:
     """Text by default, OpenMetrics and gzip on request. Each is valid, and `Vary` keeps caches from mixing them."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         status, headers, text = await visit.ask("/metrics")
         assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert headers["Vary"] == "Accept, Accept-Encoding"
@@ -35,7 +35,7 @@ def test_metrics_come_in_the_format_that_was_asked_for() -> None:
         assert headers["Content-Encoding"] == "gzip"
         check_metrics(gzip.decompress(squeezed))
 
-    visit(story)
+    visit(scenario)
 
 
 def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.Monkey
         learned.append(now)
         raise RuntimeError("no such phase")
 
-    async def story() -> None:
+    async def scenario() -> None:
         registry = metrics()
         admin = AdminListener(Double(registry), registry, asyncio.get_running_loop().time)
         monkeypatch.setattr(admin._diagnoses, "learn", fails)
@@ -60,11 +60,11 @@ def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.Monkey
         assert list(admin._history._whole)[-len(learned) :] == learned
         assert registry.counter(own.DROPPED_TOTAL).child("observer_error").value == len(learned)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ready_and_healthy_say_why_not() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/ready"))[::2] == (200, b"ready\n")
         assert (await visit.ask("/-/healthy"))[::2] == (200, b"healthy\n")
 
@@ -76,13 +76,13 @@ def test_ready_and_healthy_say_why_not() -> None:
         assert (await visit.ask("/metrics"))[0] == 200
         assert (await visit.ask("/"))[0] == 200
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_reload_is_a_write_and_never_a_read() -> None:
     """POST and PUT reload, one at a time; GET is refused as a method; the answer holds all errors."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload"))[0] == 405
         assert visit.house.reloads == 0
 
@@ -94,18 +94,18 @@ def test_a_reload_is_a_write_and_never_a_read() -> None:
         status, _, body = await visit.ask("/-/reload", "POST")
         assert (status, body) == (500, b"lanes.rules[0]: no lane\nengine.url: no URL\n")
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_browser_cannot_be_led_to_reload() -> None:
     """A web page may make a browser on this host POST here; the headers that browsers add give it away."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", Origin="http://evil.example"))[0] == 403
         assert (await visit.ask("/-/reload", "POST", Sec_Fetch_Site="cross-site"))[0] == 403
         assert visit.house.reloads == 0
 
-    visit(story)
+    visit(scenario)
 
 
 @pytest.mark.parametrize(
@@ -131,24 +131,24 @@ def test_only_loopback_may_write(peer: str | None, loopback: bool) -> None:
 def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "_is_loopback", lambda _peer: False)
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403
         assert visit.house.reloads == 0
 
-    visit(story)
+    visit(scenario)
 
 
 def test_every_answer_bears_our_name_and_not_the_library_s() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         for path, status in (("/", 200), ("/metrics", 200), ("/-/ready", 200), ("/nowhere", 404), ("/-/reload", 405)):
             found, headers, _ = await visit.ask(path)
             assert (status, "llm-phase-sidecar") == (found, headers["Server"])
 
-    visit(story)
+    visit(scenario)
 
 
 def test_the_landing_page_is_html_that_may_load_nothing() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         _, headers, page = await visit.ask("/")
 
         assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -157,11 +157,11 @@ def test_the_landing_page_is_html_that_may_load_nothing() -> None:
         assert b"refresh" in page
         assert b'http-equiv="refresh"' not in (await visit.ask("/?refresh=off"))[2]
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         visit.house.is_healthy = (True, "broken")
 
         status, _, body = await visit.ask("/")
@@ -169,7 +169,7 @@ def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
         assert (status, body) == (500, b"The sidecar failed to answer; its log says why.\n")
         assert (await visit.ask("/metrics"))[0] == 200
 
-    visit(story)
+    visit(scenario)
 
 
 def big() -> Metrics:
@@ -204,7 +204,7 @@ async def until(said: Callable[[], bool]) -> None:
 def test_scrapers_that_hang_hold_up_nobody_else() -> None:
     """While seven scrapers hang, the eighth is served. While eight hang, a ninth gets 503, and `/-/ready` answers."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         hanging = [await hang(visit.port) for _ in range(7)]
         status, _, page = await visit.ask("/metrics")
         assert status == 200
@@ -223,14 +223,14 @@ def test_scrapers_that_hang_hold_up_nobody_else() -> None:
         await until(lambda: scrapes.child("abandoned").value == 8)
         assert (await visit.ask("/metrics"))[0] == 200
 
-    visit(story, big())
+    visit(scenario, big())
 
 
 def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the time limit its connection is cut, so that half a page is not taken for a whole one."""
     monkeypatch.setattr(listening, "SCRAPE_TIMEOUT_SECONDS", 0.3)
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         writer = await hang(visit.port)
 
         scrapes = visit.metrics.counter(own.SCRAPES_TOTAL)
@@ -240,19 +240,19 @@ def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -
         writer.transport.abort()
         assert (await visit.ask("/-/healthy"))[0] == 200
 
-    visit(story, big())
+    visit(scenario, big())
 
 
 def test_a_head_request_for_metrics_has_no_body() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/metrics", "HEAD"))[::2] == (200, b"")
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_port_that_is_taken_is_said_at_once() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         with pytest.raises(OSError, match="address already in use"):
             await AdminListener(Double(metrics()), metrics(), lambda: 0.0).start("127.0.0.1", visit.port)
 
-    visit(story)
+    visit(scenario)

@@ -17,7 +17,7 @@ def test_the_result_is_the_same_either_way() -> None:
 
 
 def test_each_step_lets_others_have_the_loop() -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         turns = 0
 
         async def other() -> None:
@@ -31,4 +31,4 @@ def test_each_step_lets_others_have_the_loop() -> None:
         task.cancel()
         return turns
 
-    assert asyncio.run(story()) == 50
+    assert asyncio.run(scenario()) == 50

@@ -311,7 +311,7 @@ def test_the_index_lists_every_runbook_once_by_phase() -> None:
 
 
 def test_a_runbook_is_a_page_that_loads_nothing_and_a_text() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         status, headers, body = await visit.ask("/runbooks/LLMQueueBurn")
         page = body.decode()
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -325,11 +325,11 @@ def test_a_runbook_is_a_page_that_loads_nothing_and_a_text() -> None:
         assert (status, headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
         assert text.decode() == TEXTS["LLMQueueBurn"]
 
-    visit(story)
+    visit(scenario)
 
 
 def test_the_index_leads_to_every_runbook_and_the_landing_page_to_the_index() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         status, _, body = await visit.ask("/runbooks/")
         linked = re.findall(r'href="/runbooks/(\w+)"', body.decode())
         assert (status, sorted(linked)) == (200, NAMES)
@@ -340,22 +340,22 @@ def test_the_index_leads_to_every_runbook_and_the_landing_page_to_the_index() ->
         assert (status, headers["Location"]) == (308, "/runbooks/")
         assert b'<a href="/runbooks/">' in (await visit.ask("/"))[2]
 
-    visit(story)
+    visit(scenario)
 
 
 def test_head_says_what_get_would() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         for path in ("/runbooks/", "/runbooks/Watchdog", "/runbooks/Watchdog.md", "/runbooks/nothing"):
             status, headers, body = await visit.ask(path, "HEAD")
             got = await visit.ask(path)
             assert (status, headers["Content-Type"], body) == (got[0], got[1]["Content-Type"], b"")
         assert (await visit.ask("/runbooks/Watchdog", "POST"))[0] == 405
 
-    visit(story)
+    visit(scenario)
 
 
 def test_an_unknown_name_is_answered_with_the_names_that_there_are() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         for name in ("LLMNoSuch", "llmqueueburn", "LLMQueueBurn.html", "LLMQueueBurn/"):
             status, headers, body = await visit.ask(f"/runbooks/{name}")
             page = body.decode()
@@ -363,7 +363,7 @@ def test_an_unknown_name_is_answered_with_the_names_that_there_are() -> None:
             assert sorted(re.findall(r'href="/runbooks/(\w+)"', page)) == NAMES
             assert "NoSuch" not in page
 
-    visit(story)
+    visit(scenario)
 
 
 @pytest.mark.parametrize(
@@ -382,13 +382,13 @@ def test_an_unknown_name_is_answered_with_the_names_that_there_are() -> None:
 def test_a_name_never_becomes_a_path(name: str) -> None:
     """The name in the URL is looked up in a closed set; even a detour to an existing runbook is not found."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         # encoded=True: the client sends the path unchanged, without making it harmless.
         url = URL(f"http://127.0.0.1:{visit.port}/runbooks/{name}", encoded=True)
         async with visit.session.get(url, allow_redirects=False) as answer:
             assert (answer.status, b"There are these" in await answer.read()) == (404, True)
 
-    visit(story)
+    visit(scenario)
 
 
 def test_what_a_runbook_says_is_text() -> None:

@@ -1,6 +1,6 @@
-"""Stories for promtool: what series do over some minutes, and which alerts and recorded values come of it.
+"""Scenarios for promtool: what series do over some minutes, and which alerts and recorded values come of it.
 
-A story is a namespace of its own, so that all stories of a book are played in one run: the rules keep namespaces apart, or tests
+A scenario is a namespace of its own, so that all scenarios of a suite are played in one run: the rules keep namespaces apart, or tests
 fail. Knows promtool's notation for series, and nothing of what the rules say.
 """
 
@@ -25,7 +25,7 @@ RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
 TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
 """What rules read target by target."""
 POD, MODEL, LANE = "engine-0", "small", "interactive"
-"""Who a story is about, unless it says otherwise."""
+"""Who a scenario is about, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ Rate = float | Anew | None
 
 
 @dataclass(slots=True)
-class Story:
+class Scenario:
     """One namespace's. `spans`: the minutes of each part of it; whatever is told of a series has one value per span."""
 
     name: str
@@ -49,25 +49,25 @@ class Story:
     step_seconds: int
     namespace: str | None
     """None: a Prometheus that adds neither namespace nor pod."""
-    tell: Callable[["Story"], None] = field(repr=False)
+    tell: Callable[["Scenario"], None] = field(repr=False)
     series: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Expressions with what they must yield."""
     words: list[dict[str, Any]] = field(default_factory=list)
     """Alerts with their annotations, as promtool takes them."""
 
-    def again(self, name: str = "") -> "Story":
-        """The same story, told anew; with a name, in the namespace of that name."""
+    def again(self, name: str = "") -> "Scenario":
+        """The same scenario, told anew; with a name, in the namespace of that name."""
         own = name or self.name
         namespace = None if self.namespace is None else own
-        other = Story(own, self.promise, self.spans, self.step_seconds, namespace, self.tell)
+        other = Scenario(own, self.promise, self.spans, self.step_seconds, namespace, self.tell)
         self.tell(other)
         return other
 
     # --- what happens ----------------------------------------------------------------------------------------------------
 
     def counts(self, metric: str, *rates: Rate, pod: str = POD, **labels: str) -> None:
-        """A counter, from 0 on. One rate: it holds for the whole story."""
+        """A counter, from 0 on. One rate: it holds for the whole scenario."""
         parts, value = ["0"], 0.0
         if all(rate == 0 for rate in rates):
             self.shows(metric, 0, pod=pod, **labels)
@@ -98,7 +98,7 @@ class Story:
     # --- what comes of it ------------------------------------------------------------------------------------------------
 
     def alerts(self, minute: float, *expected: str, severity: str = "", **labels: str) -> None:
-        """Exactly these alerts fire at this minute: each as `name severity`, with the story's own labels unless told."""
+        """Exactly these alerts fire at this minute: each as `name severity`, with the scenario's own labels unless told."""
         chosen = f',severity="{severity}"' if severity else ""
         self.yields(
             f'ALERTS{{{self._mine(alertstate="firing")},alertname!="Watchdog"{chosen}}}',
@@ -173,8 +173,8 @@ class Story:
 
 
 @dataclass(slots=True)
-class Book:
-    """Stories that are played together. `rules`: the shipped files that they need; fewer is faster."""
+class Suite:
+    """Scenarios that are played together. `rules`: the shipped files that they need; fewer is faster."""
 
     name: str
     rules: tuple[str, ...] = (RECORDING, ALERTS)
@@ -182,22 +182,22 @@ class Book:
     """Between two samples of a series."""
     evaluation_seconds: int = 15
     plain: bool = False
-    """Without namespace and pod, so that nothing but `apart` keeps two stories apart."""
+    """Without namespace and pod, so that nothing but `apart` keeps two scenarios apart."""
     apart: bool = False
-    """Each story is played alone: slower, but the words of its alerts can be compared."""
-    stories: list[Story] = field(default_factory=list)
+    """Each scenario is played alone: slower, but the words of its alerts can be compared."""
+    scenarios: list[Scenario] = field(default_factory=list)
 
-    def story(self, *spans: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
-        """A story by its function: the name says what happens, the docstring is the promise. `spans`: minutes."""
+    def scenario(self, *spans: float) -> Callable[[Callable[[Scenario], None]], Callable[[Scenario], None]]:
+        """A scenario by its function: the name says what happens, the docstring is the promise. `spans`: minutes."""
 
-        def told(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+        def told(tell: Callable[[Scenario], None]) -> Callable[[Scenario], None]:
             name = tell.__name__.replace("_", "-")
             namespace = None if self.plain else name
-            one = Story(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace, tell)
+            one = Scenario(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace, tell)
             tell(one)
             assert one.promise, f"{name} promises nothing"
             assert one.asked or one.words, f"{name} expects nothing"
-            self.stories.append(one)
+            self.scenarios.append(one)
             return tell
 
         return told
@@ -213,15 +213,17 @@ class Book:
         return [group["name"] for name in self.rules for group in _groups(name)]
 
     def text(self) -> str:
-        """The test file: all stories, held against the shipped rules."""
-        document = self.document([str(RULES / name) for name in self.rules], self.groups, self.stories)
-        promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in self.stories)
+        """The test file: all scenarios, held against the shipped rules."""
+        document = self.document([str(RULES / name) for name in self.rules], self.groups, self.scenarios)
+        promises = "".join(f"# {one.name}: {' '.join(one.promise.split())}\n" for one in self.scenarios)
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         return promises + yaml.dump(document, sort_keys=False, width=10_000, Dumper=dumper)
 
-    def document(self, rule_files: Sequence[str], groups: Sequence[str], stories: Sequence[Story]) -> dict[str, Any]:
-        """What promtool reads: some stories, and the rule files with the groups in them."""
-        together = [[one] for one in stories] if self.apart else [stories]
+    def document(
+        self, rule_files: Sequence[str], groups: Sequence[str], scenarios: Sequence[Scenario]
+    ) -> dict[str, Any]:
+        """What promtool reads: some scenarios, and the rule files with the groups in them."""
+        together = [[one] for one in scenarios] if self.apart else [scenarios]
         tests = [
             {
                 "name": self.name,
@@ -252,31 +254,31 @@ def run(test_file: Path) -> str:
     return "" if judged.returncode == 0 else judged.stdout + judged.stderr
 
 
-def complaints(book: Book, story: Story, folder: Path) -> list[str]:
-    """Those of promtool about one story of a book. A complaint that names none of its stories counts against each of them."""
-    said = _judgement(book, folder)
+def complaints(suite: Suite, scenario: Scenario, folder: Path) -> list[str]:
+    """Those of promtool about one scenario of a suite. A complaint that names none of its scenarios counts against each of them."""
+    said = _judgement(suite, folder)
     found = re.split(r"\n(?=    \w+: )", re.sub(r" *\bname: [\w-]+,", "", said))[1:] or ([said] if said else [])
-    return [text for text in found if (named := _named(book, text)) is None or named == story.name]
+    return [text for text in found if (named := _named(suite, text)) is None or named == scenario.name]
 
 
-def _judgement(book: Book, folder: Path) -> str:
-    """The complaints about a whole book. promtool is run once for all processes that share `folder`: the first runs it, the others wait."""
-    answer = folder / f"{book.name}.answer"
-    with (folder / f"{book.name}.lock").open("w") as lock:
+def _judgement(suite: Suite, folder: Path) -> str:
+    """The complaints about a whole suite. promtool is run once for all processes that share `folder`: the first runs it, the others wait."""
+    answer = folder / f"{suite.name}.answer"
+    with (folder / f"{suite.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not answer.exists():
-            test_file = folder / book.file_name
-            test_file.write_text(book.text())
+            test_file = folder / suite.file_name
+            test_file.write_text(suite.text())
             answer.write_text(run(test_file))
     return answer.read_text()
 
 
-def _named(book: Book, complaint: str) -> str | None:
+def _named(suite: Suite, complaint: str) -> str | None:
     """A rule that fails is everybody's: nothing was judged after it."""
     if " err: " in complaint:
         return None
     quoted = re.search(r'namespace=\\?"([\w-]+)\\?"', complaint)
-    return quoted[1] if quoted and quoted[1] in {one.name for one in book.stories} else None
+    return quoted[1] if quoted and quoted[1] in {one.name for one in suite.scenarios} else None
 
 
 @cache

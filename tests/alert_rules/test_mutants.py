@@ -1,13 +1,13 @@
-"""The check of the stories (`make mutants`) in small: mistakes of every kind are made, and promtool notices those that it should."""
+"""The check of the scenarios (`make mutants`) in small: mistakes of every kind are made, and promtool notices those that it should."""
 
 import pytest
 
-from tests.alert_rules.books import BOOKS, turned_away
 from tests.alert_rules.mutants.excuses import EQUIVALENT, excuse, objections
 from tests.alert_rules.mutants.mistakes import Mutant, mistakes, mutants
 from tests.alert_rules.mutants.play import candidates, noticed, seek
 from tests.alert_rules.mutants.reach import reach
-from tests.alert_rules.promtool import ALERTS, Book, Story
+from tests.alert_rules.promtool import ALERTS, Scenario, Suite
+from tests.alert_rules.suites import SUITES, turned_away
 from tests.alert_rules.syntax import rules
 
 
@@ -51,12 +51,12 @@ def test_comparisons_are_flipped_numbers_doubled_and_halved_and_guards_left_out(
     ]
 
 
-# --- the stories that may notice one ----------------------------------------------------------------------------------------
+# --- the scenarios that may notice one ----------------------------------------------------------------------------------------
 
 
 def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -> None:
     """With the number of rules in between: a mistake that is near changes the answer more often."""
-    (tiers,) = [book for book in BOOKS if book.name == "tiers"]
+    (tiers,) = [suite for suite in SUITES if suite.name == "tiers"]
     reached = reach(tiers, {"expr": 'max(lane:llm_slo_burn:paging{namespace="a"}) + up'})
 
     assert {RULES[place]: steps for place, steps in reached.items()} == {
@@ -90,58 +90,58 @@ def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -
 )
 def test_a_question_for_alerts_reaches_those_that_its_matchers_let_through(expr: str, alerts: set[str]) -> None:
     """By name, severity and phase; a label that is not static may have any value."""
-    reached = reach(turned_away.BOOK, {"expr": expr})
+    reached = reach(turned_away.SUITE, {"expr": expr})
 
     assert {rules()[place].name for place in reached} == alerts
 
 
-def test_every_mutant_has_a_story_that_may_notice_it() -> None:
+def test_every_mutant_has_a_scenario_that_may_notice_it() -> None:
     places = {rules().index(one.rule) for one in mutants()}
 
-    assert [RULES[place] for place in sorted(places) if not candidates(BOOKS, place)] == []
+    assert [RULES[place] for place in sorted(places) if not candidates(SUITES, place)] == []
 
 
 # --- who notices ------------------------------------------------------------------------------------------------------------
 
 
 def test_every_mistake_in_one_rule_is_noticed() -> None:
-    """By some story of the book that is about this rule."""
+    """By some scenario of the suite that is about this rule."""
     some = [one for one in mutants() if one.rule == rules()[REJECTED]]
-    found = seek([turned_away.BOOK], some)
+    found = seek([turned_away.SUITE], some)
 
     assert len(found) == len(some) > 5
-    assert [str(mutant) for mutant, story in found if story is None] == []
+    assert [str(mutant) for mutant, scenario in found if scenario is None] == []
 
 
 def test_mistakes_that_are_played_together_are_told_apart() -> None:
     """The rule as it is, and one with a number that does not matter, are not noticed beside one that is."""
-    (first, *_) = candidates([turned_away.BOOK], REJECTED)
+    (first, *_) = candidates([turned_away.SUITE], REJECTED)
     some = [mutant(REJECTED), mutant(REJECTED, ">= 10", ">= 1e6"), mutant(REJECTED, "> 0)", "> 0.0001)")]
 
-    assert (first.story.name, list(noticed([first], some))) == ("one-request-in-twenty-is-turned-away", [1])
+    assert (first.scenario.name, list(noticed([first], some))) == ("one-request-in-twenty-is-turned-away", [1])
 
 
 def test_a_rule_that_cannot_be_evaluated_is_noticed_and_no_other_for_its_sake() -> None:
     """promtool judges nothing after it, so that the others are played again without it."""
-    (first, *_) = candidates([turned_away.BOOK], REJECTED)
+    (first, *_) = candidates([turned_away.SUITE], REJECTED)
     broken = mutant(REJECTED, ">= 10", ">= on (namespace, model, lane) llm_requests_total")
 
     assert list(noticed([first], [mutant(REJECTED), broken])) == [1]
 
 
-def test_a_story_without_a_namespace_notices_too() -> None:
+def test_a_scenario_without_a_namespace_notices_too() -> None:
     """It is played for each mistake alone: nothing would tell two copies of it apart."""
-    book = Book("toy", rules=(ALERTS,), evaluation_seconds=60, plain=True)
+    suite = Suite("toy", rules=(ALERTS,), evaluation_seconds=60, plain=True)
 
-    @book.story(15)
-    def a_config_that_is_refused(story: Story) -> None:
+    @suite.scenario(15)
+    def a_config_that_is_refused(scenario: Scenario) -> None:
         """A ticket."""
-        story.shows("llm_sidecar_config_last_reload_successful", 0)
-        story.alerts(12, "LLMConfigReloadFailed ticket")
+        scenario.shows("llm_sidecar_config_last_reload_successful", 0)
+        scenario.alerts(12, "LLMConfigReloadFailed ticket")
 
-    found = seek([book], [mutant(RELOAD), mutant(RELOAD, "== 0", "!= 0")])
+    found = seek([suite], [mutant(RELOAD), mutant(RELOAD, "== 0", "!= 0")])
 
-    assert [(one.mistake, story and story.name) for one, story in found] == [
+    assert [(one.mistake, scenario and scenario.name) for one, scenario in found] == [
         ("!= 0 for == 0", "a-config-that-is-refused"),
         (" for ", None),
     ]
@@ -157,20 +157,20 @@ def test_an_excuse_fits_a_mutant(key: tuple[str, str]) -> None:
 
 
 def test_a_search_is_good_when_the_excused_alone_are_unnoticed() -> None:
-    story = turned_away.BOOK.stories[0]
-    good = [(one, None if excuse(one) else story) for one in mutants()]
+    scenario = turned_away.SUITE.scenarios[0]
+    good = [(one, None if excuse(one) else scenario) for one in mutants()]
 
     assert objections(good) == []
 
 
-def test_a_search_objects_to_a_missing_story_and_to_a_wrong_or_idle_excuse() -> None:
-    story = turned_away.BOOK.stories[0]
+def test_a_search_objects_to_a_missing_scenario_and_to_a_wrong_or_idle_excuse() -> None:
+    scenario = turned_away.SUITE.scenarios[0]
     unnoticed = next(one for one in mutants() if excuse(one) is None)
     watchdog = [one for one in mutants() if one.rule.name == "Watchdog"]
     others = [(one, None) for one in mutants() if excuse(one) and one not in watchdog]
 
-    assert objections([(unnoticed, None), (watchdog[0], story), *others]) == [
-        f"no story notices {unnoticed}",
-        f"{story.name} notices {watchdog[0]}, which has an excuse",
+    assert objections([(unnoticed, None), (watchdog[0], scenario), *others]) == [
+        f"no scenario notices {unnoticed}",
+        f"{scenario.name} notices {watchdog[0]}, which has an excuse",
         f"the excuse {excuse(watchdog[1])} fits no mutant",
     ]

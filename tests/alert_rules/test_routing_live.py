@@ -38,7 +38,7 @@ def labels_in(told: Told) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
-    """One server for all stories; each has a namespace of its own, and no rule reaches across namespaces."""
+    """One server for all scenarios; each has a namespace of its own, and no rule reaches across namespaces."""
     folder = tmp_path_factory.mktemp("alertmanager")
     with listening_sink() as sink:
         config = at_sink(shipped(), sink.url, folder, waits_divided_by=60)
@@ -185,7 +185,7 @@ def test_a_broken_engine_mutes_its_own_pods_phases_and_nobody_elses(tower: Tower
         "another word about this engine": alert("LLMOutlierReplica").example(namespace=namespace, pod="llama-0"),
     }
     if fault == "LLMEngineDown":
-        # It mutes those too, which is the next story.
+        # It mutes those too, which is the next scenario.
         del free["another word about this engine"]
     tower.fire(cause, bursts, cold, *free.values())
 

@@ -1,4 +1,4 @@
-"""Every story of every book, as promtool judges it: what the series do, which alerts come of it, and which do not."""
+"""Every scenario of every suite, as promtool judges it: what the series do, which alerts come of it, and which do not."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.alert_rules import promtool
-from tests.alert_rules.books import BOOKS
-from tests.alert_rules.promtool import RULES, Book, Story, complaints, run
+from tests.alert_rules.promtool import RULES, Scenario, Suite, complaints, run
+from tests.alert_rules.suites import SUITES
 
 
 @pytest.fixture(scope="session")
@@ -24,23 +24,27 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("book", "story"),
-    [pytest.param(book, story, id=f"{book.name}-{story.name}") for book in BOOKS for story in book.stories],
+    ("suite", "scenario"),
+    [
+        pytest.param(suite, scenario, id=f"{suite.name}-{scenario.name}")
+        for suite in SUITES
+        for scenario in suite.scenarios
+    ],
 )
-def test_promtool_finds_what_the_story_tells(book: Book, story: Story, answers: Path) -> None:
-    found = "".join(complaints(book, story, answers))
+def test_promtool_finds_what_the_scenario_tells(suite: Suite, scenario: Scenario, answers: Path) -> None:
+    found = "".join(complaints(suite, scenario, answers))
 
-    assert found == "", f"{story.promise}\n{found}"
+    assert found == "", f"{scenario.promise}\n{found}"
 
 
-def test_the_books_are_written_for_whoever_has_promtool(tmp_path: Path) -> None:
-    """One file per book, by a command, and promtool takes it where it lies: here the book of the fewest stories."""
-    folder = tmp_path / "books"
-    command = [sys.executable, "-m", "tests.alert_rules.books", str(folder)]
+def test_the_suites_are_written_for_whoever_has_promtool(tmp_path: Path) -> None:
+    """One file per suite, by a command, and promtool takes it where it lies: here the suite of the fewest scenarios."""
+    folder = tmp_path / "suites"
+    command = [sys.executable, "-m", "tests.alert_rules.suites", str(folder)]
     subprocess.run(command, check=True, timeout=60, cwd=RULES.parent)
     written = {path.name: path.read_text() for path in folder.iterdir()}
 
-    assert written == {book.file_name: book.text() for book in BOOKS}
+    assert written == {suite.file_name: suite.text() for suite in SUITES}
     assert run(folder / "llm-turned-away_test.yml") == ""
 
 
@@ -57,20 +61,20 @@ SAID = """
 """
 
 
-def toy() -> Book:
-    """Two stories of one series each."""
-    book = Book("toy")
+def toy() -> Suite:
+    """Two scenarios of one series each."""
+    suite = Suite("toy")
 
-    @book.story(1)
-    def first(story: Story) -> None:
+    @suite.scenario(1)
+    def first(scenario: Scenario) -> None:
         """A series that is there."""
-        story.yields("up", 1)
+        scenario.yields("up", 1)
 
-    book.stories.append(book.stories[0].again("second"))
-    return book
+    suite.scenarios.append(suite.scenarios[0].again("second"))
+    return suite
 
 
-def test_promtool_is_asked_once_about_a_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promtool_is_asked_once_about_a_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whichever process is first; the others wait for its answer."""
     asked: list[Path] = []
 
@@ -80,19 +84,21 @@ def test_promtool_is_asked_once_about_a_book(tmp_path: Path, monkeypatch: pytest
         return ""
 
     monkeypatch.setattr(promtool, "run", slow)
-    book = toy()
+    suite = toy()
     with ThreadPoolExecutor(2) as workers:
-        found = list(workers.map(lambda story: complaints(book, story, tmp_path), book.stories))
+        found = list(workers.map(lambda scenario: complaints(suite, scenario, tmp_path), suite.scenarios))
 
     assert (found, asked) == ([[], []], [tmp_path / "llm-toy_test.yml"])
 
 
-def test_a_story_hears_what_is_said_of_it_and_what_is_said_of_none(
+def test_a_scenario_hears_what_is_said_of_it_and_what_is_said_of_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sample has the namespace of its story. After a rule that cannot be evaluated, nothing was judged."""
+    """A sample has the namespace of its scenario. After a rule that cannot be evaluated, nothing was judged."""
     monkeypatch.setattr(promtool, "run", lambda _: SAID)
-    book = toy()
-    heard = [[text.split(maxsplit=1)[0] for text in complaints(book, story, tmp_path)] for story in book.stories]
+    suite = toy()
+    heard = [
+        [text.split(maxsplit=1)[0] for text in complaints(suite, scenario, tmp_path)] for scenario in suite.scenarios
+    ]
 
     assert heard == [["expr:", "rule:"], ["rule:"]]

@@ -1,4 +1,4 @@
-"""What a sidecar exposes, as far as rules read it, told in the words of a story: traffic that misses and votes, an engine, evidence.
+"""What a sidecar exposes, as far as rules read it, told in the words of a scenario: traffic that misses and votes, an engine, evidence.
 
 Knows the names and labels of the metrics (sidecar/metrics/slo_metrics.py), and that they stand at 0 from the start. Knows no rule.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sidecar.slo.attribution import VOTES
 from sidecar.slo.objective import Objective
-from tests.alert_rules.promtool import LANE, MODEL, POD, Anew, Rate, Story
+from tests.alert_rules.promtool import LANE, MODEL, POD, Anew, Rate, Scenario
 
 
 HEALTHY_PER_MINUTE = 120.0
@@ -50,7 +50,7 @@ def voiceless(missing: float = 0.8, per_minute: float = HEALTHY_PER_MINUTE) -> T
 
 
 def lane(
-    story: Story,
+    scenario: Scenario,
     *spans: Traffic,
     lane: str = LANE,
     objective: str = "ttft",
@@ -62,24 +62,26 @@ def lane(
     """One lane's promises on one pod. `received`: its arrivals too; once per lane, whatever objectives it has."""
     who = {"model": model, "lane": lane}
     kept = {**who, "prompt_bucket": "512-4k", "objective": objective}
-    story.counts("llm_slo_requests_total", *(span.rate(1) for span in spans), pod=pod, **kept)
-    story.counts("llm_slo_misses_total", *(span.rate(span.missing) for span in spans), pod=pod, **kept)
-    story.counts("llm_slo_allowed_misses_total", *(span.rate(1 - target) for span in spans), pod=pod, **kept)
+    scenario.counts("llm_slo_requests_total", *(span.rate(1) for span in spans), pod=pod, **kept)
+    scenario.counts("llm_slo_misses_total", *(span.rate(span.missing) for span in spans), pod=pod, **kept)
+    scenario.counts("llm_slo_allowed_misses_total", *(span.rate(1 - target) for span in spans), pod=pod, **kept)
     for phase in VOTES[Objective(objective)]:
         rates = [span.rate(span.missing * span.votes.get(phase, 0)) for span in spans]
-        story.counts("llm_slo_blamed_misses_total", *rates, pod=pod, **who, objective=objective, phase=phase)
+        scenario.counts("llm_slo_blamed_misses_total", *rates, pod=pod, **who, objective=objective, phase=phase)
     if received:
-        story.counts("llm_requests_received_total", *(span.rate(1) for span in spans), pod=pod, **who)
+        scenario.counts("llm_requests_received_total", *(span.rate(1) for span in spans), pod=pod, **who)
 
 
-def in_flight(story: Story, *, waiting: tuple[float, ...], streaming: tuple[float, ...], lane: str = LANE) -> None:
+def in_flight(
+    scenario: Scenario, *, waiting: tuple[float, ...], streaming: tuple[float, ...], lane: str = LANE
+) -> None:
     """Requests inside the sidecar."""
-    story.shows("llm_requests_in_flight", *waiting, model=MODEL, lane=lane, state="waiting")
-    story.shows("llm_requests_in_flight", *streaming, model=MODEL, lane=lane, state="streaming")
+    scenario.shows("llm_requests_in_flight", *waiting, model=MODEL, lane=lane, state="waiting")
+    scenario.shows("llm_requests_in_flight", *streaming, model=MODEL, lane=lane, state="streaming")
 
 
 def engine(
-    story: Story,
+    scenario: Scenario,
     *,
     up: tuple[float | None, ...] = (1,),
     restarts: tuple[Rate, ...] = (0,),
@@ -91,49 +93,49 @@ def engine(
     pod: str = POD,
 ) -> None:
     """One pod's engine as its sidecar knows it: counters per minute, gauges per span. Empty: it does not tell."""
-    story.shows("llm_engine_up", *up, pod=pod)
-    story.counts("llm_engine_restarts_total", *restarts, pod=pod)
-    story.counts("llm_engine_stalled_seconds_total", *stalled, pod=pod)
-    story.counts("llm_engine_preemptions_total", *preemptions, pod=pod)
+    scenario.shows("llm_engine_up", *up, pod=pod)
+    scenario.counts("llm_engine_restarts_total", *restarts, pod=pod)
+    scenario.counts("llm_engine_stalled_seconds_total", *stalled, pod=pod)
+    scenario.counts("llm_engine_preemptions_total", *preemptions, pod=pod)
     for name, values in (("kv_cache_usage_ratio", kv), ("requests_waiting", waiting), ("requests_running", running)):
         if values:
-            story.shows(f"llm_engine_{name}", *values, pod=pod)
+            scenario.shows(f"llm_engine_{name}", *values, pod=pod)
 
 
-def prefill_costs(story: Story, *times: float) -> None:
+def prefill_costs(scenario: Scenario, *times: float) -> None:
     """Seconds of prefill over those expected."""
-    story.counts("llm_prefill_own_seconds_total", *(EXPECTED_PREFILL_SECONDS * one for one in times), model=MODEL)
-    story.counts("llm_prefill_expected_seconds_total", EXPECTED_PREFILL_SECONDS, model=MODEL)
+    scenario.counts("llm_prefill_own_seconds_total", *(EXPECTED_PREFILL_SECONDS * one for one in times), model=MODEL)
+    scenario.counts("llm_prefill_expected_seconds_total", EXPECTED_PREFILL_SECONDS, model=MODEL)
 
 
-def uncached(story: Story, *shares: float, lane: str = LANE, prompts: float = HEALTHY_PER_MINUTE) -> None:
+def uncached(scenario: Scenario, *shares: float, lane: str = LANE, prompts: float = HEALTHY_PER_MINUTE) -> None:
     """Share of the prompts' tokens that the engine computes, by the usage of so many requests a minute."""
     who = {"model": MODEL, "lane": lane}
-    story.counts("llm_uncached_prompt_tokens_total", *(PROMPT_TOKENS * share for share in shares), **who)
-    story.counts("llm_cached_prompt_tokens_total", *(PROMPT_TOKENS * (1 - share) for share in shares), **who)
-    story.counts("llm_prompt_tokens_count", prompts, **who)
+    scenario.counts("llm_uncached_prompt_tokens_total", *(PROMPT_TOKENS * share for share in shares), **who)
+    scenario.counts("llm_cached_prompt_tokens_total", *(PROMPT_TOKENS * (1 - share) for share in shares), **who)
+    scenario.counts("llm_prompt_tokens_count", prompts, **who)
 
 
-def uncached_by_engine(story: Story, *shares: float) -> None:
+def uncached_by_engine(scenario: Scenario, *shares: float) -> None:
     """The same by the engine's own counters; its usage states nothing."""
-    story.counts("llm_engine_prefix_cache_hits_total", *(PROMPT_TOKENS * (1 - share) for share in shares))
-    story.counts("llm_engine_prefix_cache_queries_total", PROMPT_TOKENS)
+    scenario.counts("llm_engine_prefix_cache_hits_total", *(PROMPT_TOKENS * (1 - share) for share in shares))
+    scenario.counts("llm_engine_prefix_cache_queries_total", PROMPT_TOKENS)
 
 
-def prompt_lengths(story: Story, *tokens: float, lane: str = LANE) -> None:
+def prompt_lengths(scenario: Scenario, *tokens: float, lane: str = LANE) -> None:
     """Mean tokens of the prompts that arrive; half of the requests can be measured."""
     who = {"model": MODEL, "lane": lane}
     measured = HEALTHY_PER_MINUTE / 2
-    story.counts("llm_received_measured_requests_total", measured, **who)
-    story.counts("llm_received_prompt_tokens_total", *(measured * one for one in tokens), **who)
+    scenario.counts("llm_received_measured_requests_total", measured, **who)
+    scenario.counts("llm_received_prompt_tokens_total", *(measured * one for one in tokens), **who)
 
 
 EDGES = (0.005, 0.01, 0.015, 0.02, 0.1, 0.15)
 
 
-def gaps(story: Story, *shares: Mapping[float, float]) -> None:
+def gaps(scenario: Scenario, *shares: Mapping[float, float]) -> None:
     """Gaps between tokens: bucket's upper edge, of `EDGES`, to the share of 6,000 a minute that lies in it."""
     for edge in (*EDGES, float("inf")):
         below = [6_000 * sum(share for top, share in span.items() if top <= edge) for span in shares]
         le = "+Inf" if edge == float("inf") else str(edge)
-        story.counts("llm_inter_token_seconds_bucket", *below, model=MODEL, lane=LANE, le=le)
+        scenario.counts("llm_inter_token_seconds_bucket", *below, model=MODEL, lane=LANE, le=le)

@@ -62,7 +62,7 @@ def test_the_watchdog_is_counted_and_not_shown() -> None:
 
 
 def test_every_receivers_webhook_is_heard_and_chats_are_answered() -> None:
-    async def story() -> tuple[list[int], list[str]]:
+    async def scenario() -> tuple[list[int], list[str]]:
         pager = Pager()
         async with listening(pager) as url, aiohttp.ClientSession(url) as alertmanager:
             statuses = []
@@ -75,4 +75,4 @@ def test_every_receivers_webhook_is_heard_and_chats_are_answered() -> None:
                     statuses.append(answer.status)
         return statuses, [alert.name for alert in pager.shown(0.0)]
 
-    assert asyncio.run(story()) == ([200, 200, 202], ["Page"])
+    assert asyncio.run(scenario()) == ([200, 200, 202], ["Page"])

@@ -21,7 +21,7 @@ async def answers(url: str) -> bool:
 
 
 def test_knobs_and_clients_are_as_before_when_it_is_over() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with SimulatedEngine(SMALL_CHAT) as engine:
             load = Load(engine.url, engine.model, 1.0)
             stage, incident = Stage(engine, load), Incident("queue", "", {"slots": 3}, bytes_per_second=100)
@@ -32,11 +32,11 @@ def test_knobs_and_clients_are_as_before_when_it_is_over() -> None:
             await stage.end(incident)
             assert (engine.simulation.knobs, load.bytes_per_second) == (Knobs(), None)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_crashed_engine_cuts_its_streams_refuses_and_comes_back_as_another() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with SimulatedEngine(SMALL_CHAT) as engine, aiohttp.ClientSession(engine.url) as client:
             stage, crash = Stage(engine, Load(engine.url, engine.model, 1.0)), Incident("engine", "", down=True)
             async with client.post(
@@ -56,11 +56,11 @@ def test_a_crashed_engine_cuts_its_streams_refuses_and_comes_back_as_another() -
             assert (engine.url, await answers(url)) == (url, True)
             assert engine.simulation.totals.generation_tokens == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_acts_are_played_in_turn_and_said_aloud() -> None:
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         async with SimulatedEngine(SMALL_CHAT) as engine:
             stage = Stage(engine, Load(engine.url, engine.model, 1.0))
             said = [stage.now_playing()]
@@ -80,14 +80,14 @@ def test_acts_are_played_in_turn_and_said_aloud() -> None:
             )
             return [*said, f"slots {engine.simulation.knobs.slots}"]
 
-    assert asyncio.run(story()) == ["", "INCIDENT queue: three slots; 0 s more", "slots 3", "slots None"]
+    assert asyncio.run(scenario()) == ["", "INCIDENT queue: three slots; 0 s more", "slots 3", "slots None"]
 
 
 def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None:
     """The slow client has no whole answer when the fast one has. `tests/test_pages.py` shows that its buffers are small
     enough for a page."""
 
-    async def story() -> tuple[int, int]:
+    async def scenario() -> tuple[int, int]:
         async with SimulatedEngine(SMALL_CHAT) as engine:
             slow, fast = (Load(engine.url, engine.model, 30.0, seed=seed) for seed in (1, 1))
             slow.bytes_per_second = 10.0
@@ -99,4 +99,4 @@ def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None
             await asyncio.gather(*loads, return_exceptions=True)
             return slow.answered, slow.failed
 
-    assert asyncio.run(story()) == (0, 0)
+    assert asyncio.run(scenario()) == (0, 0)

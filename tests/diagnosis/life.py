@@ -1,4 +1,4 @@
-"""One process whose counters grow as a story tells it, minute by minute, with the history that the diagnosis reads."""
+"""One process whose counters grow as a scenario tells it, minute by minute, with the history that the diagnosis reads."""
 
 from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
@@ -14,7 +14,7 @@ MODEL, LANE, BUCKET = "llama", "chat", "0-512"
 
 
 class Life:
-    """One process whose counters grow as a story tells it, minute by minute."""
+    """One process whose counters grow as a scenario tells it, minute by minute."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])

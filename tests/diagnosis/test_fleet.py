@@ -76,7 +76,9 @@ class Stub:
         return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
-def play(handle: Callable[[web.Request], Awaitable[web.StreamResponse]], story: Callable[[str], Awaitable[Any]]) -> Any:
+def play(
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]], scenario: Callable[[str], Awaitable[Any]]
+) -> Any:
     async def run() -> Any:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handle)
@@ -85,7 +87,7 @@ def play(handle: Callable[[web.Request], Awaitable[web.StreamResponse]], story: 
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
-            return await story(f"http://127.0.0.1:{runner.addresses[0][1]}")
+            return await scenario(f"http://127.0.0.1:{runner.addresses[0][1]}")
         finally:
             await runner.cleanup()
 
@@ -180,20 +182,20 @@ def test_where_none_are_loaded_the_votes_decide_here() -> None:
 def test_a_fleet_without_namespaces_is_asked_as_one() -> None:
     stub = Stub({"group by (namespace)": [({}, 1.0)], **PAGE})
 
-    async def story(url: str) -> Any:
+    async def scenario(url: str) -> Any:
         return await ask(url, namespace=None)
 
-    (found,) = play(stub.handle, story)["diagnoses"]
+    (found,) = play(stub.handle, scenario)["diagnoses"]
 
     assert (found["namespace"], found["phase"]) == (None, "prefill")
 
 
 @pytest.mark.parametrize(("lane", "count"), [("chat", 1), ("batch", 0)])
 def test_one_lane_can_be_asked_for(lane: str, count: int) -> None:
-    async def story(url: str) -> Any:
+    async def scenario(url: str) -> Any:
         return await ask(url, lane=lane)
 
-    assert len(play(Stub(PAGE).handle, story)["diagnoses"]) == count
+    assert len(play(Stub(PAGE).handle, scenario)["diagnoses"]) == count
 
 
 def answering(status: int, body: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -218,22 +220,22 @@ def answering(status: int, body: str) -> Callable[[web.Request], Awaitable[web.S
     ],
 )
 def test_whatever_else_answers_becomes_one_sentence(status: int, body: str, said: str) -> None:
-    async def story(url: str) -> str:
+    async def scenario(url: str) -> str:
         with pytest.raises(AskingError) as error:
             await ask(url)
         return str(error.value)
 
-    assert said in play(answering(status, body), story)
+    assert said in play(answering(status, body), scenario)
 
 
 @pytest.mark.parametrize("body", ['{"schema_version": 99, "diagnoses": []}', "[]", "{}"])
 def test_a_sidecar_of_another_schema_is_refused(body: str) -> None:
-    async def story(url: str) -> str:
+    async def scenario(url: str) -> str:
         with pytest.raises(AskingError) as error:
             await one_sidecar(url)
         return str(error.value)
 
-    assert "another schema" in play(answering(200, body), story)
+    assert "another schema" in play(answering(200, body), scenario)
 
 
 async def in_pieces(request: web.Request) -> web.StreamResponse:
@@ -294,12 +296,12 @@ def test_what_stands_in_the_way_is_said_in_plain_words(
 
     monkeypatch.setattr(socket, "getaddrinfo", without_a_network)
 
-    async def story(url: str) -> str:
+    async def scenario(url: str) -> str:
         with pytest.raises(AskingError) as error:
             await ask_it(url)
         return str(error.value)
 
-    sentence = play(closes, story)
+    sentence = play(closes, scenario)
 
     assert said in sentence
     assert [word for word in ("ssl:", "Connect call", "Error", "[", "aiohttp") if word in sentence] == []

@@ -20,7 +20,7 @@ TOKENS = "tokens"
 
 
 def cost(tokens: float) -> float:
-    """True cost of a prompt in these stories, in seconds: 20 ms, 0.1 ms a token, and a quadratic part."""
+    """True cost of a prompt in these scenarios, in seconds: 20 ms, 0.1 ms a token, and a quadratic part."""
     return 0.02 + 1e-4 * tokens + 1e-9 * tokens**2
 
 

@@ -12,8 +12,8 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Ledger, Reason
+from tests.support.scenario import phases
 from tests.support.spans import Fixture, fixture, fixtures
-from tests.support.story import phases
 from tests.support.vllm_stream import play, post
 from tests.support.walk import Walk
 

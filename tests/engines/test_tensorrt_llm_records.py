@@ -71,7 +71,7 @@ async def polling(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
 def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api: str) -> None:
     """The answer's id is the API's prefix and the number of the record."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Draining()
         async with polling(engine.answer) as walk:
             walk.answer(f"{api}-2048")
@@ -82,7 +82,7 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
             assert walk.phases() == [SETTLED]
             assert walk.drops() == {}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_transfer_of_the_cache_is_told_apart() -> None:
@@ -96,7 +96,7 @@ def test_the_transfer_of_the_cache_is_told_apart() -> None:
 def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
     """The stream's last byte goes out before the record is stored: some looks are too early."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Draining()
         async with polling(engine.answer) as walk:
             walk.answer("chatcmpl-2048")
@@ -111,13 +111,13 @@ def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_oft
             assert pauses == [0.2, 0.4, 0.8, 1.6, 2.0]
             assert walk.phases() == [SETTLED]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
     """A poll empties the records: without a waiting request there is no poll, and for a burst of ends there is one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Draining()
         async with polling(engine.answer) as walk:
             await walk.look()
@@ -134,13 +134,13 @@ def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
 
             assert engine.asked == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_twice_for_nobody_and_unreadable_are_counted() -> None:
     """Another client's record, the same one again, one of a disaggregated front end, and one that is no record."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Draining()
         async with polling(engine.answer) as walk:
             walk.answer("chatcmpl-2048")
@@ -152,7 +152,7 @@ def test_twice_for_nobody_and_unreadable_are_counted() -> None:
             assert walk.phases() == [SETTLED]
             assert walk.drops() == {"report_twice": 1, "report_unmatched": 1, "report_unreadable": 3}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def _not_found(_request: web.Request) -> web.StreamResponse:
@@ -184,7 +184,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     """The failure is counted each time, logged once, and tried again later; the request is settled without a report."""
     monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 0.1)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with polling(handler) as walk:
             walk.answer("chatcmpl-2048")
             with capture_logs() as lines:
@@ -197,13 +197,13 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
             assert walk.drops() == {"report_source_failed": 2}
             assert [line["event"] for line in lines].count("report_source_unreadable") == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
     """The connection is refused."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
         walk.answer("chatcmpl-2048")
         await walk.look()
@@ -211,7 +211,7 @@ def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
 
         assert walk.drops() == {"report_source_failed": 1}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_unasked_the_poll_is_off() -> None:

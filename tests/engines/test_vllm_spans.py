@@ -12,8 +12,8 @@ from sidecar.ledger.account import Ledger, Reason
 from sidecar.ledger.report import EngineReport, response_key, span_key
 from sidecar.observe.settlement import GIVES_UP_AFTER
 from tests.support.memory import Socket
+from tests.support.scenario import phases
 from tests.support.spans import fixture
-from tests.support.story import phases
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
 

@@ -4,10 +4,10 @@ from dataclasses import asdict
 
 import pytest
 
-from bench.incidents.effects import Effect, Episode, Hop, SlowClients
 from bench.incidents.engines import CHUNKS_2048, DECODE_HEAVY
-from bench.incidents.life import Life, Run
+from bench.incidents.fault import Effect, Episode, Hop, SlowClients
 from bench.incidents.play import NO_INCIDENT, Incident, pair_of, play
+from bench.incidents.request import Life, Run
 from sidecar.timeline.outcome import Outcome
 
 

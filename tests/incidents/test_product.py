@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.incidents.effects import Effect, Episode
 from bench.incidents.engines import CHUNKS_2048
-from bench.incidents.life import Run
+from bench.incidents.fault import Effect, Episode
 from bench.incidents.play import Incident, play
 from bench.incidents.product import Product
+from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.truth import verdicts
 from sidecar.timeline.outcome import Outcome

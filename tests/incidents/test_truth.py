@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from bench.incidents.effects import Effect, Episode
 from bench.incidents.engines import CHUNKS_2048, EngineConfig
+from bench.incidents.fault import Effect, Episode
 from bench.incidents.kinds import BY_NAME, KINDS
-from bench.incidents.life import Life, Run, State, TruePhases
 from bench.incidents.play import Incident, pair_of, play
+from bench.incidents.request import Life, Run, State, TruePhases
 from bench.incidents.truth import Truth, truth_of
 from sidecar.timeline.outcome import Outcome
 

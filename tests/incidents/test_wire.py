@@ -1,6 +1,6 @@
 """Reads of tokens between engine and client: hops that collect tokens, and clients that read slowly."""
 
-from bench.incidents.effects import Hop
+from bench.incidents.fault import Hop
 from bench.incidents.wire import BUFFERED_EVENTS, through_hop, to_slow_client, together
 
 

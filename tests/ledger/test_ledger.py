@@ -10,12 +10,12 @@ from sidecar.ledger.account import Ledger, Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport, of_choices
 from sidecar.timeline.marks import Marks
-from tests.support.story import Story, phases
+from tests.support.scenario import Scenario, phases
 
 
-def streamed() -> Story:
+def streamed() -> Scenario:
     """Received at 0.1 s, first token at 1.1 s (TTFT 1 s), last at 3.1 s, delivered by 3.3 s."""
-    return Story().received(0.1).sent(0.1).headers(0.12).token(1.1).token(3.1).end(3.2, flushed=3.3)
+    return Scenario().received(0.1).sent(0.1).headers(0.12).token(1.1).token(3.1).end(3.2, flushed=3.3)
 
 
 def test_the_engines_report_splits_the_request_into_five_phases() -> None:
@@ -124,45 +124,45 @@ def test_output_that_something_held_back_belongs_to_stream() -> None:
 def test_a_client_that_pauses_the_stream_is_in_stream_and_not_in_decode() -> None:
     """With a report, decode is the engine's; without one, the time for which the client kept the sidecar from reading
     is taken off."""
-    story = Story().received(0).token(1.0).paused(1.5).resumed(2.5).token(3.0).end(3.0)
+    scenario = Scenario().received(0).token(1.0).paused(1.5).resumed(2.5).token(3.0).end(3.0)
 
-    assert phases(story.ledger())["decode"] == (1000, "wire")
-    assert phases(story.ledger())["stream"] == (1000, "wire")
-    assert phases(story.ledger(queue=0.5, prefill=0.4, decode=1.0))["stream"] == (1000, "derived")
+    assert phases(scenario.ledger())["decode"] == (1000, "wire")
+    assert phases(scenario.ledger())["stream"] == (1000, "wire")
+    assert phases(scenario.ledger(queue=0.5, prefill=0.4, decode=1.0))["stream"] == (1000, "derived")
 
 
 def test_a_whole_answer_has_the_engines_phases_and_a_rest() -> None:
     """Non-streamed: there is no first token on the wire, so the time that the engine does not report is
     unattributed."""
-    story = Story().received(0.5).sent(0.5).headers(2.4).end(2.5)
+    scenario = Scenario().received(0.5).sent(0.5).headers(2.4).end(2.5)
 
-    assert phases(story.ledger(queue=0.3, prefill=0.2, decode=1.4, streaming=False)) == {
+    assert phases(scenario.ledger(queue=0.3, prefill=0.2, decode=1.4, streaming=False)) == {
         "queue": (300, "engine"),
         "prefill": (200, "engine"),
         "decode": (1400, "engine"),
         "unattributed": (100, "derived"),
     }
-    assert phases(story.ledger(streaming=False)) == {"unattributed": (2000, "wire")}
-    assert Reason.REPORT_EXCEEDS_WIRE is story.ledger(queue=0.3, prefill=0.6, decode=1.4, streaming=False).reason
+    assert phases(scenario.ledger(streaming=False)) == {"unattributed": (2000, "wire")}
+    assert Reason.REPORT_EXCEEDS_WIRE is scenario.ledger(queue=0.3, prefill=0.6, decode=1.4, streaming=False).reason
 
 
 def test_a_decode_that_fills_the_whole_answer_leaves_nothing_negative() -> None:
     """A decode that is a millisecond longer than the wire is a rounding: every other phase is then 0, and none is
     negative."""
-    story = Story().received(0).headers(1.9).end(2.0)
+    scenario = Scenario().received(0).headers(1.9).end(2.0)
 
-    assert phases(story.ledger(queue=0.0, prefill=0.0, decode=2.001, streaming=False)) == {
+    assert phases(scenario.ledger(queue=0.0, prefill=0.0, decode=2.001, streaming=False)) == {
         "queue": (0, "engine"),
         "prefill": (0, "engine"),
         "decode": (2000, "engine"),
         "unattributed": (0, "derived"),
     }
-    assert Reason.REPORT_EXCEEDS_WIRE is story.ledger(queue=0.0, prefill=0.0, decode=2.1, streaming=False).reason
+    assert Reason.REPORT_EXCEEDS_WIRE is scenario.ledger(queue=0.0, prefill=0.0, decode=2.1, streaming=False).reason
 
 
 def test_a_stream_without_output_is_unattributed() -> None:
     """It has no TTFT to split."""
-    ledger = Story().received(0).headers(0.1).end(0.4).ledger(queue=0.1, prefill=0.1)
+    ledger = Scenario().received(0).headers(0.1).end(0.4).ledger(queue=0.1, prefill=0.1)
 
     assert phases(ledger) == {"unattributed": (400, "wire")}
     assert Reason.NO_TOKEN is ledger.reason
@@ -171,7 +171,7 @@ def test_a_stream_without_output_is_unattributed() -> None:
 
 def test_a_request_that_was_never_delivered_has_no_ledger() -> None:
     """Its marks do not reach from body to flush."""
-    assert close_ledger(Story().received(0).timeline.marks(), streaming=True, report=None) is None
+    assert close_ledger(Scenario().received(0).timeline.marks(), streaming=True, report=None) is None
 
 
 def test_a_late_report_counts_like_an_early_one_and_says_so() -> None:
@@ -219,9 +219,9 @@ def test_whatever_the_report_says_the_phases_add_up_to_what_the_client_waited(
     assert not (streaming and Phase.UNATTRIBUTED in split and Phase.QUEUE in split)
 
 
-def story_of_a_front_end(queue: float, front_end: float) -> Ledger:
+def scenario_of_a_front_end(queue: float, front_end: float) -> Ledger:
     """A ledger with a TTFT of 1 s, of which the engine reports only queue and front end."""
-    timeline = Story().received(0).token(1.0).token(1.5).end(1.5).timeline
+    timeline = Scenario().received(0).token(1.0).token(1.5).end(1.5).timeline
     report = EngineReport(queue_seconds=queue, front_end_seconds=front_end)
     found = close_ledger(timeline.marks(), streaming=True, report=report, reason=Reason.LATE_REPORT)
     assert found is not None
@@ -230,7 +230,7 @@ def story_of_a_front_end(queue: float, front_end: float) -> Ledger:
 
 def test_where_all_but_the_prefill_is_stated_the_prefill_is_what_is_left() -> None:
     """Prefill is derived, and the front end's time is in the first_token phase."""
-    assert phases(story_of_a_front_end(0.25, 0.0625)) == {
+    assert phases(scenario_of_a_front_end(0.25, 0.0625)) == {
         "queue": (250, "engine"),
         "prefill": (687.5, "derived"),
         "first_token": (62.5, "derived"),
@@ -252,7 +252,7 @@ def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
     queue: float, front_end: float, reason: Reason, prefill: float | None
 ) -> None:
     """An excess within the tolerance of two clocks leaves a prefill of 0; beyond it, no value of the report is used."""
-    ledger = story_of_a_front_end(queue, front_end)
+    ledger = scenario_of_a_front_end(queue, front_end)
 
     assert ledger.reason is reason
     assert phases(ledger).get("prefill", (None,))[0] == prefill
@@ -261,7 +261,7 @@ def test_a_front_end_and_a_queue_that_leave_nothing_contradict_the_wire(
 def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
     """The rest of the whole answer would include decode. The queue is still used, if it is no longer than the wire's
     time."""
-    timeline = Story().received(0).end(1.5).timeline
+    timeline = Scenario().received(0).end(1.5).timeline
     report = EngineReport(queue_seconds=0.25, front_end_seconds=0.0625)
     ledger = close_ledger(timeline.marks(), streaming=False, report=report)
 

@@ -208,14 +208,14 @@ steps = st.lists(
 
 @given(steps)
 def test_whatever_comes_in_whatever_order_each_request_is_settled_once(
-    story: list[tuple[str, int, list[int], int | None, int | None]],
+    scenario: list[tuple[str, int, list[int], int | None, int | None]],
 ) -> None:
     """A report is used for at most one request, and only for one with which it shares a key or a trace."""
     table = Table(max_entries=8)
     opened: dict[str, tuple[set[int], int | None]] = {}
     words: dict[float, tuple[set[int], int | None]] = {}
     at = 0.0
-    for number, (what, seconds, keys, trace, part) in enumerate(story):
+    for number, (what, seconds, keys, trace, part) in enumerate(scenario):
         at += seconds
         if what == "open":
             opened[str(number)] = (set(keys), trace)

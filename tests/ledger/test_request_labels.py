@@ -42,7 +42,7 @@ CHANGES = {
     "observe/request.py": (("RequestLabels(model, lane, ", "RequestLabels(model, lane, 'acme', "),),
 }  # fmt: skip
 """File to pairs of text and replacement."""
-STORY = """
+SCENARIO = """
 import json
 from prometheus_client.parser import text_string_to_metric_families
 from sidecar.slo.objective import Aim, Aims, Objectives
@@ -79,7 +79,7 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
 
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"}
     told = subprocess.run(
-        [sys.executable, "-c", STORY], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCENARIO], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
 
     assert told.stderr == ""

@@ -167,7 +167,7 @@ def test_a_gzipped_page_is_the_page() -> None:
 def test_the_loop_gets_a_turn_after_every_slice() -> None:
     """Another task on the loop runs at least once between any two writes."""
 
-    async def story() -> int:
+    async def scenario() -> int:
         metrics = busy()
         turns = 0
         most_in_a_row = in_a_row = 0
@@ -191,7 +191,7 @@ def test_the_loop_gets_a_turn_after_every_slice() -> None:
         assert turns > 50
         return most_in_a_row
 
-    assert asyncio.run(story()) == 1
+    assert asyncio.run(scenario()) == 1
 
 
 def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> None:

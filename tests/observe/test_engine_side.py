@@ -64,7 +64,7 @@ def asked(pages: dict[str, bytes]) -> House:
         body = pages.get(request.path)
         return web.Response(status=404) if body is None else web.Response(body=body)
 
-    async def story() -> House:
+    async def scenario() -> House:
         app = web.Application()
         app.router.add_get("/{path:.*}", answer)
         server = TestServer(app)
@@ -77,7 +77,7 @@ def asked(pages: dict[str, bytes]) -> House:
         finally:
             await server.close()
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 TRTLLM = {

@@ -21,7 +21,7 @@ from tests.support.walk import Walk
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 TOKEN = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
 COST_SECONDS = 0.3
-"""TTFT of a prompt of 600 tokens in these stories, in seconds, if it does not queue."""
+"""TTFT of a prompt of 600 tokens in these scenarios, in seconds, if it does not queue."""
 
 
 def chunk(event: object) -> bytes:
@@ -29,7 +29,7 @@ def chunk(event: object) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-class Story:
+class Scenario:
     """An engine of one kind, and clients that ask it for streams and for usage."""
 
     def __init__(self, kind: str) -> None:
@@ -63,7 +63,7 @@ class Story:
         self.token(engine)
         self.end(engine, metrics)
 
-    def taught(self) -> "Story":
+    def taught(self) -> "Scenario":
         for _ in range(READY_SAMPLES + 5):
             self.alone()
         return self
@@ -81,10 +81,10 @@ class Story:
 
 def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> None:
     """They add up to the TTFT; first_token is not claimed; decode and stream are measured on the wire."""
-    story = Story("none").taught()
-    story.queued()
+    scenario = Scenario("none").taught()
+    scenario.queued()
 
-    ledger = story.walk.accounts[-1].ledger
+    ledger = scenario.walk.accounts[-1].ledger
     assert ledger is not None
     assert ledger.reason is Reason.ESTIMATED
     assert [(share.phase, share.source) for share in ledger.shares] == [
@@ -95,17 +95,17 @@ def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> No
     ]
     assert [round(share.seconds, 6) for share in ledger.shares[:2]] == [COST_SECONDS, COST_SECONDS]
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
-    assert story.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
-    assert story.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
-    assert "llm_estimator_error_seconds_count" not in story.walk.page()  # # no report to compare with
+    assert scenario.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
+    assert scenario.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
+    assert "llm_estimator_error_seconds_count" not in scenario.walk.page()  # # no report to compare with
 
 
 def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> None:
-    story = Story("none")
+    scenario = Scenario("none")
     for _ in range(READY_SAMPLES):
-        story.alone()
+        scenario.alone()
 
-    walk = story.walk
+    walk = scenario.walk
     assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == READY_SAMPLES
     assert walk.value("llm_estimator_answers_total", model="tiny", result="few_samples") == READY_SAMPLES
     assert walk.value("llm_estimator_answers_total", model="tiny", result="answered") == 0
@@ -116,12 +116,12 @@ def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> N
 
 def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
     """Estimates of 0.3 s where 0.25 s is reported are 0.05 s over; that no request queued is a right verdict."""
-    story = Story("vllm")
+    scenario = Scenario("vllm")
     reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
     for _ in range(READY_SAMPLES + 4):
-        story.alone(metrics=reported)
+        scenario.alone(metrics=reported)
 
-    walk = story.walk
+    walk = scenario.walk
     assert walk.value("llm_phase_attribution_total", source="engine", reason="in_band") == READY_SAMPLES + 4
     assert walk.value("llm_phase_attribution_total", source="estimated") == 0
     assert walk.value("llm_estimator_error_seconds_count", side="over") == 4
@@ -132,55 +132,55 @@ def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_
 
 def test_a_wrong_verdict_is_published_as_one() -> None:
     """The engine reports a queue time; the estimator saw no request waiting."""
-    story = Story("vllm")
+    scenario = Scenario("vllm")
     reported = {"queue_time_ms": 200.0, "time_to_first_token_ms": 50.0, "generation_time_ms": 100.0}
     for _ in range(READY_SAMPLES + 1):
-        story.alone(metrics=reported)
+        scenario.alone(metrics=reported)
 
-    assert story.walk.value("llm_estimator_verdicts_total", result="wrong") == 1
+    assert scenario.walk.value("llm_estimator_verdicts_total", result="wrong") == 1
 
 
 def test_a_restart_that_the_engines_metrics_show_is_forgotten_with() -> None:
-    story = Story("none").taught()
-    recorder = EngineStateRecorder(story.walk.metrics)
-    recorder.on_restart = story.estimates.forget
+    scenario = Scenario("none").taught()
+    recorder = EngineStateRecorder(scenario.walk.metrics)
+    recorder.on_restart = scenario.estimates.forget
 
     recorder.read(EngineState(requests_running=0.0), Growth(restarted=False))
-    before = story.walk.value("llm_estimator_ready", model="tiny")
+    before = scenario.walk.value("llm_estimator_ready", model="tiny")
     recorder.read(EngineState(requests_running=0.0), Growth(restarted=True))
 
-    assert (before, story.walk.value("llm_estimator_ready", model="tiny")) == (1, 0)
+    assert (before, scenario.walk.value("llm_estimator_ready", model="tiny")) == (1, 0)
 
 
 def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> None:
     """A refused connection shows that no engine process is there; a slow engine has one, and is not forgotten."""
-    story = Story("none").taught()
+    scenario = Scenario("none").taught()
     ready = []
     for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
-        story.ask()
-        (observer,) = story.estimates.estimator._waiting
-        observer.close(story.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))  # type: ignore[attr-defined]
-        ready.append(story.walk.value("llm_estimator_ready", model="tiny"))
+        scenario.ask()
+        (observer,) = scenario.estimates.estimator._waiting
+        observer.close(scenario.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))  # type: ignore[attr-defined]
+        ready.append(scenario.walk.value("llm_estimator_ready", model="tiny"))
 
     assert ready == [1, 0]
 
 
 def test_who_fails_or_leaves_teaches_nothing_and_is_not_waited_for() -> None:
     """Every end takes a request off the waiting list; otherwise no later request would ever count as idle."""
-    story = Story("none")
+    scenario = Scenario("none")
     for _ in range(3):
-        client_gone = story.walk.client()
+        client_gone = scenario.walk.client()
         client_gone.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 2\r\n\r\n{}")
         client_gone.lose()
-        story.ask().lose()
-    story.taught()
+        scenario.ask().lose()
+    scenario.taught()
 
-    assert story.walk.value("llm_estimator_ready", model="tiny") == 1
-    assert story.walk.value("llm_estimator_samples", model="tiny") == 25
+    assert scenario.walk.value("llm_estimator_ready", model="tiny") == 1
+    assert scenario.walk.value("llm_estimator_samples", model="tiny") == 25
 
 
 def test_a_model_that_is_no_longer_served_is_forgotten() -> None:
-    story = Story("none").taught()
-    story.estimates.serves(["another"])
+    scenario = Scenario("none").taught()
+    scenario.estimates.serves(["another"])
 
-    assert story.walk.value("llm_estimator_samples", model="tiny") == 0
+    assert scenario.walk.value("llm_estimator_samples", model="tiny") == 0

@@ -13,7 +13,7 @@ from sidecar.slo.judge import Judge
 from sidecar.slo.objective import Aims, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from tests.support.promises import AIMS, BUCKETS, LOOSE, House
+from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, House
 
 
 # --- which requests count, and when --------------------------------------------------------------------------------------

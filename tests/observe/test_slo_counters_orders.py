@@ -9,7 +9,7 @@ from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.timeline.outcome import Outcome
-from tests.support.promises import House, Request
+from tests.support.slo_harness import House, Request
 
 
 VERBS = ("comes", "speaks", "answering", "finished", "paused", "resumed", "ticks", "is_scraped", "ends", "settles")

@@ -74,7 +74,7 @@ class Sending:
 
 
 def play(
-    story: Callable[[Sending], Awaitable[None]],
+    scenario: Callable[[Sending], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
     minted: Minted | None = None,
     *,
@@ -94,7 +94,7 @@ def play(
         sending = Sending(collector, {} if minted is None else {MINTED: minted}, {TRACE: None} if sampled else {})
         task = asyncio.create_task(sending.forward.run())
         try:
-            await story(sending)
+            await scenario(sending)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -108,7 +108,7 @@ def test_a_sampled_span_hangs_under_its_clients_span_again_and_is_otherwise_as_i
 ) -> None:
     """Events, links, resource and scope are kept: only the parent, a span that is never exported, is replaced."""
 
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         request = request_of({"parent_span_id": MINTED})
         span = request.resource_spans[0].scope_spans[0].spans[0]
         span.events.add(name="retract")
@@ -124,11 +124,11 @@ def test_a_sampled_span_hangs_under_its_clients_span_again_and_is_otherwise_as_i
         span.parent_span_id = bytes.fromhex(CLIENT)
         assert sending.collector.requests == [request]
 
-    play(story, monkeypatch, SAMPLED)
+    play(scenario, monkeypatch, SAMPLED)
 
 
 def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         request = request_of({"parent_span_id": PARENT, "name": "inner"})
 
         sending.offer(request)
@@ -136,7 +136,7 @@ def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatc
 
         assert sending.collector.requests == [request]
 
-    play(story, monkeypatch, SAMPLED, sampled=True)
+    play(scenario, monkeypatch, SAMPLED, sampled=True)
 
 
 @pytest.mark.parametrize(
@@ -152,18 +152,18 @@ def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatc
 def test_what_no_client_had_sampled_never_leaves(
     monkeypatch: pytest.MonkeyPatch, minted: Minted | None, parent: str, trace: str
 ) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         sending.offer(request_of({"parent_span_id": parent, "trace_id": trace}))
         await asyncio.sleep(0.05)
 
         assert sending.collector.requests == []
         assert sending.counted == {"sent": 0, "dropped": 0}
 
-    play(story, monkeypatch, minted)
+    play(scenario, monkeypatch, minted)
 
 
 def test_many_spans_go_in_batches_and_neighbours_share_their_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         sending.offer(request_of(*[{}] * 700, service="a"))
         sending.offer(request_of(*[{}] * 300, service="b"))
         await sending.until(sent=1000)
@@ -175,7 +175,7 @@ def test_many_spans_go_in_batches_and_neighbours_share_their_resource(monkeypatc
         assert sizes == [[BATCH_SPANS], [700 - BATCH_SPANS, 300]]
         assert {span.span_id.hex() for span in sending.collector.spans} == {SPAN}
 
-    play(story, monkeypatch, sampled=True)
+    play(scenario, monkeypatch, sampled=True)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_many_spans_go_in_batches_and_neighbours_share_their_resource(monkeypatc
 def test_a_busy_collector_is_asked_again_and_what_is_lost_is_counted(
     monkeypatch: pytest.MonkeyPatch, statuses: list[int], counted: dict[str, int], attempts: int
 ) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         sending.collector.statuses = list(statuses)
 
         sending.offer(request_of({}))
@@ -198,13 +198,13 @@ def test_a_busy_collector_is_asked_again_and_what_is_lost_is_counted(
 
         assert len(sending.collector.requests) == attempts
 
-    play(story, monkeypatch, sampled=True)
+    play(scenario, monkeypatch, sampled=True)
 
 
 def test_a_collector_that_is_not_there_fills_a_bounded_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans beyond the queue are dropped at once; offering never waits."""
 
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         forward = Forward(
             "http://127.0.0.1:9/v1/traces",
             minted={},
@@ -222,11 +222,11 @@ def test_a_collector_that_is_not_there_fills_a_bounded_queue(monkeypatch: pytest
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    play(story, monkeypatch)
+    play(scenario, monkeypatch)
 
 
 def test_what_waits_at_the_end_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         monkeypatch.setattr(forwards, "GATHER_SECONDS", 60.0)
         task = asyncio.create_task(sending.forward.run())
         await asyncio.sleep(0)
@@ -238,15 +238,15 @@ def test_what_waits_at_the_end_is_tried_once_more(monkeypatch: pytest.MonkeyPatc
 
         assert sending.counted == {"sent": 2, "dropped": 0}
 
-    play(story, monkeypatch, sampled=True)
+    play(scenario, monkeypatch, sampled=True)
 
 
 def test_spans_that_came_as_json_stay_here_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(sending: Sending) -> None:
+    async def scenario(sending: Sending) -> None:
         for received in json_spans.spans(json_of(request_of({})), Tally()):
             if received is not None:
                 sending.forward.offer(received)
 
         assert sending.counted == {"sent": 0, "dropped": 1}
 
-    play(story, monkeypatch, sampled=True)
+    play(scenario, monkeypatch, sampled=True)

@@ -43,7 +43,7 @@ class Visit:
             return grpc.StatusCode.OK, "", answer
 
 
-def visit(story: Callable[[Visit], Awaitable[None]]) -> None:
+def visit(scenario: Callable[[Visit], Awaitable[None]]) -> None:
     async def play() -> None:
         spans: list[Span] = []
         dropped: list[str] = []
@@ -61,7 +61,7 @@ def visit(story: Callable[[Visit], Awaitable[None]]) -> None:
         listener = GrpcListener(intake)
         _, port = await listener.start("127.0.0.1", 0)
         try:
-            await story(Visit(spans, dropped, port))
+            await scenario(Visit(spans, dropped, port))
         finally:
             await listener.stop()
 
@@ -72,7 +72,7 @@ def visit(story: Callable[[Visit], Awaitable[None]]) -> None:
 def test_a_real_exporter_is_content(compression: grpc.Compression) -> None:
     """opentelemetry-sdk's batch processor sends real spans through the real listener, gzipped or not."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         def export() -> bool:
             exporter = OTLPSpanExporter(f"http://{visit.address}", insecure=True, compression=compression)
             provider = TracerProvider()
@@ -91,13 +91,13 @@ def test_a_real_exporter_is_content(compression: grpc.Compression) -> None:
             ("generate_stream", {"queue_time": "12.3ms"}, "tgi")
         ] * 100
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_partial_success_is_told_and_a_bad_request_is_refused_for_good() -> None:
     """INVALID_ARGUMENT is not sent again; the spans before the error are kept, and the listener goes on."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         _, _, partial = await visit.send(request_of({}, {"trace_id": ""}).SerializeToString())
         refused = await visit.send(b"\xff")
         good = await visit.send(GOOD)
@@ -107,14 +107,14 @@ def test_a_partial_success_is_told_and_a_bad_request_is_refused_for_good() -> No
         assert good == (grpc.StatusCode.OK, "", b"")
         assert visit.dropped == ["span_rejected", "span_request_refused"]
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_bomb_is_refused_before_it_goes_off() -> None:
     """gRPC's own decompression has no bound, so it is switched off: 64 KiB that hold 64 MiB are refused by the
     sidecar's own."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         code, why, _ = await visit.send(bytes(64 << 20), grpc.Compression.Gzip)
         twice, _, _ = await visit.send(gzip.compress(gzip.compress(bytes(1 << 20))))
 
@@ -122,21 +122,21 @@ def test_a_bomb_is_refused_before_it_goes_off() -> None:
         assert twice is grpc.StatusCode.INVALID_ARGUMENT
         assert visit.spans == []
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_message_of_more_than_four_mebibytes_is_not_read() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         code, _, _ = await visit.send(os.urandom(5 << 20))
 
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await visit.send(GOOD))[0] is grpc.StatusCode.OK
 
-    visit(story)
+    visit(scenario)
 
 
 def test_other_services_are_not_ours() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         async with grpc.aio.insecure_channel(visit.address) as channel:
             call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
             with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -144,11 +144,11 @@ def test_other_services_are_not_ours() -> None:
 
         assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -157,4 +157,4 @@ def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
             with pytest.raises(OSError, match="gRPC cannot listen"):
                 await listener.start("127.0.0.1", taken.getsockname()[1])
 
-    asyncio.run(story())
+    asyncio.run(scenario())

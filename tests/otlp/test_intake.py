@@ -39,9 +39,9 @@ async def body(*chunks: bytes) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def play(story: Callable[[Told], Awaitable[None]]) -> None:
+def play(scenario: Callable[[Told], Awaitable[None]]) -> None:
     async def played() -> None:
-        await story(Told())
+        await scenario(Told())
 
     asyncio.run(played())
 
@@ -49,7 +49,7 @@ def play(story: Callable[[Told], Awaitable[None]]) -> None:
 def test_each_span_is_counted_as_what_became_of_it() -> None:
     """Results are taken, unknown and rejected; a sink that fails on one span loses only that one."""
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         request = request_of(
             {"name": "known"}, {"name": "unknown"}, {"name": "broken"}, {"trace_id": ""}, {"name": "known"}
         )
@@ -66,11 +66,11 @@ def test_each_span_is_counted_as_what_became_of_it() -> None:
             "observer_error": 1,
         }
 
-    play(story)
+    play(scenario)
 
 
 def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_lost() -> None:
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         good = request_of({"name": "known"}).SerializeToString()
 
         with pytest.raises(MalformedError):
@@ -80,13 +80,13 @@ def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_l
 
         assert told.counted == {"taken": 1, "span_request_refused": 2}
 
-    play(story)
+    play(scenario)
 
 
 def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
     """Every span takes a whole slice here, so another task runs between any two spans."""
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         turns: list[int] = []
 
         async def somebody_else() -> None:
@@ -106,13 +106,13 @@ def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
 
         assert set(turns) == set(range(1, 21))
 
-    play(story)
+    play(scenario)
 
 
 def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
     """Two requests are held and 32 wait; the next is refused. When the first are done, there is room again."""
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         gate = asyncio.Event()
 
         async def stuck() -> AsyncIterator[bytes]:
@@ -130,13 +130,13 @@ def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
         assert [tally.unknown for tally in tallies] == [1] * len(inside)
         assert await told.intake.take(body(b"")) == Tally()
 
-    play(story)
+    play(scenario)
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "READ_TIMEOUT_SECONDS", 0.01)
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         async def silent() -> AsyncIterator[bytes]:
             yield b"\x0a"
             await asyncio.Event().wait()
@@ -146,17 +146,17 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
         assert told.counted == {"span_request_refused": 1}
 
-    play(story)
+    play(scenario)
 
 
 def test_a_body_of_just_the_bound_is_read() -> None:
     """The body is read whole, and then refused as no request: its zeros are no fields."""
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         with pytest.raises(MalformedError, match="field number"):
             await told.intake.take(body(bytes(MAX_BODY_BYTES)))
 
-    play(story)
+    play(scenario)
 
 
 def _spans_without_end() -> bytes:
@@ -178,7 +178,7 @@ def _spans_without_end() -> bytes:
 def test_memory_stays_within_ten_times_the_body(made: Callable[[], bytes], json: bool) -> None:
     """The parser builds one span at a time. The body itself counts as one of the ten."""
 
-    async def story(told: Told) -> None:
+    async def scenario(told: Told) -> None:
         request = made()
         told.intake._sink = lambda _: False
         with contextlib.suppress(RefusedError):
@@ -192,4 +192,4 @@ def test_memory_stays_within_ten_times_the_body(made: Callable[[], bytes], json:
 
         assert len(request) <= peak < 10 * len(request)
 
-    play(story)
+    play(scenario)

@@ -54,7 +54,7 @@ class Visit:
             return await answer.read()
 
 
-def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) -> None:
+def visit(scenario: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) -> None:
     async def play() -> None:
         spans: list[Span] = []
 
@@ -72,7 +72,7 @@ def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) 
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session:
-                await story(Visit(session, spans, port))
+                await scenario(Visit(session, spans, port))
         finally:
             await admin.stop()
 
@@ -82,7 +82,7 @@ def visit(story: Callable[[Visit], Awaitable[None]], *, anywhere: bool = False) 
 def test_spans_are_taken_in_both_encodings_plain_and_gzipped() -> None:
     """The answer is an empty response in the request's own encoding; the metrics page counts the spans by result."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         request = request_of({"name": "known"}, {"name": "unknown"})
         packed, text = request.SerializeToString(), json_of(request)
 
@@ -112,11 +112,11 @@ def test_spans_are_taken_in_both_encodings_plain_and_gzipped() -> None:
         ):
             assert line in page
 
-    visit(story)
+    visit(scenario)
 
 
 def test_a_partial_success_says_how_many_were_rejected_and_why() -> None:
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         request = request_of({}, {"trace_id": ""}, {"span_id": "00" * 8})
         why = "a span without a trace id or span id"
 
@@ -127,7 +127,7 @@ def test_a_partial_success_says_how_many_were_rejected_and_why() -> None:
         assert (response.partial_success.rejected_spans, response.partial_success.error_message) == (2, why)
         assert json.loads(text) == {"partialSuccess": {"rejectedSpans": "2", "errorMessage": why}}
 
-    visit(story)
+    visit(scenario)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_request_that_is_refused_is_told_why_in_a_status(
 ) -> None:
     """The answer is a google.rpc.Status, in the request's own encoding where it has one; and the listener goes on."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         answered, fields, told = await visit.send(body, content_type, **headers)
 
         assert answered == status
@@ -170,7 +170,7 @@ def test_a_request_that_is_refused_is_told_why_in_a_status(
         assert (await visit.send(GOOD))[0] == 200
         assert b'llm_sidecar_dropped_total{reason="span_request_refused"} 1' in await visit.page()
 
-    visit(story)
+    visit(scenario)
 
 
 def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.Monkey
 def test_a_real_exporter_is_content(compression: Compression) -> None:
     """opentelemetry-sdk's batch processor sends real spans through the real listener."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         def export() -> bool:
             exporter = OTLPSpanExporter(f"{visit.url}/v1/traces", compression=compression)
             provider = TracerProvider(resource=Resource.create({"service.name": "vllm"}))
@@ -228,13 +228,13 @@ def test_a_real_exporter_is_content(compression: Compression) -> None:
         }
         assert all(span.seconds is not None for span in visit.spans)
 
-    visit(story)
+    visit(scenario)
 
 
 def test_abuse_costs_its_sender_and_nobody_else() -> None:
     """All abuse at once: each request gets its own answer, and the page is served meanwhile."""
 
-    async def story(visit: Visit) -> None:
+    async def scenario(visit: Visit) -> None:
         bomb = gzip.compress(bytes(32 << 20))
         deep = request_around(IDS + field(9, field(1, b"deep") + field(2, nested_value(10_000))))
         million = gzip.compress(many_attributes(1_000_000), 1)
@@ -259,4 +259,4 @@ def test_abuse_costs_its_sender_and_nobody_else() -> None:
         assert pages >= 3
         assert (await visit.send(GOOD))[0] == 200
 
-    visit(story)
+    visit(scenario)

@@ -109,7 +109,7 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
     """Thirty requests in one client trace, half reported over HTTP and half over gRPC; then abuse, which does not
     affect traffic."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine, forwarded, all_there = Engine(), list[ExportTraceServiceRequest](), asyncio.Event()
 
         async def collect(request: web.Request) -> web.Response:
@@ -171,7 +171,7 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
                 await asyncio.to_thread(running.__exit__, None, None, None)
                 await runner.cleanup()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def spans_of(requests: list[ExportTraceServiceRequest]) -> list[Any]:

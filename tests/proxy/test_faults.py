@@ -19,7 +19,7 @@ from tests.support.memory import LIMITS, Road
 from tests.support.messages import read
 from tests.support.origin import Origin, RelayLeftError, Visit
 from tests.support.proxy import RawClient, running
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -80,7 +80,7 @@ HOOKS = ["request_body", "head", "data", "cut", "rest", *MARKS, "close"]
 CUTTING = {"cut", "rest"}
 
 
-def slow_story(road: Road) -> tuple[bytes, bytes]:
+def slow_scenario(road: Road) -> tuple[bytes, bytes]:
     """A streamed answer to a client that reads slowly: (bytes the engine got, bytes the client got)."""
     client = road.client()
     client.send(POST)
@@ -95,7 +95,7 @@ def slow_story(road: Road) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
     """Engine and client get the same bytes as without an observer; the failure is counted, the request closed once."""
-    unobserved = slow_story(Road(observe=lambda _head: Unobserved()))
+    unobserved = slow_scenario(Road(observe=lambda _head: Unobserved()))
     throwing: list[Throwing] = []
 
     def observe(_head: RequestHead) -> Observer:
@@ -103,7 +103,7 @@ def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
         return throwing[-1]
 
     road = Road(observe=observe)
-    assert slow_story(road) == unobserved
+    assert slow_scenario(road) == unobserved
     assert set(road.dropped) == {"observer_error"}
     assert [seen.closed for seen in throwing] == [[Outcome.OK]]
     assert road.in_flight == 0
@@ -147,7 +147,7 @@ def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
         visit.send(OK)
         await visit.flush()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             Origin(script).listening() as origin,
             running(origin.port, observe=lambda _head: Throwing("connected", cuts=False)) as relay,
@@ -158,13 +158,13 @@ def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
             await client.close()
             assert relay.dropped == ["observer_error"]
 
-    play(story())
+    play(scenario())
 
 
 def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
     """Connecting runs in a task: an exception other than OSError must not leave the client without an answer."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(1) as relay:
             relay.pool.host = "x" * 64  # too long a label for a host name: UnicodeError
             client = await RawClient.connect(relay.port)
@@ -174,7 +174,7 @@ def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
             await client.close()
             assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
 
-    play(story())
+    play(scenario())
 
 
 def test_a_request_that_cannot_be_observed_is_served() -> None:
@@ -331,7 +331,7 @@ def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
     (`running` checks, as it ends, all that must hold afterwards.)
     """
 
-    async def story() -> None:
+    async def scenario() -> None:
         choice = random.Random(seed)
         numbers = itertools.count()
 
@@ -354,4 +354,4 @@ def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
             for head in set(origin.heads):
                 assert origin.heads.count(head) == 1, "a POST was sent twice"
 
-    play(story())
+    play(scenario())

@@ -19,7 +19,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 def take_after(happens: Callable[[socket.socket], None]) -> EngineConnection | None:
     """Put a real connection into a pool, run `happens` at its far end, and take one before the loop runs again."""
 
-    async def story() -> EngineConnection | None:
+    async def scenario() -> EngineConnection | None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
             pool = EnginePool(
@@ -35,7 +35,7 @@ def take_after(happens: Callable[[socket.socket], None]) -> EngineConnection | N
             await asyncio.sleep(0)
             return taken
 
-    return uvloop.run(story())
+    return uvloop.run(scenario())
 
 
 def close_with_a_reset(engine: socket.socket) -> None:
@@ -75,7 +75,7 @@ class Connected(EnginePool):
 def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
     """The client leaves in the very turn in which the connection is made: in no turn may it stay half open."""
 
-    async def story() -> list[tuple[int, bytes]]:
+    async def scenario() -> list[tuple[int, bytes]]:
         left = []
         for turns in range(6):
             pool = Connected("x", 1, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
@@ -93,7 +93,7 @@ def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
                     left.append((pool.open_connections, engine.recv(1)))
         return left
 
-    assert set(uvloop.run(story())) == {(0, b"")}
+    assert set(uvloop.run(scenario())) == {(0, b"")}
 
 
 def test_the_newest_idle_connection_is_taken_first() -> None:

@@ -16,7 +16,7 @@ from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road, Socket
 from tests.support.origin import Origin, Visit, answering
 from tests.support.proxy import RawClient, running
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 
 
 GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -212,13 +212,13 @@ class Fed(ReadLimit):
 
 
 @given(st.lists(st.integers(0, 4 * TURN_BYTES) | st.sampled_from(["pause", "resume", "turn"]), max_size=30))
-def test_nothing_is_lost_doubled_or_reordered_whatever_pauses_it(story: list[int | str]) -> None:
+def test_nothing_is_lost_doubled_or_reordered_whatever_pauses_it(scenario: list[int | str]) -> None:
     """Reads of any size, pauses, resumptions, turns in any order: the same bytes come out, at most 64 KiB at once."""
     road = Road()
     fed = Fed(road)
     fed.transport = far_end = Socket(fed)
     sent = b""
-    for step in story:
+    for step in scenario:
         given = len(fed.given)
         if isinstance(step, int) and far_end.reading:
             data = bytes([len(sent) % 251]) * step
@@ -255,7 +255,7 @@ def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Upload, "body", noted)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(answering(OK)).listening() as origin, running(origin.port, observe=observe) as relay:
             large, stranger = await RawClient.connect(relay.port), await RawClient.connect(relay.port)
             large.send(POST % 10_000_000)
@@ -267,7 +267,7 @@ def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPat
             large.leave()
             await stranger.close()
 
-    play(story())
+    play(scenario())
     assert [index for index, what in enumerate(read) if isinstance(what, str)] == [0, 2]
     assert max(what for what in read if isinstance(what, int)) <= 65536
     assert len(read) > 3
@@ -295,7 +295,7 @@ def test_no_turn_of_uvloop_reads_more_of_one_connection(monkeypatch: pytest.Monk
             turn += 1
             await asyncio.sleep(0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(listens).listening() as origin, running(origin.port) as relay:
             counting = asyncio.create_task(count_turns())
             with socket.create_connection(("127.0.0.1", relay.port)) as client:
@@ -305,5 +305,5 @@ def test_no_turn_of_uvloop_reads_more_of_one_connection(monkeypatch: pytest.Monk
             await relay.settled()
             counting.cancel()
 
-    play(story())
+    play(scenario())
     assert max(read.values()) <= 65536

@@ -1,4 +1,4 @@
-"""The exchange, as stories between a client and an engine in memory, with a fake clock."""
+"""The exchange, as scenarios between a client and an engine in memory, with a fake clock."""
 
 import pytest
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.origin import Origin, Visit
 from tests.support.proxy import RawClient
+from tests.support.scenario_loop import play
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
-from tests.support.story_loop import play
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -85,7 +85,7 @@ def config(folder: Path, lame_duck_seconds: float, grace_seconds: float) -> str:
 def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path) -> None:
     """The ordinary rollout: nothing is lost, /metrics answers to the end, and the exit is clean."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Engine()
         async with Origin(engine).listening() as origin:
             manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 3, 30)])
@@ -125,14 +125,14 @@ def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path
             finally:
                 await asyncio.to_thread(manager.__exit__, None, None, None)
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.timeout(60)
 def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
     """A stream is cut in mid-message, the engine sees the close, the outcome is `sidecar_error`, the exit is clean."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         engine = Engine()
         async with Origin(engine).listening() as origin:
             manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 0, 0.5)])
@@ -155,4 +155,4 @@ def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
             finally:
                 await asyncio.to_thread(manager.__exit__, None, None, None)
 
-    play(story())
+    play(scenario())

@@ -9,7 +9,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.support.origin import Origin, Visit, answering
 from tests.support.proxy import RawClient, running
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -20,7 +20,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 def test_an_expectation_is_answered_here_and_the_engine_gets_the_whole_request() -> None:
     """The client holds its body until the 100, as curl does; the engine does not get the expectation."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(answering(OK)).listening() as origin, running(origin.port) as relay:
             client = await RawClient.connect(relay.port)
             client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
@@ -31,7 +31,7 @@ def test_an_expectation_is_answered_here_and_the_engine_gets_the_whole_request()
             assert origin.heads == [b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\n"]
             assert origin.bodies == [b"body"]
 
-    play(story())
+    play(scenario())
 
 
 async def no_and_stay(visit: Visit) -> None:
@@ -64,7 +64,7 @@ async def no_until_close_and_go(visit: Visit) -> None:
 def test_an_early_answer_reaches_a_client_that_is_still_sending(script: Callable[[Visit], object], size: int) -> None:
     """The engine refuses an upload without reading it: the client gets the 413, not a reset, every time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:  # type: ignore[arg-type]  # a script
             for _ in range(10):
                 client = await RawClient.connect(relay.port)
@@ -78,7 +78,7 @@ def test_an_early_answer_reaches_a_client_that_is_still_sending(script: Callable
             await relay.settled()
             assert {end[0] for end in relay.ends} == {Outcome.CLIENT_ERROR}
 
-    play(story())
+    play(scenario())
 
 
 async def echo(visit: Visit) -> None:
@@ -94,7 +94,7 @@ async def echo(visit: Visit) -> None:
 def test_an_engine_may_answer_while_it_is_still_being_asked() -> None:
     """Full duplex: the client's bytes come back before it has sent the rest."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(echo).listening() as origin, running(origin.port) as relay:
             client = await RawClient.connect(relay.port)
             client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -110,7 +110,7 @@ def test_an_engine_may_answer_while_it_is_still_being_asked() -> None:
             await client.close()
             assert [end[0] for end in relay.ends] == [Outcome.OK]
 
-    play(story())
+    play(scenario())
 
 
 def cut(answer: bytes, *, reset: bool) -> Callable[[Visit], object]:
@@ -138,7 +138,7 @@ def cut(answer: bytes, *, reset: bool) -> Callable[[Visit], object]:
 def test_a_message_cut_short_by_the_engine_is_cut_short_for_the_client(answer: bytes, seen: bytes, reset: bool) -> None:
     """Bytes that came go out, the end does not, and the connection closes."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             Origin(cut(answer, reset=reset)).listening() as origin,  # type: ignore[arg-type]  # a script
             running(origin.port) as relay,
@@ -150,14 +150,14 @@ def test_a_message_cut_short_by_the_engine_is_cut_short_for_the_client(answer: b
             await client.close()
             assert [end[0] for end in relay.ends] == [Outcome.ENGINE_TRUNCATED]
 
-    play(story())
+    play(scenario())
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["fin", "reset"])
 def test_a_body_until_close_ends_for_the_client_as_it_ended_for_us(reset: bool) -> None:
     """A close is its end, a reset is not: there is no other way to tell the client."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         script = cut(b"HTTP/1.1 200 OK\r\n\r\nhello", reset=reset)
         async with (
             Origin(script).listening() as origin,  # type: ignore[arg-type]  # a script
@@ -170,13 +170,13 @@ def test_a_body_until_close_ends_for_the_client_as_it_ended_for_us(reset: bool) 
             client.leave()
             assert [end[0] for end in relay.ends] == [Outcome.ENGINE_TRUNCATED if reset else Outcome.OK]
 
-    play(story())
+    play(scenario())
 
 
 def test_nobody_listens() -> None:
     """502, with the reason in a header, and the connection may be tried again."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(answering(OK)).listening() as origin:
             pass
         async with running(origin.port) as relay:
@@ -189,7 +189,7 @@ def test_nobody_listens() -> None:
             assert relay.ends == [(Outcome.ENGINE_UNREACHABLE, Failure.ENGINE_REFUSED, None)]
             await client.close()
 
-    play(story())
+    play(scenario())
 
 
 async def says_nothing(visit: Visit) -> None:
@@ -206,7 +206,7 @@ async def begins_and_stops(visit: Visit) -> None:
 def test_an_engine_that_is_silent_for_too_long_is_left_and_told_so() -> None:
     """504 before the first byte, a cut stream after it; the engine sees the connection close."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for script, answered in ((says_nothing, b"HTTP/1.1 504 "), (begins_and_stops, b"HTTP/1.1 200 OK")):
             async with (
                 Origin(script).listening() as origin,
@@ -220,7 +220,7 @@ def test_an_engine_that_is_silent_for_too_long_is_left_and_told_so() -> None:
                 assert [end[0] for end in relay.ends] == [Outcome.ENGINE_TIMEOUT]
                 await client.close()
 
-    play(story())
+    play(scenario())
 
 
 def test_a_websocket_is_a_pair_of_pipes_after_the_engines_own_101() -> None:
@@ -238,7 +238,7 @@ def test_a_websocket_is_a_pair_of_pipes_after_the_engines_own_101() -> None:
         await visit.until_left()
         left.set()
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:
             client = await RawClient.connect(relay.port)
             client.send(asked + b"early client" + b"c" * 500_000)
@@ -250,7 +250,7 @@ def test_a_websocket_is_a_pair_of_pipes_after_the_engines_own_101() -> None:
             assert got == [b"early client" + b"c" * 500_000]
             assert [end[0] for end in relay.ends] == [Outcome.OK]
 
-    play(story())
+    play(scenario())
 
 
 def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> None:
@@ -271,7 +271,7 @@ def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> N
                 await visit.flush()
                 handed_over += 65536
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:
             slow = await RawClient.connect(relay.port, receive_buffer_bytes=65536)
             slow.send(GET.replace(b"/health", b"/large"))
@@ -295,7 +295,7 @@ def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> N
             await relay.settled()
             assert {end[0] for end in relay.ends} == {Outcome.OK}
 
-    play(story())
+    play(scenario())
 
 
 def test_posts_at_the_edge_of_the_engines_patience_are_sent_once_and_answered() -> None:
@@ -310,7 +310,7 @@ def test_posts_at_the_edge_of_the_engines_patience_are_sent_once_and_answered() 
                 return
             visit.send(OK)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:
             client = await RawClient.connect(relay.port)
             for index in range(40):
@@ -323,4 +323,4 @@ def test_posts_at_the_edge_of_the_engines_patience_are_sent_once_and_answered() 
             assert len(set(origin.heads)) == 40
             assert origin.visits < 40
 
-    play(story())
+    play(scenario())

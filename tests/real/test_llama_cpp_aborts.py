@@ -68,7 +68,7 @@ def test_leaving_in_queue_and_in_decode_frees_the_slots(
     def predicted() -> float:
         return llama_cpp.metrics()["llamacpp:tokens_predicted_total"]
 
-    async def story() -> tuple[list[tuple[float, float]], float]:
+    async def scenario() -> tuple[list[tuple[float, float]], float]:
         clients = [await Connection.open(sidecar.port) for _ in range(SLOTS + 2)]
         streaming, queued = clients[:SLOTS], clients[SLOTS:]
         states = []
@@ -87,7 +87,7 @@ def test_leaving_in_queue_and_in_decode_frees_the_slots(
         states.append(await until(llama_cpp, (0, 0)))
         return states, await asyncio.to_thread(predicted) - before
 
-    states, generated = asyncio.run(story())
+    states, generated = asyncio.run(scenario())
     lines = sidecar.wait_for_log_lines("request", SLOTS + 2)
 
     assert states == [(0, SLOTS), (2, SLOTS), (0, 0)]

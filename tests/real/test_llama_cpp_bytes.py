@@ -35,7 +35,7 @@ def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side
 def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
     """The client's answer, and the tap's record of the engine's request and answer."""
 
-    async def story() -> Answer:
+    async def scenario() -> Answer:
         client = await Connection.open(sidecar.port)
         answer = await client.request(request)
         client.close()
@@ -43,7 +43,7 @@ def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, byte
 
     beginning = request.split(b" HTTP/1.1", 1)[0]
     tap.take(beginning)
-    got = asyncio.run(story())
+    got = asyncio.run(scenario())
     (exchange,) = tap.take(beginning)
     return got, bytes(exchange.to_engine), parse_answer(bytes(exchange.from_engine))
 

@@ -39,12 +39,12 @@ def test_a_real_llama_cpp_says_what_it_is_and_nobody_reads_its_metrics_for_it(ll
 
     trace.on_request_start.append(note)
 
-    async def story() -> None:
+    async def scenario() -> None:
         prober = Prober(llama_cpp.url, engine, Readiness(), clock=lambda: 100.0, changed=lambda: None)
         async with aiohttp.ClientSession(trace_configs=[trace]) as session:
             await prober.ask(session)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert (engine.kind, engine.models) == ("llama_cpp", (llama_cpp.model,))
     assert engine.version is not None
     assert engine.version.startswith("b")

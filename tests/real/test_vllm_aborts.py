@@ -61,7 +61,7 @@ def test_leaving_in_queue_and_in_decode_frees_the_engine(
     """Four requests stream and two wait. The two clients leave: none waits, four still stream. The four leave: no
     request is left."""
 
-    async def story() -> list[tuple[float, float]]:
+    async def scenario() -> list[tuple[float, float]]:
         clients = [await Connection.open(sidecar.port) for _ in range(SLOTS + 2)]
         streaming, queued = clients[:SLOTS], clients[SLOTS:]
         states = []
@@ -80,7 +80,7 @@ def test_leaving_in_queue_and_in_decode_frees_the_engine(
         return states
 
     before = vllm.metrics()["vllm:generation_tokens_total"]
-    states = asyncio.run(story())
+    states = asyncio.run(scenario())
     generated = vllm.metrics()["vllm:generation_tokens_total"] - before
     lines = sidecar.wait_for_log_lines("request", SLOTS + 2)
 

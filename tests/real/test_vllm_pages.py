@@ -16,10 +16,10 @@ import pytest
 from sidecar.demo.load import LANE_HEADER, Load
 from sidecar.simulator.workload import Shape, Workload
 from tests.real.server import SLOTS, RunningEngine
+from tests.support.alert_stack import Tower, watched
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
-from tests.support.tower import Tower, watched
 
 
 CONFIG = """

@@ -328,13 +328,13 @@ def test_one_id_twice_a_batch_twice_and_a_stranger_with_the_same_id(spans_only: 
         for who, count in tokens.items()
     }
 
-    async def story(port: int) -> None:
+    async def scenario(port: int) -> None:
         past = {"stranger": requests.pop("stranger")}
         await asyncio.gather(answers(port, requests), answers(spans_only.engine.port, past))
 
     with front_sidecar(spans_only.engine.url, spans_only.spans, tmp_path) as sidecar:
         spans_only.spans.twice = True
-        asyncio.run(story(sidecar.port))
+        asyncio.run(scenario(sidecar.port))
         lines = [Line(line) for line in sidecar.wait_for_log_lines("request", 2, patience_seconds=20)]
         deadline = time.monotonic() + 4 * BATCH_SECONDS
         while not total_of(page := page_of(sidecar), "llm_sidecar_dropped_total", reason="report_unmatched"):

@@ -66,7 +66,7 @@ def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEn
     prober = StateProber(vllm.url, engine, found)
     body = {"model": vllm.model, "prompt": "la to mi re nu ka " * 200, "max_tokens": 100, "ignore_eos": True}
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with state_session() as session, aiohttp.ClientSession() as clients:
             await prober.look(session)
             asked = [
@@ -77,7 +77,7 @@ def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEn
             await asyncio.gather(*asked)
             await prober.look(session)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     busiest = max(found.states, key=lambda state: (state.requests_running or 0.0, state.requests_waiting or 0.0))
     growth = {count: sum(reading.counters[count] for reading in found.growths) for count in VLLM.state.counts}
     queries, hits = growth[Count.PREFIX_CACHE_QUERIES], growth[Count.PREFIX_CACHE_HITS]

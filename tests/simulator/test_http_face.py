@@ -33,13 +33,13 @@ QUICK = Preset(
     reference_load=Workload((Shape(1, 100, 20),)),
 )
 
-Story = Callable[[SimulatedEngine, aiohttp.ClientSession], Awaitable[None]]
+Scenario = Callable[[SimulatedEngine, aiohttp.ClientSession], Awaitable[None]]
 
 
-def play(story: Story, **options: Any) -> None:
+def play(scenario: Scenario, **options: Any) -> None:
     async def run() -> None:
         async with SimulatedEngine(QUICK, **options) as engine, aiohttp.ClientSession(engine.url) as client:
-            await asyncio.wait_for(story(engine, client), 20)
+            await asyncio.wait_for(scenario(engine, client), 20)
 
     asyncio.run(run())
 
@@ -73,7 +73,7 @@ def sample(page: str, name: str) -> float:
 
 
 def test_a_stream_is_a_role_one_chunk_a_token_usage_with_metrics_and_done() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         body = chat(stream=True, max_tokens=5, stream_options={"include_usage": True})
         async with client.post("/v1/chat/completions", json=body, headers={"X-Request-Id": "abc"}) as response:
             assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
@@ -89,23 +89,23 @@ def test_a_stream_is_a_role_one_chunk_a_token_usage_with_metrics_and_done() -> N
         assert events[6]["metrics"]["time_to_first_token_ms"] > 3
         assert events[7] == "[DONE]"
 
-    play(story)
+    play(scenario)
 
 
 def test_nobody_who_did_not_ask_gets_a_usage_chunk() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async with client.post("/v1/chat/completions", json=chat(stream=True, max_tokens=2)) as response:
             events = await events_of(response)
 
         assert len(events) == 4
         assert not any("usage" in event for event in events)
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("reports", [True, False])
 def test_a_whole_answer_carries_metrics_where_the_flag_is_set(reports: bool) -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         body = {"prompt": "x" * 40, "max_tokens": 3}
         async with client.post("/v1/completions", json=body) as response:
             answer = await response.json()
@@ -114,13 +114,13 @@ def test_a_whole_answer_carries_metrics_where_the_flag_is_set(reports: bool) -> 
         assert answer["usage"]["total_tokens"] == 13
         assert ("metrics" in answer) == reports
 
-    play(story, per_request_metrics=reports)
+    play(scenario, per_request_metrics=reports)
 
 
 def test_headers_come_before_the_first_token_exists() -> None:
     """A time to first byte is no TTFT: with no slot at all, the head comes and no byte of the body."""
 
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         engine.adjust(slots=0)
         async with client.post("/v1/chat/completions", json=chat(stream=True, max_tokens=2)) as response:
             assert response.status == 200
@@ -130,11 +130,11 @@ def test_headers_come_before_the_first_token_exists() -> None:
             engine.adjust(slots=2)
             assert len(await events_of(response)) == 4
 
-    play(story)
+    play(scenario)
 
 
 def test_a_client_that_leaves_frees_its_slot_in_every_phase() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         replica = engine.simulation
         body = chat(stream=True, max_tokens=1500)
         decoding = await client.post("/v1/chat/completions", json=body)
@@ -153,13 +153,13 @@ def test_a_client_that_leaves_frees_its_slot_in_every_phase() -> None:
 
         assert (len(replica.running), len(replica.waiting), replica.pool.used) == (0, 0, 0)
 
-    play(story)
+    play(scenario)
 
 
 def test_the_report_in_the_stream_is_the_simulations_own_truth() -> None:
     """Eight clients on two slots cause real queues. The report in the stream equals the simulation's own phases."""
 
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async def ask() -> dict[str, float]:
             body = chat(stream=True, max_tokens=10, stream_options={"include_usage": True})
             async with client.post("/v1/chat/completions", json=body) as response:
@@ -182,22 +182,22 @@ def test_the_report_in_the_stream_is_the_simulations_own_truth() -> None:
         assert sample(page, "vllm:request_success_total") == 8
         assert sample(page, "vllm:num_requests_running") == 0
 
-    play(story)
+    play(scenario)
 
 
 def test_an_engine_can_be_made_to_lie() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         engine.report_factor = 1000.0
         async with client.post("/v1/completions", json={"prompt": "x", "max_tokens": 3}) as response:
             answer = await response.json()
 
         assert answer["metrics"]["generation_time_ms"] == pytest.approx(2 * 3 * 1000)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_shared_prefix_hits_the_cache() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         usages = []
         for ending in ("one", "two"):
             async with client.post("/v1/completions", json={"prompt": "x" * 640 + ending, "max_tokens": 1}) as response:
@@ -205,11 +205,11 @@ def test_a_shared_prefix_hits_the_cache() -> None:
 
         assert usages == [0, 160]
 
-    play(story)
+    play(scenario)
 
 
 def test_lengths_are_drawn_unless_the_client_says() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         answers = []
         for _ in range(5):
             async with client.post("/v1/completions", json={"prompt": "x"}) as response:
@@ -219,11 +219,11 @@ def test_lengths_are_drawn_unless_the_client_says() -> None:
         assert len(set(lengths)) > 1
         assert {answer["choices"][0]["finish_reason"] for answer in answers} == {"stop"}
 
-    play(story)
+    play(scenario)
 
 
 def test_what_vllm_refuses_is_refused_with_its_status() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         refusals = []
         bodies: list[dict[str, object]] = [
             {"prompt": "x", "model": "other"},
@@ -237,11 +237,11 @@ def test_what_vllm_refuses_is_refused_with_its_status() -> None:
         assert refusals == [(404, 404), (400, 400), (400, 400)]
         assert engine.simulation.totals.finished == 0
 
-    play(story)
+    play(scenario)
 
 
 def test_it_introduces_itself_as_vllm() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async with client.get("/v1/models") as response:
             card = (await response.json())["data"][0]
         async with client.get("/version") as response:
@@ -253,11 +253,11 @@ def test_it_introduces_itself_as_vllm() -> None:
         assert version == "0.33.0"
         assert health == (200, b"")
 
-    play(story, model="mine")
+    play(scenario, model="mine")
 
 
 def test_its_page_is_a_well_formed_exposition_with_cumulative_buckets() -> None:
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async with client.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}) as response:
             await response.read()
         async with client.get("/metrics") as response:
@@ -270,7 +270,7 @@ def test_its_page_is_a_well_formed_exposition_with_cumulative_buckets() -> None:
         assert all(lower <= higher for lower, higher in pairwise(buckets))
         assert {"vllm:num_preemptions", "vllm:prefix_cache_hits", "vllm:kv_cache_usage_perc"} <= families.keys()
 
-    play(story)
+    play(scenario)
 
 
 def test_who_leaves_between_two_writes_is_no_error_of_the_engines(
@@ -286,7 +286,7 @@ def test_who_leaves_between_two_writes_is_no_error_of_the_engines(
 
     monkeypatch.setattr(web.StreamResponse, "write", gone)
 
-    async def story(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
+    async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         with suppress(aiohttp.ClientError):
             async with client.post(
                 "/v1/completions", json={"prompt": "x", "max_tokens": 50, "stream": True}
@@ -294,5 +294,5 @@ def test_who_leaves_between_two_writes_is_no_error_of_the_engines(
                 await response.read()
         await until(lambda: engine.simulation.totals.aborted == 1)
 
-    play(story)
+    play(scenario)
     assert [record.getMessage() for record in caplog.records] == []

@@ -14,7 +14,7 @@ from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from tests.support.story import Story
+from tests.support.scenario import Scenario
 
 
 TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
@@ -27,9 +27,9 @@ def ttft_vote(
 ) -> Blame:
     """The TTFT vote of a stream with these phases, and with `held` seconds of output held back before the sidecar."""
     ttft = (queue or 0.0) + (prefill or 0.0) + first_token + held
-    story = Story().received(0).token(ttft).token(ttft + 1.0).end(ttft + 1.0)
-    ledger = story.ledger() if queue is None else story.ledger(queue, prefill, 1.0 + held)
-    return blame_of_ledger(TTFT, ledger, story.timeline.marks(), aims)
+    scenario = Scenario().received(0).token(ttft).token(ttft + 1.0).end(ttft + 1.0)
+    ledger = scenario.ledger() if queue is None else scenario.ledger(queue, prefill, 1.0 + held)
+    return blame_of_ledger(TTFT, ledger, scenario.timeline.marks(), aims)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_was_held_back_before_the_sidecar_is_streams(held: float, vote: Bla
 
 def test_without_a_split_nobody_is_blamed() -> None:
     """Three such cases: no report, a stream without a token, and a ledger that could not be closed."""
-    tokenless = Story().received(0).end(5.0)
+    tokenless = Scenario().received(0).end(5.0)
 
     assert ttft_vote(None) == Blame.UNATTRIBUTED
     assert blame_of_ledger(TTFT, tokenless.ledger(), tokenless.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
@@ -83,11 +83,11 @@ def test_without_a_split_nobody_is_blamed() -> None:
 
 def test_an_estimated_split_votes_like_any_other() -> None:
     """An estimated split has no first_token phase, and so cannot blame it."""
-    story = Story().received(0).token(2.0).token(3.0).end(3.0)
+    scenario = Scenario().received(0).token(2.0).token(3.0).end(3.0)
     report = EngineReport(1.5, 0.5, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
-    ledger = close_ledger(story.timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
+    ledger = close_ledger(scenario.timeline.marks(), streaming=True, report=report, reason=Reason.ESTIMATED)
 
-    assert blame_of_ledger(TTFT, ledger, story.timeline.marks(), AIMS) == Blame.QUEUE
+    assert blame_of_ledger(TTFT, ledger, scenario.timeline.marks(), AIMS) == Blame.QUEUE
 
 
 # --- TPOT ----------------------------------------------------------------------------------------------------------------
@@ -95,12 +95,12 @@ def test_an_estimated_split_votes_like_any_other() -> None:
 
 def tpot_vote(seconds: float, *, paused: float = 0.0, held: float = 0.0, report: bool = True) -> Blame:
     """The TPOT vote of a stream of eleven tokens, `seconds` from first to last; the objective allows one second."""
-    story = Story().received(0).token(0.5).token(1.0)
+    scenario = Scenario().received(0).token(0.5).token(1.0)
     if paused:
-        story.paused(1.0).resumed(1.0 + paused)
-    story.token(0.5 + seconds).usage(0.5 + seconds, completion_tokens=11).end(0.5 + seconds)
-    ledger = story.ledger(0.1, 0.2, seconds + held) if report else story.ledger()
-    return blame_of_ledger(TPOT, ledger, story.timeline.marks(), AIMS)
+        scenario.paused(1.0).resumed(1.0 + paused)
+    scenario.token(0.5 + seconds).usage(0.5 + seconds, completion_tokens=11).end(0.5 + seconds)
+    ledger = scenario.ledger(0.1, 0.2, seconds + held) if report else scenario.ledger()
+    return blame_of_ledger(TPOT, ledger, scenario.timeline.marks(), AIMS)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_what_a_hop_held_back_counts_with_what_the_client_did() -> None:
 
 def test_a_pace_that_cannot_be_counted_is_nobodys() -> None:
     """Without the number of tokens there is no excess to compare with."""
-    story = Story().received(0).token(0.5).token(3.0).end(3.0)
+    scenario = Scenario().received(0).token(0.5).token(3.0).end(3.0)
 
-    assert blame_of_ledger(TPOT, story.ledger(0.1, 0.2, 2.5), story.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+    assert blame_of_ledger(TPOT, scenario.ledger(0.1, 0.2, 2.5), scenario.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
 
 
 # --- whole answers -------------------------------------------------------------------------------------------------------
@@ -142,19 +142,19 @@ def test_a_late_whole_answer_is_blamed_by_its_own_shares(
     queue: float, prefill: float, decode: float, rest: float, vote: Blame
 ) -> None:
     """The shares of a 10 s answer: 1 s of queue, 2 s of prefill, 6.5 s of decode, 0.5 s that no engine reports."""
-    story = Story().received(0).end(queue + prefill + decode + rest)
+    scenario = Scenario().received(0).end(queue + prefill + decode + rest)
 
-    ledger = story.ledger(queue, prefill, decode, streaming=False)
+    ledger = scenario.ledger(queue, prefill, decode, streaming=False)
 
-    assert blame_of_ledger(E2E, ledger, story.timeline.marks(), AIMS) == vote
+    assert blame_of_ledger(E2E, ledger, scenario.timeline.marks(), AIMS) == vote
 
 
 def test_a_late_whole_answer_without_a_report_is_nobodys() -> None:
-    story = Story().received(0).end(20.0)
+    scenario = Scenario().received(0).end(20.0)
 
-    ledger = story.ledger(streaming=False)
+    ledger = scenario.ledger(streaming=False)
 
-    assert blame_of_ledger(E2E, ledger, story.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
+    assert blame_of_ledger(E2E, ledger, scenario.timeline.marks(), AIMS) == Blame.UNATTRIBUTED
 
 
 def test_the_shares_of_a_whole_answer_are_all_of_it() -> None:

@@ -19,7 +19,7 @@ from sidecar.timeline.outcome import Outcome
 TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
 AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
 START = 100.0
-"""Instant at which every request of these stories was received, unless it is given another."""
+"""Instant at which every request of these scenarios was received, unless it is given another."""
 
 
 class Court:

@@ -26,7 +26,7 @@ NUMBERS = count()
 
 
 def cost(tokens: float) -> float:
-    """True cost of a prompt in these stories, in seconds: 20 ms, and 0.1 ms a token."""
+    """True cost of a prompt in these scenarios, in seconds: 20 ms, and 0.1 ms a token."""
     return 0.02 + 1e-4 * tokens
 
 

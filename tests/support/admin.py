@@ -17,7 +17,7 @@ from sidecar.observe.record import Recorder
 
 
 class Double:
-    """A double of the app that answers as the story needs."""
+    """A double of the app that answers as the scenario needs."""
 
     def __init__(self, registry: Metrics) -> None:
         self.inside = InFlight(registry)
@@ -67,7 +67,7 @@ class Visit:
             return answer.status, answer.headers, await answer.read()
 
 
-def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
+def visit(scenario: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
     async def play() -> None:
         of = registry or metrics()
         house = Double(of)
@@ -75,7 +75,7 @@ def visit(story: Callable[[Visit], Awaitable[None]], registry: Metrics | None = 
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
-                await story(Visit(house, of, session, port))
+                await scenario(Visit(house, of, session, port))
         finally:
             await admin.stop()
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: its tasks go on while the story waits for something else."""
+"""An event loop in a thread of its own: its tasks go on while the scenario waits for something else."""
 
 import asyncio
 import threading

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from tests.support.story_loop import opened
+from tests.support.scenario_loop import opened
 
 
 @dataclass(slots=True)

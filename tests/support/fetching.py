@@ -16,7 +16,7 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
 from tests.support.memory import Socket
-from tests.support.story import phases
+from tests.support.scenario import phases
 from tests.support.walk import Walk
 
 

@@ -1,4 +1,4 @@
-"""Queries to a running Prometheus, and an explanation of failed stories from its series and the sink's notifications.
+"""Queries to a running Prometheus, and an explanation of failed scenarios from its series and the sink's notifications.
 
 Knows the query API and which series explain why something was paged or not. `sidecar/demo/servers.py` starts the
 server.
@@ -67,7 +67,7 @@ def _text(metric: Mapping[str, str]) -> str:
 
 @contextmanager
 def explained(prometheus: Prometheus, sink: Sink) -> Iterator[None]:
-    """If the story within fails, its error gets a note with Prometheus's series and the notifications."""
+    """If the scenario within fails, its error gets a note with Prometheus's series and the notifications."""
     try:
         yield
     except AssertionError as error:

@@ -1,6 +1,6 @@
 """Traffic on real sockets in this process, on uvloop, as in `sidecar serve`, but with a test's limits and observers.
 
-Leaving `running` checks what must hold after any story: nothing in flight, every observer closed exactly once, no task
+Leaving `running` checks what must hold after any scenario: nothing in flight, every observer closed exactly once, no task
 left behind, and no exception that reached the event loop's handler.
 """
 
@@ -22,7 +22,7 @@ from sidecar.proxy.road import Road
 from sidecar.proxy.server import Traffic
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording
-from tests.support.story_loop import opened
+from tests.support.scenario_loop import opened
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""A request as a story: `Story().received(0).token(0.8).end(2.0)`, and then its ledger.
+"""A request as a scenario: `Scenario().received(0).token(0.8).end(2.0)`, and then its ledger.
 
 Instants are seconds after `accepted_at`, which is instant 50 of the clock, so that nothing works only from zero.
 """
@@ -15,7 +15,7 @@ from sidecar.timeline.timeline import Timeline
 START = 50.0
 
 
-class Story:
+class Scenario:
     """One request, with the events that the relay would report."""
 
     def __init__(self) -> None:

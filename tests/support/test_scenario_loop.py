@@ -1,4 +1,4 @@
-"""A story that fails leaves nothing open, and a connection that a test does leave open is reported in that test."""
+"""A scenario that fails leaves nothing open, and a connection that a test does leave open is reported in that test."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tests.support.client import Connection
 from tests.support.origin import Origin, Visit, answering
 from tests.support.proxy import RawClient, running
-from tests.support.story_loop import play
+from tests.support.scenario_loop import play
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -41,21 +41,21 @@ async def sends_without_end(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("script", [answering(OK), sends_without_end], ids=["idle", "in the middle of an answer"])
-def test_a_story_that_fails_ends_its_connections(script: object) -> None:
-    """Otherwise uvloop fails as it closes, hiding the story's failure, and the transports warn in later tests."""
+def test_a_scenario_that_fails_ends_its_connections(script: object) -> None:
+    """Otherwise uvloop fails as it closes, hiding the scenario's failure, and the transports warn in later tests."""
     clients: list[RawClient] = []
     connections: list[Connection] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Origin(script).listening() as origin, running(origin.port) as relay:  # type: ignore[arg-type]  # a script
             clients.append(await RawClient.connect(relay.port, receive_buffer_bytes=4096))
             connections.append(await Connection.open(relay.port))
             clients[0].send(GET)
             await clients[0].until(b"\r\n\r\n")
-            raise LookupError("the story's own")
+            raise LookupError("the scenario's own")
 
-    with pytest.raises(LookupError, match="the story's own"):
-        play(story())
+    with pytest.raises(LookupError, match="the scenario's own"):
+        play(scenario())
 
     assert clients[0].writer.transport.is_closing()
     assert connections[0].closed

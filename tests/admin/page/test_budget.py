@@ -9,7 +9,7 @@ from sidecar.history.ring import History
 from sidecar.history.slices import run_now
 from sidecar.slo.objective import Objective, Objectives
 from tests.support.page_reader import Reader
-from tests.support.promises import House
+from tests.support.slo_harness import House
 
 
 def anatomy(history: History, at: float) -> Anatomy:

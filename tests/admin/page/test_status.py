@@ -30,7 +30,7 @@ class Counted:
 def test_ten_who_watch_cost_as_much_as_one() -> None:
     """Requests during rendering wait for the same page; requests within a second afterwards get it unchanged."""
 
-    async def story() -> list[int]:
+    async def scenario() -> list[int]:
         now, counted, registry = 100.0, Counted(), metrics()
         page = StatusPage(Double(registry), History(registry, at=100.0), lambda: now, counted.diagnoses)
         drawn = []
@@ -46,11 +46,11 @@ def test_ten_who_watch_cost_as_much_as_one() -> None:
         drawn.append(counted.drawn)
         return drawn
 
-    assert asyncio.run(story()) == [1, 1, 2]
+    assert asyncio.run(scenario()) == [1, 1, 2]
 
 
 def test_whoever_leaves_takes_the_page_from_nobody() -> None:
-    async def story() -> bytes:
+    async def scenario() -> bytes:
         counted, registry = Counted(), metrics()
         page = StatusPage(Double(registry), History(registry, at=100.0), lambda: 100.0, counted.diagnoses)
         first, second = (asyncio.create_task(page._page(refresh=True)) for _ in range(2))
@@ -61,21 +61,21 @@ def test_whoever_leaves_takes_the_page_from_nobody() -> None:
         assert (first.cancelled(), counted.drawn) == (True, 1)
         return body
 
-    assert asyncio.run(story()).startswith(b"<!doctype html>")
+    assert asyncio.run(scenario()).startswith(b"<!doctype html>")
 
 
 def test_a_page_that_holds_still_is_another_page() -> None:
-    async def story() -> tuple[bytes, bytes]:
+    async def scenario() -> tuple[bytes, bytes]:
         counted, registry = Counted(), metrics()
         page = StatusPage(Double(registry), History(registry, at=100.0), lambda: 100.0, counted.diagnoses)
         return await page._page(refresh=True), await page._page(refresh=False)
 
-    moving, still = asyncio.run(story())
+    moving, still = asyncio.run(scenario())
     assert (b"<script>" in moving, b"<script>" in still) == (True, False)
 
 
 def test_head_says_what_get_would_and_there_is_no_icon() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         registry = metrics()
         admin = AdminListener(Double(registry), registry, asyncio.get_running_loop().time)
         ((_, port),) = await admin.start("127.0.0.1", 0)
@@ -93,4 +93,4 @@ def test_head_says_what_get_would_and_there_is_no_icon() -> None:
         finally:
             await admin.stop()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,1 +1,1 @@
-"""The check of the stories: each mistake that a rule can have must make some story end differently."""
+"""The check of the scenarios: each mistake that a rule can have must make some scenario end differently."""

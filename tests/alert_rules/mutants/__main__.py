@@ -1,6 +1,6 @@
-"""`make mutants`: every mistake that a rule can have, held against the stories, on all cores; some four minutes on two.
+"""`make mutants`: every mistake that a rule can have, held against the scenarios, on all cores; some four minutes on two.
 
-Exits with 1 where a story does not come true with the rules as they are, where no story notices a mutant without an excuse, where
+Exits with 1 where a scenario does not come true with the rules as they are, where no scenario notices a mutant without an excuse, where
 one notices a mutant with an excuse, and where promtool is missing.
 """
 
@@ -14,11 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.alert_rules.books import BOOKS
 from tests.alert_rules.mutants.excuses import excuse, objections
 from tests.alert_rules.mutants.mistakes import Mutant, mutants
 from tests.alert_rules.mutants.play import seek
-from tests.alert_rules.promtool import Book, Story, run
+from tests.alert_rules.promtool import Scenario, Suite, run
+from tests.alert_rules.suites import SUITES
 from tests.support.tools import DEBIAN_PACKAGE
 
 
@@ -30,12 +30,12 @@ def main() -> None:
     # Threads are enough: each of them waits for a promtool of one thread.
     workers = ThreadPoolExecutor(os.cpu_count())
     try:
-        if untrue := "".join(workers.map(_complaints, BOOKS)):
-            sys.exit(f"the stories must come true with the rules as they are first:\n{untrue}")
+        if untrue := "".join(workers.map(_complaints, SUITES)):
+            sys.exit(f"the scenarios must come true with the rules as they are first:\n{untrue}")
         found = []
         for searched in _searches(workers):
             found += searched
-            unnoticed = sum(story is None for _, story in searched)
+            unnoticed = sum(scenario is None for _, scenario in searched)
             _say(
                 f"{time.monotonic() - began:4.0f} s, {len(found)} of {len(mutants())} mutants:"
                 f" {searched[0][0].rule} has {len(searched)}, {unnoticed} unnoticed"
@@ -51,19 +51,19 @@ def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201  a command's output
 
 
-def _complaints(book: Book) -> str:
+def _complaints(suite: Suite) -> str:
     with TemporaryDirectory() as folder:
-        test_file = Path(folder) / book.file_name
-        test_file.write_text(book.text())
+        test_file = Path(folder) / suite.file_name
+        test_file.write_text(suite.text())
         return run(test_file)
 
 
-def _searches(workers: ThreadPoolExecutor) -> Iterator[list[tuple[Mutant, Story | None]]]:
-    """The mutants of one rule after the other, each with the story that notices it, as they are done."""
+def _searches(workers: ThreadPoolExecutor) -> Iterator[list[tuple[Mutant, Scenario | None]]]:
+    """The mutants of one rule after the other, each with the scenario that notices it, as they are done."""
     by_rule = [list(some) for _, some in groupby(mutants(), key=lambda one: str(one.rule))]
-    # Those first that take long: with an excuse, all stories are played; else a core would be idle at the end.
+    # Those first that take long: with an excuse, all scenarios are played; else a core would be idle at the end.
     by_rule.sort(key=lambda some: (any(map(excuse, some)), len(some)), reverse=True)
-    for done in as_completed([workers.submit(seek, BOOKS, some) for some in by_rule]):
+    for done in as_completed([workers.submit(seek, SUITES, some) for some in by_rule]):
         yield done.result()
 
 

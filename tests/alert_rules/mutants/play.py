@@ -1,8 +1,8 @@
-"""Stories played on rules with a mistake: which of the mistakes does promtool notice?
+"""Scenarios played on rules with a mistake: which of the mistakes does promtool notice?
 
-All mistakes of one rule are played in one run: each has a copy of the story in a namespace of its own, and a copy of the rule that
+All mistakes of one rule are played in one run: each has a copy of the scenario in a namespace of its own, and a copy of the rule that
 reads this namespace alone. Only those rules are played that the answers depend on, and only those questions are asked that depend on
-the rule. Assumes that the story comes true with the rules as they are.
+the rule. Assumes that the scenario comes true with the rules as they are.
 """
 
 import json
@@ -18,91 +18,91 @@ import promql_parser as promql
 
 from tests.alert_rules.mutants.mistakes import Mutant
 from tests.alert_rules.mutants.reach import Place, above, reach
-from tests.alert_rules.promtool import Book, Story, run
+from tests.alert_rules.promtool import Scenario, Suite, run
 from tests.alert_rules.syntax import KNOWN, Labels, rules, selectors
 
 
 COPIES = 16
-"""Of stories in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
+"""Of scenarios in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A story that may notice a mistake in the rule at `place`, because the answer to one of its questions depends on it."""
+    """A scenario that may notice a mistake in the rule at `place`, because the answer to one of its questions depends on it."""
 
     place: Place
-    book: Book
-    story: Story
+    suite: Suite
+    scenario: Scenario
 
     @cached_property
     def played(self) -> frozenset[Place]:
-        """The rules that those answers depend on; none: this story cannot notice anything."""
-        return frozenset().union(*(reach(self.book, question) for question in self._asked))
+        """The rules that those answers depend on; none: this scenario cannot notice anything."""
+        return frozenset().union(*(reach(self.suite, question) for question in self._asked))
 
     @cached_property
     def alone(self) -> bool:
         """Nothing would keep two copies apart, so that each mistake has a run of its own."""
-        return self.story.namespace is None or bool(self.story.words) or not _has_namespace(self.place)
+        return self.scenario.namespace is None or bool(self.scenario.words) or not _has_namespace(self.place)
 
     @cached_property
     def steps(self) -> int:
         """Between the rule and the nearest question that depends on it."""
-        return min(reach(self.book, question)[self.place] for question in self._asked)
+        return min(reach(self.suite, question)[self.place] for question in self._asked)
 
     @cached_property
     def untold(self) -> int:
-        """The number of series that the rule depends on and the story does not tell: without them it records nothing."""
-        return len(_needed(self.place) - {name.partition("{")[0] for name in self.story.series})
+        """The number of series that the rule depends on and the scenario does not tell: without them it records nothing."""
+        return len(_needed(self.place) - {name.partition("{")[0] for name in self.scenario.series})
 
     @cached_property
     def cost(self) -> float:
         """Of a run, in evaluations of rules."""
         seconds = max(int(question["eval_time"].removesuffix("s")) for question in self._asked)
-        return seconds / self.book.evaluation_seconds * len(self.played)
+        return seconds / self.suite.evaluation_seconds * len(self.played)
 
     @cached_property
     def _asked(self) -> list[dict[str, Any]]:
-        questions = [*self.story.asked, *self.story.words]
-        return [question for question in questions if self.place in reach(self.book, question)]
+        questions = [*self.scenario.asked, *self.scenario.words]
+        return [question for question in questions if self.place in reach(self.suite, question)]
 
-    def copy(self, name: str = "") -> Story:
-        """The story with those questions alone; with a name, in the namespace of that name."""
-        copy = self.story.again(name)
-        copy.asked = [question for question in copy.asked if self.place in reach(self.book, question)]
-        copy.words = [question for question in copy.words if self.place in reach(self.book, question)]
+    def copy(self, name: str = "") -> Scenario:
+        """The scenario with those questions alone; with a name, in the namespace of that name."""
+        copy = self.scenario.again(name)
+        copy.asked = [question for question in copy.asked if self.place in reach(self.suite, question)]
+        copy.words = [question for question in copy.words if self.place in reach(self.suite, question)]
         return copy
 
 
-def candidates(books: Sequence[Book], place: Place) -> list[Candidate]:
-    """All stories that may notice a mistake in this rule, the likeliest first, and among those the cheapest."""
-    found = [Candidate(place, book, story) for book in books for story in book.stories]
+def candidates(suites: Sequence[Suite], place: Place) -> list[Candidate]:
+    """All scenarios that may notice a mistake in this rule, the likeliest first, and among those the cheapest."""
+    found = [Candidate(place, suite, scenario) for suite in suites for scenario in suite.scenarios]
     return sorted((one for one in found if one.played), key=lambda one: (one.alone, one.steps, one.untold, one.cost))
 
 
-def seek(books: Sequence[Book], mutants: Sequence[Mutant]) -> list[tuple[Mutant, Story | None]]:
-    """Each of one rule's mutants with the story that notices it; None: no story of the books does."""
-    seen: list[tuple[Mutant, Story | None]] = []
+def seek(suites: Sequence[Suite], mutants: Sequence[Mutant]) -> list[tuple[Mutant, Scenario | None]]:
+    """Each of one rule's mutants with the scenario that notices it; None: no scenario of the suites does."""
+    seen: list[tuple[Mutant, Scenario | None]] = []
     left = list(mutants)
-    queue = candidates(books, rules().index(left[0].rule))
+    queue = candidates(suites, rules().index(left[0].rule))
     while left and queue:
         first = queue[0]
-        like_it = [one for one in queue if (one.book, one.alone, one.steps) == (first.book, first.alone, first.steps)]
+        like_it = [one for one in queue if (one.suite, one.alone, one.steps) == (first.suite, first.alone, first.steps)]
         together = like_it[: 1 if first.alone else max(1, COPIES // len(left))]
         queue = [one for one in queue if one not in together]
         found = noticed(together, left)
-        seen += [(left[at], story) for at, story in found.items()]
+        seen += [(left[at], scenario) for at, scenario in found.items()]
         left = [mutant for at, mutant in enumerate(left) if at not in found]
     return [*seen, *((mutant, None) for mutant in left)]
 
 
-def noticed(some: Sequence[Candidate], mutants: Sequence[Mutant]) -> dict[int, Story]:
-    """Those of one rule's mutants, by index, that one of these stories of one book notices.
+def noticed(some: Sequence[Candidate], mutants: Sequence[Mutant]) -> dict[int, Scenario]:
+    """Those of one rule's mutants, by index, that one of these scenarios of one suite notices.
 
-    A mutant is noticed when promtool has anything against the story, be it that the rule cannot be evaluated.
+    A mutant is noticed when promtool has anything against the scenario, be it that the rule cannot be evaluated.
     """
     pairs = [(one, at) for one in some for at in range(len(mutants))]
     if not any(one.alone for one in some):
-        copies = {f"{one.story.name}--{at}": (one, at) for one, at in pairs}
+        copies = {f"{one.scenario.name}--{at}": (one, at) for one, at in pairs}
         said = _said(
             some,
             [one.copy(name) for name, (one, _) in copies.items()],
@@ -111,9 +111,9 @@ def noticed(some: Sequence[Candidate], mutants: Sequence[Mutant]) -> dict[int, S
         named = set(re.findall(r'namespace=\\?"([\w-]+)\\?"', said))
         # After a rule that cannot be evaluated nothing is judged, and a complaint that names no copy is about all of them.
         if " err: " not in said and bool(named) == bool(said):
-            return {at: one.story for name, (one, at) in copies.items() if name in named}
+            return {at: one.scenario for name, (one, at) in copies.items() if name in named}
     return {
-        at: one.story
+        at: one.scenario
         for one, at in pairs
         if _said([one], [one.copy()], [{**mutants[at].rule.fields, "expr": mutants[at].expr}])
     }
@@ -127,20 +127,20 @@ def _confined(mutant: Mutant, namespace: str) -> dict[str, Any]:
     return {**mutant.rule.fields, "expr": expr}
 
 
-def _said(some: Sequence[Candidate], stories: Sequence[Story], instead: Sequence[Mapping[str, Any]]) -> str:
-    """The complaints of promtool about the stories, with `instead` in the place of the rule, and no more rules than needed."""
-    book, place = some[0].book, some[0].place
-    in_words = any(story.words for story in stories)
+def _said(some: Sequence[Candidate], scenarios: Sequence[Scenario], instead: Sequence[Mapping[str, Any]]) -> str:
+    """The complaints of promtool about the scenarios, with `instead` in the place of the rule, and no more rules than needed."""
+    suite, place = some[0].suite, some[0].place
+    in_words = any(scenario.words for scenario in scenarios)
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for one in sorted(frozenset().union(*(candidate.played for candidate in some))):
         fields = instead if one == place else [rules()[one].fields]
-        # The queries of annotations take time, and only a story of words reads what comes of them.
+        # The queries of annotations take time, and only a scenario of words reads what comes of them.
         kept = [{key: each[key] for key in each if in_words or key != "annotations"} for each in fields]
         groups.setdefault(rules()[one].group, []).extend(kept)
     with TemporaryDirectory() as folder:
         rule_file, test_file = Path(folder) / "rules.yml", Path(folder) / "test.yml"
         rule_file.write_text(json.dumps({"groups": [{"name": name, "rules": them} for name, them in groups.items()]}))
-        test_file.write_text(json.dumps(book.document([rule_file.name], list(groups), stories)))
+        test_file.write_text(json.dumps(suite.document([rule_file.name], list(groups), scenarios)))
         said = run(test_file)
     assert "parse error" not in said, f"a mutant that is no rule: {said}"
     return said

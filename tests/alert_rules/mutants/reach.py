@@ -1,4 +1,4 @@
-"""How a rule reaches the question of a story: through which other rules, and how many of them lie between.
+"""How a rule reaches the question of a scenario: through which other rules, and how many of them lie between.
 
 A rule reads the series that its expression names; a question reads what its expression names, or the alerts that its matchers
 let through. Knows names and static labels, and no value of anything.
@@ -10,7 +10,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from tests.alert_rules.promtool import Book
+from tests.alert_rules.promtool import Suite
 from tests.alert_rules.syntax import recorded, rules, selectors
 
 
@@ -18,11 +18,11 @@ Place = int
 """A rule, by its place in the order in which all are evaluated."""
 
 
-def reach(book: Book, question: Mapping[str, Any]) -> Mapping[Place, int]:
-    """Every rule of the book that the answer depends on, with its steps from the question: 0 for one that is asked for."""
+def reach(suite: Suite, question: Mapping[str, Any]) -> Mapping[Place, int]:
+    """Every rule of the suite that the answer depends on, with its steps from the question: 0 for one that is asked for."""
     if "alertname" in question:
-        return _steps(_alerts({"alertname": ("=", question["alertname"])}), frozenset(book.groups), in_words=True)
-    return _steps(_read(question["expr"]), frozenset(book.groups), in_words=False)
+        return _steps(_alerts({"alertname": ("=", question["alertname"])}), frozenset(suite.groups), in_words=True)
+    return _steps(_read(question["expr"]), frozenset(suite.groups), in_words=False)
 
 
 def above(place: Place) -> Mapping[Place, int]:

@@ -1,6 +1,6 @@
-"""The books of stories that the rules are held to."""
+"""The suites of scenarios that the rules are held to."""
 
-from tests.alert_rules.books import (
+from tests.alert_rules.suites import (
     baseline,
     chronic,
     engine_down,
@@ -20,19 +20,19 @@ from tests.alert_rules.books import (
 )
 
 
-BOOKS = (
+SUITES = (
     *(
-        tiers.BOOK,
-        votes.BOOK,
-        evidence.BOOK,
-        lengths.BOOK,
-        faults.BOOK,
-        provisional.BOOK,
-        baseline.BOOK,
-        chronic.BOOK,
-        hours.BOOK,
-        plain.BOOK,
+        tiers.SUITE,
+        votes.SUITE,
+        evidence.SUITE,
+        lengths.SUITE,
+        faults.SUITE,
+        provisional.SUITE,
+        baseline.SUITE,
+        chronic.SUITE,
+        hours.SUITE,
+        plain.SUITE,
     ),
-    *(engine_state.BOOK, engine_down.BOOK, own_state.BOOK, turned_away.BOOK, weeks.BOOK),
-    *(words.BOOK, words.STATE, words.HOURS, words.WEEKS),
+    *(engine_state.SUITE, engine_down.SUITE, own_state.SUITE, turned_away.SUITE, weeks.SUITE),
+    *(words.SUITE, words.STATE, words.HOURS, words.WEEKS),
 )

@@ -5,8 +5,8 @@ decides whether it is the queue's own fault (alert_rules/evidence.py).
 """
 
 from alert_rules.evidence import WORTH_NAMING
-from tests.alert_rules.books.votes import verdict
-from tests.alert_rules.promtool import LANE, MODEL, Book, Story
+from tests.alert_rules.promtool import LANE, MODEL, Scenario, Suite
+from tests.alert_rules.suites.votes import verdict
 from tests.alert_rules.world import (
     HEALTHY_PER_MINUTE,
     PROMPT_TOKENS,
@@ -20,281 +20,281 @@ from tests.alert_rules.world import (
 )
 
 
-BOOK = Book("evidence")
+SUITE = Suite("evidence")
 WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
 GROWN, FLAT = WORTH_NAMING * 1.04, WORTH_NAMING * 0.96
 
 
-def cause(story: Story, minute: float, name: str, **who: str) -> None:
-    story.records("lane:llm_slo_verdict:cause", minute, ({**WHO, **who, "cause": name}, 1), **who)
+def cause(scenario: Scenario, minute: float, name: str, **who: str) -> None:
+    scenario.records("lane:llm_slo_verdict:cause", minute, ({**WHO, **who, "cause": name}, 1), **who)
 
 
-def ratio(story: Story, minute: float, evidence: str, *values: float) -> None:
+def ratio(scenario: Scenario, minute: float, evidence: str, *values: float) -> None:
     """How many times its usual self it is; none where nobody can say."""
     expected = [({"model": MODEL, "evidence": evidence}, value) for value in values]
-    story.records("model:llm_evidence:ratio", minute, *expected, evidence=evidence)
+    scenario.records("model:llm_evidence:ratio", minute, *expected, evidence=evidence)
 
 
-def now(story: Story, minute: float, evidence: str, *values: float) -> None:
+def now(scenario: Scenario, minute: float, evidence: str, *values: float) -> None:
     expected = [({"model": MODEL, "evidence": evidence}, value) for value in values]
-    story.records("model:llm_evidence:now", minute, *expected, evidence=evidence)
+    scenario.records("model:llm_evidence:now", minute, *expected, evidence=evidence)
 
 
 # --- what moves the verdict from the queue to prefill ----------------------------------------------------------------------
 
 
-@BOOK.story(8, 8)
-def prefill_has_become_dearer(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def prefill_has_become_dearer(scenario: Scenario) -> None:
     """A slower prefill turns up as everybody's queue: the page is prefill's, and says both."""
-    lane(story, WELL, broken("queue"))
-    prefill_costs(story, 1, GROWN)
+    lane(scenario, WELL, broken("queue"))
+    prefill_costs(scenario, 1, GROWN)
 
-    ratio(story, 7, "prefill", 1)
-    ratio(story, 15, "prefill", GROWN)
-    verdict(story, 15, "prefill")
-    cause(story, 15, "prefill")
-    story.records("lane:llm_slo_verdict:moved", 15, ({**WHO, "evidence": "prefill"}, 1))
-    story.alerts(15, "LLMPrefillBurn page", "LLMPrefillBurn ticket")
-    story.records("lane:llm_slo_waited_in:ratio", 15, ({**WHO, "phase": "queue"}, 1), phase="queue")
+    ratio(scenario, 7, "prefill", 1)
+    ratio(scenario, 15, "prefill", GROWN)
+    verdict(scenario, 15, "prefill")
+    cause(scenario, 15, "prefill")
+    scenario.records("lane:llm_slo_verdict:moved", 15, ({**WHO, "evidence": "prefill"}, 1))
+    scenario.alerts(15, "LLMPrefillBurn page", "LLMPrefillBurn ticket")
+    scenario.records("lane:llm_slo_waited_in:ratio", 15, ({**WHO, "phase": "queue"}, 1), phase="queue")
 
 
-@BOOK.story(8, 8)
-def prefill_is_a_little_dearer(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def prefill_is_a_little_dearer(scenario: Scenario) -> None:
     """Less than a quarter more is not worth naming: the queue is its own."""
-    lane(story, WELL, broken("queue"))
-    prefill_costs(story, 1, FLAT)
+    lane(scenario, WELL, broken("queue"))
+    prefill_costs(scenario, 1, FLAT)
 
-    ratio(story, 15, "prefill", round(FLAT, 3))
-    verdict(story, 15, "queue")
-    cause(story, 15, "slots")
+    ratio(scenario, 15, "prefill", round(FLAT, 3))
+    verdict(scenario, 15, "queue")
+    cause(scenario, 15, "slots")
 
 
-@BOOK.story(8, 8)
-def fewer_prompts_are_cached(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def fewer_prompts_are_cached(scenario: Scenario) -> None:
     """What has to be computed has grown, against the same prompts cached as they used to be: prefill's."""
-    lane(story, WELL, broken("queue"))
-    uncached(story, 0.2, 0.2 * GROWN)
+    lane(scenario, WELL, broken("queue"))
+    uncached(scenario, 0.2, 0.2 * GROWN)
 
-    ratio(story, 15, "uncached", GROWN)
-    verdict(story, 15, "prefill")
-    cause(story, 15, "uncached")
+    ratio(scenario, 15, "uncached", GROWN)
+    verdict(scenario, 15, "prefill")
+    cause(scenario, 15, "uncached")
 
 
-@BOOK.story(8, 8)
-def the_engine_alone_says_that_fewer_prompts_are_cached(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def the_engine_alone_says_that_fewer_prompts_are_cached(scenario: Scenario) -> None:
     """Where no usage states it, the engine's own counters do."""
-    lane(story, WELL, broken("queue"))
-    uncached_by_engine(story, 0.5, 0.75)
+    lane(scenario, WELL, broken("queue"))
+    uncached_by_engine(scenario, 0.5, 0.75)
 
-    now(story, 7, "uncached_by_engine", 0.5)
-    ratio(story, 15, "uncached", 1.5)
-    verdict(story, 15, "prefill")
+    now(scenario, 7, "uncached_by_engine", 0.5)
+    ratio(scenario, 15, "uncached", 1.5)
+    verdict(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def usage_that_never_states_what_is_cached(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def usage_that_never_states_what_is_cached(scenario: Scenario) -> None:
     """Its counters stand at 0, which is no answer: the engine's own are asked."""
-    lane(story, WELL, broken("queue"))
-    uncached_by_engine(story, 0.5, 0.75)
+    lane(scenario, WELL, broken("queue"))
+    uncached_by_engine(scenario, 0.5, 0.75)
     for name, rate in (
         ("uncached_prompt_tokens_total", 0.0),
         ("cached_prompt_tokens_total", 0.0),
         ("prompt_tokens_count", 120.0),
     ):
-        story.counts(f"llm_{name}", rate, model=MODEL, lane=LANE)
+        scenario.counts(f"llm_{name}", rate, model=MODEL, lane=LANE)
 
-    ratio(story, 15, "uncached", 1.5)
-    verdict(story, 15, "prefill")
+    ratio(scenario, 15, "uncached", 1.5)
+    verdict(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def usage_and_the_engine_tell_of_caches(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def usage_and_the_engine_tell_of_caches(scenario: Scenario) -> None:
     """The usage of the very requests goes first."""
-    lane(story, WELL, broken("queue"))
-    uncached(story, 0.2, 0.2)
-    uncached_by_engine(story, 0.5, 0.75)
+    lane(scenario, WELL, broken("queue"))
+    uncached(scenario, 0.2, 0.2)
+    uncached_by_engine(scenario, 0.5, 0.75)
 
-    ratio(story, 15, "uncached", 1)
-    verdict(story, 15, "queue")
+    ratio(scenario, 15, "uncached", 1)
+    verdict(scenario, 15, "queue")
 
 
-@BOOK.story(8, 8)
-def a_lane_that_never_was_cached_sends_more(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def a_lane_that_never_was_cached_sends_more(scenario: Scenario) -> None:
     """The share of what is cached falls, and no cache is lost: every lane is held against itself."""
-    lane(story, WELL, broken("queue"))
-    uncached(story, 0.2)
+    lane(scenario, WELL, broken("queue"))
+    uncached(scenario, 0.2)
     who = {"model": MODEL, "lane": "batch"}
-    story.counts("llm_uncached_prompt_tokens_total", PROMPT_TOKENS / 10, PROMPT_TOKENS * 3, **who)
-    story.counts("llm_cached_prompt_tokens_total", 0, **who)
-    story.counts("llm_prompt_tokens_count", 6, 180, **who)
+    scenario.counts("llm_uncached_prompt_tokens_total", PROMPT_TOKENS / 10, PROMPT_TOKENS * 3, **who)
+    scenario.counts("llm_cached_prompt_tokens_total", 0, **who)
+    scenario.counts("llm_prompt_tokens_count", 6, 180, **who)
 
-    ratio(story, 15, "uncached", 1)
-    verdict(story, 15, "queue")
+    ratio(scenario, 15, "uncached", 1)
+    verdict(scenario, 15, "queue")
 
 
-@BOOK.story(8, 8)
-def one_lane_of_two_is_cached_less(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def one_lane_of_two_is_cached_less(scenario: Scenario) -> None:
     """What it lost is weighed against all that has to be computed; the other's gain is no comfort."""
-    lane(story, WELL, broken("queue"))
-    uncached(story, 0.2, 0.5)
-    uncached(story, 0.4, 0.3, lane="batch")
+    lane(scenario, WELL, broken("queue"))
+    uncached(scenario, 0.2, 0.5)
+    uncached(scenario, 0.4, 0.3, lane="batch")
 
-    ratio(story, 15, "uncached", round((0.5 + 0.3) / (0.2 + 0.3), 3))
-    verdict(story, 15, "prefill")
+    ratio(scenario, 15, "uncached", round((0.5 + 0.3) / (0.2 + 0.3), 3))
+    verdict(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def a_cache_that_held_everything(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def a_cache_that_held_everything(scenario: Scenario) -> None:
     """Then nothing had to be computed, and nothing is not divided by."""
-    lane(story, WELL, broken("queue"))
-    uncached(story, 0, 0.001)
+    lane(scenario, WELL, broken("queue"))
+    uncached(scenario, 0, 0.001)
 
-    ratio(story, 15, "uncached", round(PROMPT_TOKENS * 0.001 / 60 / 0.01, 3))
+    ratio(scenario, 15, "uncached", round(PROMPT_TOKENS * 0.001 / 60 / 0.01, 3))
 
 
-@BOOK.story(8, 8)
-def an_engine_without_a_cache_that_was_asked(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def an_engine_without_a_cache_that_was_asked(scenario: Scenario) -> None:
     """Its counters stand still, and nobody says anything of caches."""
-    lane(story, WELL, broken("queue"))
-    story.counts("llm_engine_prefix_cache_hits_total", 0)
-    story.counts("llm_engine_prefix_cache_queries_total", 0)
+    lane(scenario, WELL, broken("queue"))
+    scenario.counts("llm_engine_prefix_cache_hits_total", 0)
+    scenario.counts("llm_engine_prefix_cache_queries_total", 0)
 
-    now(story, 15, "uncached_by_engine")
-    ratio(story, 15, "uncached")
-    verdict(story, 15, "queue")
+    now(scenario, 15, "uncached_by_engine")
+    ratio(scenario, 15, "uncached")
+    verdict(scenario, 15, "queue")
 
 
-@BOOK.story(8, 8)
-def a_pod_that_serves_two_models(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def a_pod_that_serves_two_models(scenario: Scenario) -> None:
     """What its engine says of the cache is said of both; requests of unknown models make no third."""
-    lane(story, WELL, broken("queue"))
+    lane(scenario, WELL, broken("queue"))
     for name in ("large", "other"):
-        story.counts("llm_requests_received_total", 1, model=name, lane=LANE)
-    uncached_by_engine(story, 0.5, 0.75)
+        scenario.counts("llm_requests_received_total", 1, model=name, lane=LANE)
+    uncached_by_engine(scenario, 0.5, 0.75)
 
     both = [({"model": name, "evidence": "uncached_by_engine"}, 0.75) for name in (MODEL, "large")]
-    story.records("model:llm_evidence:now", 15, *both, evidence="uncached_by_engine")
+    scenario.records("model:llm_evidence:now", 15, *both, evidence="uncached_by_engine")
 
 
 # --- what leaves it with the queue -----------------------------------------------------------------------------------------
 
 
-@BOOK.story(8, 8)
-def more_requests_arrive(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def more_requests_arrive(scenario: Scenario) -> None:
     """Load."""
-    lane(story, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * GROWN))
+    lane(scenario, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * GROWN))
 
-    now(story, 7, "load", HEALTHY_PER_MINUTE / 60)
-    ratio(story, 15, "load", GROWN)
-    verdict(story, 15, "queue")
-    cause(story, 15, "load")
+    now(scenario, 7, "load", HEALTHY_PER_MINUTE / 60)
+    ratio(scenario, 15, "load", GROWN)
+    verdict(scenario, 15, "queue")
+    cause(scenario, 15, "load")
 
 
-@BOOK.story(8, 8)
-def load_has_grown_more_than_prefill(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def load_has_grown_more_than_prefill(scenario: Scenario) -> None:
     """What has grown most is the cause: the queue stays the queue's."""
-    lane(story, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 2))
-    prefill_costs(story, 1, 1.6)
+    lane(scenario, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 2))
+    prefill_costs(scenario, 1, 1.6)
 
-    verdict(story, 15, "queue")
-    cause(story, 15, "load")
-    story.pages(15, "LLMQueueBurn")
+    verdict(scenario, 15, "queue")
+    cause(scenario, 15, "load")
+    scenario.pages(15, "LLMQueueBurn")
 
 
-@BOOK.story(8, 8)
-def prefill_has_grown_more_than_load(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def prefill_has_grown_more_than_load(scenario: Scenario) -> None:
     """And the other way round."""
-    lane(story, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 1.6))
-    prefill_costs(story, 1, 2)
+    lane(scenario, WELL, broken("queue", per_minute=HEALTHY_PER_MINUTE * 1.6))
+    prefill_costs(scenario, 1, 2)
 
-    verdict(story, 15, "prefill")
-    cause(story, 15, "prefill")
+    verdict(scenario, 15, "prefill")
+    cause(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def nobody_could_measure_a_prompt(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def nobody_could_measure_a_prompt(scenario: Scenario) -> None:
     """Tokens over no requests are no length."""
-    lane(story, WELL, broken("queue"))
+    lane(scenario, WELL, broken("queue"))
     who = {"model": MODEL, "lane": LANE}
-    story.counts("llm_received_measured_requests_total", 0, **who)
-    story.counts("llm_received_prompt_tokens_total", PROMPT_TOKENS, **who)
+    scenario.counts("llm_received_measured_requests_total", 0, **who)
+    scenario.counts("llm_received_prompt_tokens_total", PROMPT_TOKENS, **who)
 
-    now(story, 15, "prompts")
+    now(scenario, 15, "prompts")
 
 
-@BOOK.story(8, 8)
-def decoding_has_become_slower(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def decoding_has_become_slower(scenario: Scenario) -> None:
     """The quiet gap has grown more than prefill: many decodes per step make prefill look dear. The queue's, by decode."""
-    lane(story, WELL, broken("queue"))
-    prefill_costs(story, 1, GROWN)
-    gaps(story, {0.01: 0.15, 0.15: 0.85}, {0.02: 0.15, 0.15: 0.85})
+    lane(scenario, WELL, broken("queue"))
+    prefill_costs(scenario, 1, GROWN)
+    gaps(scenario, {0.01: 0.15, 0.15: 0.85}, {0.02: 0.15, 0.15: 0.85})
 
-    now(story, 7, "decode", 0.008)
-    ratio(story, 15, "decode", 2.2)
-    verdict(story, 15, "queue")
-    cause(story, 15, "decode")
+    now(scenario, 7, "decode", 0.008)
+    ratio(scenario, 15, "decode", 2.2)
+    verdict(scenario, 15, "queue")
+    cause(scenario, 15, "decode")
 
 
-@BOOK.story(8, 8)
-def prefills_between_the_tokens(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def prefills_between_the_tokens(scenario: Scenario) -> None:
     """They stretch many gaps and leave the quiet ones as they were: decoding itself is not slower."""
-    lane(story, WELL, broken("queue"))
-    gaps(story, {0.01: 1}, {0.01: 0.2, 0.15: 0.8})
+    lane(scenario, WELL, broken("queue"))
+    gaps(scenario, {0.01: 1}, {0.01: 0.2, 0.15: 0.8})
 
-    now(story, 7, "decode", 0.006)
-    now(story, 15, "decode", 0.008)
-    ratio(story, 15, "decode", 1.364)
+    now(scenario, 7, "decode", 0.006)
+    now(scenario, 15, "decode", 0.008)
+    ratio(scenario, 15, "decode", 1.364)
 
 
-@BOOK.story(8, 8)
-def prefill_that_nobody_expects(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def prefill_that_nobody_expects(scenario: Scenario) -> None:
     """Before a cost is fitted there is no ratio, and nothing is moved."""
-    lane(story, WELL, broken("queue"))
-    story.counts("llm_prefill_own_seconds_total", 10, 40, model=MODEL)
-    story.counts("llm_prefill_expected_seconds_total", 0, model=MODEL)
+    lane(scenario, WELL, broken("queue"))
+    scenario.counts("llm_prefill_own_seconds_total", 10, 40, model=MODEL)
+    scenario.counts("llm_prefill_expected_seconds_total", 0, model=MODEL)
 
-    now(story, 15, "prefill")
-    verdict(story, 15, "queue")
+    now(scenario, 15, "prefill")
+    verdict(scenario, 15, "queue")
 
 
 # --- what is not the queue's is not moved ----------------------------------------------------------------------------------
 
 
-@BOOK.story(8, 8)
-def the_front_end_holds_them_while_prefill_is_dearer(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def the_front_end_holds_them_while_prefill_is_dearer(scenario: Scenario) -> None:
     """Evidence corrects the queue's share only: a slow front end stays one, and no smaller queue is added to prefill's."""
-    lane(story, WELL, broken("first_token", queue=0.3, prefill=0.15))
-    prefill_costs(story, 1, 2)
+    lane(scenario, WELL, broken("first_token", queue=0.3, prefill=0.15))
+    prefill_costs(scenario, 1, 2)
 
-    verdict(story, 15, "first_token")
-    cause(story, 15, "prefill")
+    verdict(scenario, 15, "first_token")
+    cause(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def queue_and_prefill_together_lead(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def queue_and_prefill_together_lead(scenario: Scenario) -> None:
     """Neither leads alone; prefill made the queue, so it leads with both."""
-    lane(story, WELL, broken("first_token", queue=0.3, prefill=0.3))
-    prefill_costs(story, 1, 2)
+    lane(scenario, WELL, broken("first_token", queue=0.3, prefill=0.3))
+    prefill_costs(scenario, 1, 2)
 
-    verdict(story, 15, "prefill")
+    verdict(scenario, 15, "prefill")
 
 
-@BOOK.story(8, 8)
-def one_model_is_dearer_and_another_is_not(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def one_model_is_dearer_and_another_is_not(scenario: Scenario) -> None:
     """Evidence is a model's own."""
-    lane(story, WELL, broken("queue"))
-    lane(story, WELL, broken("queue"), model="large")
-    prefill_costs(story, 1, 2)
+    lane(scenario, WELL, broken("queue"))
+    lane(scenario, WELL, broken("queue"), model="large")
+    prefill_costs(scenario, 1, 2)
 
-    verdict(story, 15, "prefill", model=MODEL)
-    verdict(story, 15, "queue", model="large")
+    verdict(scenario, 15, "prefill", model=MODEL)
+    verdict(scenario, 15, "queue", model="large")
 
 
-@BOOK.story(8, 8)
-def decode_votes_while_prefill_is_dearer(story: Story) -> None:
+@SUITE.scenario(8, 8)
+def decode_votes_while_prefill_is_dearer(scenario: Scenario) -> None:
     """Slow tokens are not moved, but the hint stands beside them."""
-    lane(story, WELL, broken("decode"), objective="tpot")
-    prefill_costs(story, 1, 2)
+    lane(scenario, WELL, broken("decode"), objective="tpot")
+    prefill_costs(scenario, 1, 2)
 
-    verdict(story, 15, "decode", objective="tpot")
-    cause(story, 15, "prefill", objective="tpot")
+    verdict(scenario, 15, "decode", objective="tpot")
+    cause(scenario, 15, "prefill", objective="tpot")

@@ -59,69 +59,69 @@ class Comparison:
 
 
 def test_half_of_the_traffic_past_the_sidecar_is_half_of_it_seen() -> None:
-    story = Comparison()
-    story.ours(150, queue=30.0)
+    comparison = Comparison()
+    comparison.ours(150, queue=30.0)
 
-    assert story.read(300, queue=40.0) == Ratios(0.5, {Phase.QUEUE: 0.75})
+    assert comparison.read(300, queue=40.0) == Ratios(0.5, {Phase.QUEUE: 0.75})
 
 
 def test_of_little_traffic_nothing_is_said() -> None:
     """Requests are not forgotten either: they add up over the window."""
-    story = Comparison()
+    comparison = Comparison()
     seen = []
     for _ in range(4):
-        story.ours(MIN_REQUESTS / 4)
-        seen.append(story.read(MIN_REQUESTS / 4).traffic_seen)
+        comparison.ours(MIN_REQUESTS / 4)
+        seen.append(comparison.read(MIN_REQUESTS / 4).traffic_seen)
 
     assert seen == [None, None, None, 1.0]
 
 
 def test_many_in_flight_ask_for_many_requests() -> None:
     """Each of them may have ended on one side of the window's edge and not on the other."""
-    story = Comparison()
-    story.ours(100)
-    few = story.read(100, in_flight=100).traffic_seen
-    story.ours(300)
+    comparison = Comparison()
+    comparison.ours(100)
+    few = comparison.read(100, in_flight=100).traffic_seen
+    comparison.ours(300)
 
-    assert [few, story.read(300, in_flight=100).traffic_seen] == [None, 1.0]
+    assert [few, comparison.read(300, in_flight=100).traffic_seen] == [None, 1.0]
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
     """A bypass that ended more than ten minutes ago does not count."""
-    story = Comparison()
-    story.read(1000)
+    comparison = Comparison()
+    comparison.read(1000)
     for _ in range(int(WINDOW_SECONDS / 60) + 2):
-        story.ours(100)
-        story.read(100, later=60.0)
+        comparison.ours(100)
+        comparison.read(100, later=60.0)
 
-    assert story.ratios.traffic_seen == 1.0
+    assert comparison.ratios.traffic_seen == 1.0
 
 
 def test_a_restart_begins_the_comparison_anew() -> None:
     """Requests that the old process counted after its last reading are not known."""
-    story = Comparison()
-    story.ours(1000)
-    story.read(500)
+    comparison = Comparison()
+    comparison.ours(1000)
+    comparison.read(500)
 
-    assert story.read(30, restarted=True) == Ratios()
+    assert comparison.read(30, restarted=True) == Ratios()
 
 
 def test_a_page_that_leaves_a_count_out_for_a_while_begins_it_anew() -> None:
-    story = Comparison()
-    story.ours(500)
-    story.read(500)
-    story.agreement.read(Growth({Count.QUEUE_SECONDS: 0.0}), story.at + 5, 0)
-    story.ours(500)
+    comparison = Comparison()
+    comparison.ours(500)
+    comparison.read(500)
+    comparison.agreement.read(Growth({Count.QUEUE_SECONDS: 0.0}), comparison.at + 5, 0)
+    comparison.ours(500)
 
-    assert story.read(0).traffic_seen is None
+    assert comparison.read(0).traffic_seen is None
 
 
 def test_an_engine_that_reports_on_no_request_disagrees_with_nobody() -> None:
     """Its own sums grow; that the sidecar has no reports is published elsewhere."""
-    story = Comparison()
-    story.ours(200)
+    comparison = Comparison()
+    comparison.ours(200)
 
-    assert story.read(200, queue=100.0) == Ratios(1.0, {})
+    assert comparison.read(200, queue=100.0) == Ratios(1.0, {})
 
 
 def test_an_engine_without_a_count_of_requests_is_compared_by_its_seconds() -> None:
@@ -136,10 +136,10 @@ def test_an_engine_without_a_count_of_requests_is_compared_by_its_seconds() -> N
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.booleans(), st.floats(1, 400)), max_size=30))
 def test_a_ratio_is_never_negative_and_needs_its_hundred(steps: list[tuple[int, int, bool, float]]) -> None:
-    story = Comparison()
+    comparison = Comparison()
     for ours, theirs, restarted, later in steps:
-        story.ours(ours)
-        ratio = story.read(theirs, restarted=restarted, later=later).traffic_seen
+        comparison.ours(ours)
+        ratio = comparison.read(theirs, restarted=restarted, later=later).traffic_seen
         assert ratio is None or ratio >= 0
 
 
@@ -224,7 +224,7 @@ async def sums_of(engine: SimulatedEngine, session: aiohttp.ClientSession) -> di
 def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> None:
     """Sixteen clients, all or half through the sidecar: the ratios equal those of the clients and of both pages."""
 
-    async def story() -> tuple[dict[str, float | None], dict[str, float]]:
+    async def comparison() -> tuple[dict[str, float | None], dict[str, float]]:
         async with (
             SimulatedEngine(PRESET) as engine,
             road_to(engine.url, [PRESET.model]) as road,
@@ -252,7 +252,7 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
         ratios["traffic"] = metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child().value
         return ratios, {"traffic": seen / (seen + unseen), **expected}
 
-    ratios, expected = asyncio.run(story())
+    ratios, expected = asyncio.run(comparison())
     assert ratios == pytest.approx(expected)
     assert 0 < min(expected.values()) <= max(expected.values()) <= 1.01
 

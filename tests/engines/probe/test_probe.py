@@ -73,14 +73,14 @@ def test_a_vllm_says_that_it_is_one_which_models_it_serves_and_its_version() -> 
     async def answer(request: web.Request) -> web.Response:
         return answering({"/health": b"", "/v1/models": VLLM_MODELS, "/version": b'{"version":"0.32.0"}'}, request)
 
-    async def story() -> tuple[object, ...]:
+    async def scenario() -> tuple[object, ...]:
         async with engine_answering(answer, "/{path:.*}") as url:
             house = Asking(url)
             await house.ask()
             engine = house.engine
             return engine.up, engine.kind, engine.models, engine.version, house.readiness.ready(house.now)[0]
 
-    assert asyncio.run(story()) == (True, "vllm", ("tiny",), "0.32.0", True)
+    assert asyncio.run(scenario()) == (True, "vllm", ("tiny",), "0.32.0", True)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_a_list_of_models_that_cannot_be_read_says_nothing(models: bytes) -> Non
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=models if request.path == "/v1/models" else b"")
 
-    async def story() -> tuple[object, ...]:
+    async def scenario() -> tuple[object, ...]:
         async with engine_answering(answer, "/{path:.*}") as url:
             house = Asking(url)
             await house.ask()
             return house.engine.up, house.engine.kind, house.engine.models
 
-    assert asyncio.run(story()) == (True, "auto", ())
+    assert asyncio.run(scenario()) == (True, "auto", ())
 
 
 @pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (500, False), (503, False)])
@@ -118,13 +118,13 @@ def test_an_engine_is_down_when_it_says_so_itself(status: int, up: bool) -> None
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=status if request.path == "/health" else 404)
 
-    async def story() -> bool | None:
+    async def scenario() -> bool | None:
         async with engine_answering(answer, "/{path:.*}") as url:
             house = Asking(url)
             await house.ask()
             return house.engine.up
 
-    assert asyncio.run(story()) is up
+    assert asyncio.run(scenario()) is up
 
 
 def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked_anew() -> None:
@@ -136,7 +136,7 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
             await asyncio.sleep(60)
         return web.Response(body=VLLM_MODELS if request.path == "/v1/models" else b"")
 
-    async def story() -> list[tuple[bool | None, str]]:
+    async def scenario() -> list[tuple[bool | None, str]]:
         async with engine_answering(answer, "/{path:.*}") as url:
             house = Asking(url)
             seen = []
@@ -145,7 +145,7 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
                 seen.append((house.engine.up, house.engine.kind))
             return seen
 
-    assert asyncio.run(story()) == [(False, "auto"), (True, "vllm")]
+    assert asyncio.run(scenario()) == [(False, "auto"), (True, "vllm")]
 
 
 # --- a busy engine is not down, and one that was away may be another ---------------------------------------------------------
@@ -160,7 +160,7 @@ def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sen
             await asyncio.sleep(60)
         return answering({"/health": b"", "/v1/models": VLLM_MODELS}, request)
 
-    async def story() -> list[bool | None]:
+    async def scenario() -> list[bool | None]:
         nonlocal healthy
         async with engine_answering(answer) as url:
             house = Asking(url)
@@ -175,14 +175,14 @@ def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sen
             await house.ask(0.1)
             return [*seen, house.engine.up]
 
-    assert asyncio.run(story()) == [True] * (FAILED_CHECKS + 1) + [False]
+    assert asyncio.run(scenario()) == [True] * (FAILED_CHECKS + 1) + [False]
 
 
 def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
     async def answer(request: web.Request) -> web.Response:
         return answering({"/health": b"", "/v1/models": VLLM_MODELS}, request)
 
-    async def story() -> list[bool | None]:
+    async def scenario() -> list[bool | None]:
         async with engine_answering(answer) as url:
             house = Asking(url)
             await house.ask()
@@ -191,7 +191,7 @@ def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
         await house.ask()
         return [before, house.engine.up]
 
-    assert asyncio.run(story()) == [True, False]
+    assert asyncio.run(scenario()) == [True, False]
 
 
 class Replaced:
@@ -216,7 +216,7 @@ def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
     """First another version comes back, then another engine."""
     replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
 
-    async def story() -> list[tuple[str, str | None, str | None]]:
+    async def scenario() -> list[tuple[str, str | None, str | None]]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url)
             seen = []
@@ -233,14 +233,14 @@ def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
             return seen
 
     first, second, third = ("vllm", "0.32.0", None), ("vllm", "0.33.0", None), ("sglang", "0.5.23", "fp8")
-    assert asyncio.run(story()) == [first, first, second, second, third]
+    assert asyncio.run(scenario()) == [first, first, second, second, third]
 
 
 def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None:
     """The engine's counters showed the restart."""
     replaced = Replaced({"/v1/models": models("vllm"), "/version": b'{"version":"0.32.0"}'})
 
-    async def story() -> list[str | None]:
+    async def scenario() -> list[str | None]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url)
             await house.ask()
@@ -251,14 +251,14 @@ def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None
             await house.ask()
             return [before, house.engine.version]
 
-    assert asyncio.run(story()) == ["0.32.0", "0.33.0"]
+    assert asyncio.run(scenario()) == ["0.32.0", "0.33.0"]
 
 
 def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_new() -> None:
     """Adapters come and go. A list that has not changed triggers no change."""
     replaced = Replaced({"/v1/models": models("vllm")})
 
-    async def story() -> tuple[dict[str, int], int]:
+    async def scenario() -> tuple[dict[str, int], int]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url)
             for _ in range(3):
@@ -267,7 +267,7 @@ def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_n
             del replaced.asked["/health"]
             return dict(replaced.asked), house.changes
 
-    asked, changes = asyncio.run(story())
+    asked, changes = asyncio.run(scenario())
     assert asked == {"/v1/models": 3, "/version": 1, "/server_info": 1}
     assert changes == 2  # it is up; it is a vLLM
 
@@ -275,26 +275,26 @@ def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_n
 def test_of_an_engine_called_none_nothing_is_asked_but_its_health() -> None:
     replaced = Replaced({"/v1/models": models("vllm")})
 
-    async def story() -> tuple[dict[str, int], str]:
+    async def scenario() -> tuple[dict[str, int], str]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url, "none")
             await house.ask()
             return dict(replaced.asked), house.engine.kind
 
-    assert asyncio.run(story()) == ({"/health": 1}, "none")
+    assert asyncio.run(scenario()) == ({"/health": 1}, "none")
 
 
 def test_a_kind_that_the_config_states_is_not_put_to_the_proof() -> None:
     """A gateway in front of a vLLM may give its models any owner."""
     replaced = Replaced({"/v1/models": models("gateway"), "/version": b'{"version":"0.33.0"}'})
 
-    async def story() -> tuple[str, str | None, tuple[str, ...], set[str]]:
+    async def scenario() -> tuple[str, str | None, tuple[str, ...], set[str]]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url, "vllm")
             await house.ask()
             return house.engine.kind, house.engine.version, house.engine.models, set(replaced.asked)
 
-    assert asyncio.run(story()) == (
+    assert asyncio.run(scenario()) == (
         "vllm",
         "0.33.0",
         ("m",),
@@ -309,20 +309,20 @@ def test_a_llama_cpp_is_recognised_without_touching_its_metrics() -> None:
     )
     replaced = Replaced({"/v1/models": models("me"), "/props": props, "/metrics": b"llamacpp:requests_deferred 1\n"})
 
-    async def story() -> tuple[str, str | None, str | None, bool]:
+    async def scenario() -> tuple[str, str | None, str | None, bool]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url)
             await house.ask()
             engine = house.engine
             return engine.kind, engine.version, engine.quantization, "/metrics" in replaced.asked
 
-    assert asyncio.run(story()) == ("llama_cpp", "b11434-abc", "Q4_K - Medium", False)
+    assert asyncio.run(scenario()) == ("llama_cpp", "b11434-abc", "Q4_K - Medium", False)
 
 
 def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> None:
     replaced = Replaced({"/v1/models": models("me")})
 
-    async def story() -> tuple[str, bool, int, int]:
+    async def scenario() -> tuple[str, bool, int, int]:
         async with engine_answering(replaced.answer) as url:
             house = Asking(url)
             await house.ask()
@@ -332,7 +332,7 @@ def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> N
                 await house.ask()
             return house.engine.kind, house.engine.asked_what, asked, replaced.asked.total() - asked
 
-    assert asyncio.run(story()) == ("auto", True, 7, 5)  # one of the seven, and all five, are health checks
+    assert asyncio.run(scenario()) == ("auto", True, 7, 5)  # one of the seven, and all five, are health checks
 
 
 def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_known() -> None:
@@ -347,7 +347,7 @@ def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_kn
 
     asked: Counter[str] = Counter()
 
-    async def story() -> tuple[str, int, str | None]:
+    async def scenario() -> tuple[str, int, str | None]:
         nonlocal patient
         async with engine_answering(answer) as url:
             house = Asking(url)
@@ -360,6 +360,6 @@ def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_kn
             await house.ask()
             return kind, rounds, house.engine.version
 
-    kind, rounds, version = asyncio.run(story())
+    kind, rounds, version = asyncio.run(scenario())
     assert (kind, version) == ("vllm", "0.33.0")
     assert 2 <= rounds <= 4

@@ -85,13 +85,13 @@ def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=page())
 
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
             house = House(url)
             assert await house.look()
             return house.shown
 
-    assert asyncio.run(story()) == {
+    assert asyncio.run(scenario()) == {
         "requests_waiting": 3.0,
         "requests_running": 4.0,
         "kv_cache_usage_ratio": 0.5,
@@ -107,7 +107,7 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=pages.pop(0))
 
-    async def story() -> list[tuple[float, float, int]]:
+    async def scenario() -> list[tuple[float, float, int]]:
         async with engine_answering(answer) as url:
             house = House(url)
             seen = []
@@ -116,7 +116,7 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
                 seen.append((house.shown["preemptions_total"], house.shown["restarts_total"], house.restarts_told))
             return seen
 
-    assert asyncio.run(story()) == [(0.0, 0.0, 0), (4.0, 0.0, 0), (6.0, 1.0, 1)]
+    assert asyncio.run(scenario()) == [(0.0, 0.0, 0), (4.0, 0.0, 0), (6.0, 1.0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> N
         asked.append(request.path)
         return web.Response(body=page())
 
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
             house = House(url, kind=kind, up=up)
             assert not await house.look()
             return house.shown
 
-    assert asyncio.run(story()) == {}
+    assert asyncio.run(scenario()) == {}
     assert asked == []
 
 
@@ -214,7 +214,7 @@ def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await answers.pop(0)(request)
 
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
             house = House(url)
             answers.extend([good, handler])
@@ -222,7 +222,7 @@ def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: 
             assert await house.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
             return house.shown
 
-    assert asyncio.run(story()) == {
+    assert asyncio.run(scenario()) == {
         "preemptions_total": 0.0,
         "restarts_total": 0.0,
         'scrapes_total{result="ok"}': 1.0,
@@ -231,20 +231,20 @@ def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: 
 
 
 def test_an_engine_that_is_gone_is_unreachable() -> None:
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async with engine_answering(fail) as url:
             pass
         house = House(url)
         await house.look()
         return house.shown
 
-    assert asyncio.run(story()) == {'scrapes_total{result="unreachable"}': 1.0}
+    assert asyncio.run(scenario()) == {'scrapes_total{result="unreachable"}': 1.0}
 
 
 def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
     """Its front end may still show the last state that it knew."""
 
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async def answer(_request: web.Request) -> web.Response:
             house.engine.up = False
             return web.Response(body=page())
@@ -254,7 +254,7 @@ def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
             await house.look()
             return house.shown
 
-    assert asyncio.run(story()) == {'scrapes_total{result="ok"}': 1.0}
+    assert asyncio.run(scenario()) == {'scrapes_total{result="ok"}': 1.0}
 
 
 def test_a_page_of_megabytes_gives_others_their_turns() -> None:
@@ -263,7 +263,7 @@ def test_a_page_of_megabytes_gives_others_their_turns() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=b'vllm:filler_bucket{le="0.3"} 1.0\n' * 150_000 + page())
 
-    async def story() -> tuple[int, float]:
+    async def scenario() -> tuple[int, float]:
         turns = 0
 
         async def others() -> None:
@@ -279,7 +279,7 @@ def test_a_page_of_megabytes_gives_others_their_turns() -> None:
             task.cancel()
             return turns, house.shown["requests_waiting"]
 
-    turns, waiting = asyncio.run(story())
+    turns, waiting = asyncio.run(scenario())
     assert turns > 150_000 * 33 // STEP_BYTES
     assert waiting == 3.0
 
@@ -305,13 +305,13 @@ def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: b
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=body)
 
-    async def story() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         async with engine_answering(answer, path) as url:
             house = House(url, kind=kind, may_reset=True)
             await house.look()
             return house.shown
 
-    found = asyncio.run(story())
+    found = asyncio.run(scenario())
     assert (found["requests_waiting"], found["requests_running"]) == (8.0, 4.0)
 
 
@@ -326,7 +326,7 @@ def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=pages.pop(0))
 
-    async def story() -> list[float]:
+    async def scenario() -> list[float]:
         async with engine_answering(answer) as url:
             house = House(url)
             seen = []
@@ -336,4 +336,4 @@ def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its
                 seen.append(house.shown["preemptions_total"])
             return seen
 
-    assert asyncio.run(story()) == [0.0, 0.0, 2.0]
+    assert asyncio.run(scenario()) == [0.0, 0.0, 2.0]

@@ -48,7 +48,7 @@ def append(path: Path, data: bytes) -> None:
 def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) -> None:
     """SGLang's OpenAI paths state no times; its file does, and contains the answer's id."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = fetching(tmp_path)
         await walk.look()
         walk.answer(OURS)
@@ -60,13 +60,13 @@ def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) ->
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Path) -> None:
     """A slow client ends a minute after the engine wrote its line; the line is kept, while an unmatched one is not."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = fetching(tmp_path)
         await walk.look()
         client, engine = walk.begin()
@@ -82,13 +82,13 @@ def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Pat
         assert [set(found) & {"queue", "prefill"} for found in walk.phases()] == [{"queue", "prefill"}]
         assert walk.drops() == {"report_unmatched": 1}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Path) -> None:
     """A line after the deadline, the same line again, the line of a client that bypasses the sidecar."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = fetching(tmp_path)
         await walk.look()
         walk.answer("late")
@@ -102,13 +102,13 @@ def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Pa
         assert walk.phases() == [NO_SPLIT, EXACT | BY_WIRE]
         assert walk.drops() == {"report_twice": 1, "report_unmatched": 2}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -> None:
     """Its `queue_time` includes a wait after its first token: the split is refused, as incomplete."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = fetching(tmp_path)
         await walk.look()
         walk.answer(OURS)
@@ -119,7 +119,7 @@ def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -
         assert walk.phases() == [NO_SPLIT]
         assert walk.value("llm_phase_attribution_total", source="none", reason="report_incomplete") == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_without_a_folder_nobody_waits_for_a_line() -> None:
@@ -209,7 +209,7 @@ def read(directory: ExportDirectory) -> bytes:
 def test_what_was_there_before_is_history(tmp_path: Path) -> None:
     """Its requests did not pass here, and its last line may be incomplete."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         append(tmp_path / THIS_HOUR, LINES[0] + LINES[1][:50])
         walk = fetching(tmp_path)
         await walk.look()
@@ -221,7 +221,7 @@ def test_what_was_there_before_is_history(tmp_path: Path) -> None:
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops() == {}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(t
 def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) -> None:
     """Half a line before the cut is dropped and counted, and what follows is read from the start."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         path = tmp_path / THIS_HOUR
         walk = fetching(tmp_path)
         await walk.look()
@@ -282,7 +282,7 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops()["report_unreadable"] == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path) -> None:
     """Lines that are in it when it appears are history too: it may be a volume with a year of files."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         folder = tmp_path / "not mounted yet"
         walk = fetching(folder)
         with capture_logs() as lines:
@@ -323,25 +323,25 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path)
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops() == {"report_source_failed": 2}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
     """Ten times a second while a request waits for its line, once a second otherwise."""
 
-    async def story() -> tuple[float, float]:
+    async def scenario() -> tuple[float, float]:
         walk = fetching(tmp_path)
         idle = await walk.look()
         walk.answer(OURS)
         return idle, await walk.look()
 
-    assert asyncio.run(story()) == (IDLE_SECONDS, ExportTail.WAITING_SECONDS)
+    assert asyncio.run(scenario()) == (IDLE_SECONDS, ExportTail.WAITING_SECONDS)
 
 
 def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
     """The loop goes on, cancelling works, and the process could exit."""
 
-    async def story() -> bool:
+    async def scenario() -> bool:
         hangs = threading.Event()
         thread = OwnThread("hanging")
         call = asyncio.create_task(thread.run(hangs.wait))
@@ -353,14 +353,14 @@ def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
         hangs.set()
         return cancelled
 
-    assert asyncio.run(story())
+    assert asyncio.run(scenario())
 
 
 def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for its next idle look, which here never comes; and it ends when cancelled."""
     monkeypatch.setattr(fetcher, "IDLE_SECONDS", 3600.0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         walk = fetching(tmp_path)
         settled = asyncio.Event()
 
@@ -380,4 +380,4 @@ def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: 
 
         assert walk.phases() == [EXACT | BY_WIRE]
 
-    asyncio.run(story())
+    asyncio.run(scenario())

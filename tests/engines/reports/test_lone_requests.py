@@ -79,13 +79,13 @@ async def settled_look(walk: Fetching) -> None:
     await walk.look()
 
 
-def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = None) -> Fetching:
-    """Run a story with this engine; a request that still waits at its end gets no report."""
+def told(scenario: Callable[[Summing, Fetching], object], engine: Summing | None = None) -> Fetching:
+    """Run a scenario with this engine; a request that still waits at its end gets no report."""
 
     async def run() -> Fetching:
         summing = engine or Summing()
         async with reading(summing) as walk:
-            waited = story(summing, walk)
+            waited = scenario(summing, walk)
             if asyncio.iscoroutine(waited):
                 await waited
             await settled_look(walk)
@@ -98,11 +98,11 @@ def told(story: Callable[[Summing, Fetching], object], engine: Summing | None = 
 def test_one_request_alone_is_told_exactly() -> None:
     """The growth of the sums is its own: four phases by the engine, and the rest is the front end."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.finish()
 
-    walk = told(story)
+    walk = told(scenario)
 
     assert walk.phases() == [SETTLED]
     assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
@@ -111,24 +111,24 @@ def test_one_request_alone_is_told_exactly() -> None:
 def test_request_after_request_is_told_each_by_the_reading_between() -> None:
     """Each reading is the start of the next comparison."""
 
-    async def story(engine: Summing, walk: Fetching) -> None:
+    async def scenario(engine: Summing, walk: Fetching) -> None:
         for number in range(3):
             walk.answer(str(number), USAGE)
             engine.finish()
             await settled_look(walk)
 
-    assert told(story).phases() == [SETTLED] * 3
+    assert told(scenario).phases() == [SETTLED] * 3
 
 
 def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
     """The mean of two requests is the time of neither."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         for number in range(2):
             walk.answer(str(number), USAGE)
             engine.finish()
 
-    walk = told(story)
+    walk = told(scenario)
 
     assert walk.phases() == [NO_SPLIT] * 2
     assert walk.drops() == {"report_ambiguous": 1}
@@ -137,18 +137,18 @@ def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
 def test_a_request_may_be_told_while_others_still_run() -> None:
     """It began after the last reading, and it alone ended: the growth is its own."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         walk.begin()
         walk.answer("2", USAGE)
         engine.finish()
 
-    assert told(story).phases() == [SETTLED]
+    assert told(scenario).phases() == [SETTLED]
 
 
 def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() -> None:
     """The engine may have counted it before that reading, and now another one that has not ended here yet."""
 
-    async def story(engine: Summing, walk: Fetching) -> None:
+    async def scenario(engine: Summing, walk: Fetching) -> None:
         _, slow = walk.begin()
         walk.answer("2", USAGE)
         engine.finish()
@@ -157,7 +157,7 @@ def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() 
         walk.say(slow, "1", USAGE)
         engine.finish()
 
-    walk = told(story)
+    walk = told(scenario)
 
     assert [set(found) & {"queue", "unattributed"} for found in walk.phases()] == [{"queue"}, {"unattributed"}]
 
@@ -165,19 +165,19 @@ def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() 
 def test_a_cancelled_request_beside_it_makes_it_untold() -> None:
     """It is not known whether the engine counted the cancelled request."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         client, _ = walk.begin()
         client.end()
         walk.answer("2", USAGE)
         engine.finish()
 
-    assert told(story).phases() == [NO_SPLIT]
+    assert told(scenario).phases() == [NO_SPLIT]
 
 
 def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
     """More requests finished than came through here: from then on a finished one may be any client's."""
 
-    async def story(engine: Summing, walk: Fetching) -> None:
+    async def scenario(engine: Summing, walk: Fetching) -> None:
         engine.finish()
         walk.answer("1", USAGE)
         engine.finish()
@@ -194,7 +194,7 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
         engine.finish()
 
     with capture_logs() as lines:
-        walk = told(story)
+        walk = told(scenario)
 
     assert walk.phases() == [NO_SPLIT] * 3 + [SETTLED]
     assert walk.drops() == {"report_ambiguous": 3}
@@ -215,24 +215,24 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
 def test_one_that_finished_in_its_place_is_not_taken_for_it(another: dict[Histogram, float]) -> None:
     """The engine counted another client's request, not this one: the growth does not fit what was seen here."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.finish(OURS | another)
 
-    assert told(story).phases() == [NO_SPLIT]
+    assert told(scenario).phases() == [NO_SPLIT]
 
 
 def test_a_restart_begins_anew() -> None:
     """Counts that fell belong to another process; the request at that reading gets no report."""
 
-    async def story(engine: Summing, walk: Fetching) -> None:
+    async def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.page = re.sub(r" 41\.0$", " 1.0", PAGE, flags=re.MULTILINE)
         await settled_look(walk)
         walk.answer("2", USAGE)
         engine.finish()
 
-    assert told(story).phases() == [SETTLED, NO_SPLIT]
+    assert told(scenario).phases() == [SETTLED, NO_SPLIT]
 
 
 def test_ranks_count_by_themselves() -> None:
@@ -240,17 +240,17 @@ def test_ranks_count_by_themselves() -> None:
     engine = Summing()
     engine.page = PAGE + PAGE.replace('engine="0"', 'engine="1"')
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.finish(rank='{engine="1",model_name="tiny"}')
 
-    assert told(story, engine).phases() == [SETTLED]
+    assert told(scenario, engine).phases() == [SETTLED]
 
 
 def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
     """It is read only after some request has ended and no other has ended for `SETTLE_SECONDS`."""
 
-    async def story(engine: Summing, walk: Fetching) -> None:
+    async def scenario(engine: Summing, walk: Fetching) -> None:
         assert await walk.look() == IDLE_SECONDS
         assert engine.asked == 1
         for number in range(20):
@@ -258,18 +258,18 @@ def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
             assert await walk.look() == pytest.approx(SETTLE_SECONDS)
         assert engine.asked == 1
 
-    told(story)
+    told(scenario)
 
 
 @pytest.mark.parametrize("page", ["", "nothing\n", PAGE[:-30], PAGE.replace("_sum", "_summe"), "x" * 100_000])
 def test_a_page_that_says_nothing_settles_nothing(page: str) -> None:
     """Empty, cut off or renamed: the request gets no report, and the failure is counted."""
 
-    def story(engine: Summing, walk: Fetching) -> None:
+    def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.page = page
 
-    walk = told(story)
+    walk = told(scenario)
 
     assert walk.phases() == [NO_SPLIT]
     assert walk.drops() == {"report_source_failed": 1}
