@@ -33,8 +33,8 @@ for _ in range(int(sys.argv[4])):
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 
-class QuietHouse:
-    """A `House` without requests, troubles or reloads."""
+class QuietApp:
+    """An `App` without requests, troubles or reloads."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.inside = InFlight(metrics)
@@ -110,7 +110,7 @@ async def one(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: 
 
 async def main(series: int, repeats: int) -> int:
     metrics = filled(series)
-    listener = AdminListener(QuietHouse(metrics), metrics, time.monotonic)
+    listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
     ((_, port),) = await listener.start("127.0.0.1", 0)
     worst = 0.0
     rows = (

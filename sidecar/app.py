@@ -226,7 +226,7 @@ class App:
             await asyncio.sleep(pause_seconds)
             pause_seconds = 0.0 if self.settlement.expire(self._clock()) else 1.0
 
-    # --- called by the admin listener (admin/listener.py: House) -----------------------------------------------------
+    # --- called by the admin listener (admin/listener.py: App) -----------------------------------------------------
 
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and the reason."""

@@ -73,7 +73,7 @@ def test_the_engine_is_released_before_anything_is_written_down(
 
 
 @asynccontextmanager
-async def house() -> AsyncIterator[tuple[SimulatedEngine, Road]]:
+async def engine_and_road() -> AsyncIterator[tuple[SimulatedEngine, Road]]:
     async with (
         SimulatedEngine(SMALL_CHAT) as engine,
         road_to(engine.url, [MODEL], proxy={"look_in_bytes": 4096}) as road,
@@ -105,7 +105,7 @@ def leaves_scenario(leave: Callable[[Connection], None], stage: str) -> tuple[li
     """(accounts, requests that the simulation saw aborted, tokens made after the client had left)."""
 
     async def scenario() -> tuple[list[Account], int, int]:
-        async with house() as (engine, road):
+        async with engine_and_road() as (engine, road):
             simulation = engine.simulation
             client = await Connection.open(road.port)
             if stage == "upload":
@@ -163,7 +163,7 @@ def test_who_leaves_takes_nobody_along() -> None:
     """Two clients stream side by side and one leaves; the other gets every token."""
 
     async def scenario() -> tuple[Answer, list[Account]]:
-        async with house() as (engine, road):
+        async with engine_and_road() as (engine, road):
             leaver, stayer = [await Connection.open(road.port) for _ in range(2)]
             body = {"model": MODEL, "prompt": "abc", "max_tokens": 60, "stream": True}
             staying = asyncio.ensure_future(stayer.request(post("/v1/completions", body)))

@@ -99,7 +99,7 @@ class Run:
         )
 
 
-class House:
+class Chain:
     """An engine, optionally a buffering hop, the proxy, and the load that is sent through them."""
 
     def __init__(
@@ -111,8 +111,8 @@ class House:
         self._simulated = simulated
         self._prompts = 400
 
-    async def run(self, ask: Callable[["House", int], Awaitable[float]], *, requests: int, at_once: int) -> Run:
-        """Send `requests` requests, `at_once` of them side by side. `ask(house, prompt_tokens)` sends one and returns
+    async def run(self, ask: Callable[["Chain", int], Awaitable[float]], *, requests: int, at_once: int) -> Run:
+        """Send `requests` requests, `at_once` of them side by side. `ask(chain, prompt_tokens)` sends one and returns
         the client's seconds."""
         self.road.accounts.clear()
         self._simulated.clear()
@@ -143,7 +143,9 @@ async def _notice_stalls(run: Run) -> None:
 
 
 @asynccontextmanager
-async def house(monkeypatch: pytest.MonkeyPatch, *, proxy: dict[str, object] | None = None) -> AsyncIterator[House]:
+async def running_chain(
+    monkeypatch: pytest.MonkeyPatch, *, proxy: dict[str, object] | None = None
+) -> AsyncIterator[Chain]:
     async with (
         SimulatedEngine(ENGINE) as engine,
         withholding(int(engine.url.rpartition(":")[2])) as hop,
@@ -157,7 +159,7 @@ async def house(monkeypatch: pytest.MonkeyPatch, *, proxy: dict[str, object] | N
             return simulated[-1]
 
         monkeypatch.setattr(engine.simulation, "arrive", remembered)
-        yield House(engine, hop, road, simulated)
+        yield Chain(engine, hop, road, simulated)
 
 
 def question(prompt_tokens: int, tokens: int = TOKENS) -> bytes:
@@ -165,8 +167,8 @@ def question(prompt_tokens: int, tokens: int = TOKENS) -> bytes:
     return post("/v1/completions", body)
 
 
-async def ask(house: House, prompt_tokens: int) -> float:
-    connection = await Connection.open(house.road.port)
+async def ask(chain: Chain, prompt_tokens: int) -> float:
+    connection = await Connection.open(chain.road.port)
     answer = await connection.request(question(prompt_tokens))
     connection.close()
     assert answer.complete
@@ -205,10 +207,10 @@ def assert_engine_delay_landed(healthy: Run, faulted: Run, place: Phase, *, at_l
 
 def test_300_ms_in_the_front_end_come_out_in_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> tuple[Run, Run]:
-        async with house(monkeypatch) as home:
-            healthy = await home.run(ask, requests=5, at_once=1)
-            home.engine.adjust(front_end_extra_seconds=0.3)
-            return healthy, await home.run(ask, requests=5, at_once=1)
+        async with running_chain(monkeypatch) as chain:
+            healthy = await chain.run(ask, requests=5, at_once=1)
+            chain.engine.adjust(front_end_extra_seconds=0.3)
+            return healthy, await chain.run(ask, requests=5, at_once=1)
 
     assert_engine_delay_landed(*told(scenario), Phase.FIRST_TOKEN, at_least=0.299)
 
@@ -217,27 +219,27 @@ def test_slots_taken_away_come_out_in_queue(monkeypatch: pytest.MonkeyPatch) -> 
     """Six requests at once on eight slots, then on one: each waits for those before it, and prefill does not grow."""
 
     async def scenario() -> tuple[Run, Run]:
-        async with house(monkeypatch) as home:
-            healthy = await home.run(ask, requests=6, at_once=6)
-            home.engine.adjust(slots=1)
-            return healthy, await home.run(ask, requests=6, at_once=6)
+        async with running_chain(monkeypatch) as chain:
+            healthy = await chain.run(ask, requests=6, at_once=6)
+            chain.engine.adjust(slots=1)
+            return healthy, await chain.run(ask, requests=6, at_once=6)
 
     assert_engine_delay_landed(*told(scenario), Phase.QUEUE, at_least=0.3)
 
 
 def test_a_slower_prompt_pass_comes_out_in_prefill(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> tuple[Run, Run]:
-        async with house(monkeypatch) as home:
-            healthy = await home.run(ask, requests=5, at_once=1)
-            home.engine.adjust(prefill_factor=8)
-            return healthy, await home.run(ask, requests=5, at_once=1)
+        async with running_chain(monkeypatch) as chain:
+            healthy = await chain.run(ask, requests=5, at_once=1)
+            chain.engine.adjust(prefill_factor=8)
+            return healthy, await chain.run(ask, requests=5, at_once=1)
 
     assert_engine_delay_landed(*told(scenario), Phase.PREFILL, at_least=0.25)
 
 
-async def ask_for_much(house: House, prompt_tokens: int) -> float:
+async def ask_for_much(chain: Chain, prompt_tokens: int) -> float:
     """Ask for an answer with 0.7 s of decode, longer than the time for which the hop withholds output."""
-    connection = await Connection.open(house.road.port)
+    connection = await Connection.open(chain.road.port)
     answer = await connection.request(question(prompt_tokens, 175))
     connection.close()
     return answer.ended_at - answer.sent_at
@@ -252,10 +254,10 @@ def test_500_ms_of_output_withheld_before_the_sidecar_come_out_in_stream(monkeyp
     withheld = 0.5
 
     async def scenario() -> tuple[Run, Run]:
-        async with house(monkeypatch) as home:
-            healthy = await home.run(ask_for_much, requests=4, at_once=1)
-            home.hop.seconds = withheld
-            return healthy, await home.run(ask_for_much, requests=4, at_once=1)
+        async with running_chain(monkeypatch) as chain:
+            healthy = await chain.run(ask_for_much, requests=4, at_once=1)
+            chain.hop.seconds = withheld
+            return healthy, await chain.run(ask_for_much, requests=4, at_once=1)
 
     healthy, faulted = told(scenario)
 
@@ -277,16 +279,16 @@ MANY = 600
 """Tokens of an answer of 120 kB, so that the kernel's buffers cannot hide a reader that stops."""
 
 
-def reader(stall_seconds: float) -> Callable[[House, int], Awaitable[float]]:
+def reader(stall_seconds: float) -> Callable[[Chain, int], Awaitable[float]]:
     """A client with a small receive buffer that reads half of its answer, stops for a while, and reads on."""
 
-    async def ask_and_stall(house: House, prompt_tokens: int) -> float:
+    async def ask_and_stall(chain: Chain, prompt_tokens: int) -> float:
         loop = asyncio.get_running_loop()
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         with sock:
-            await loop.sock_connect(sock, ("127.0.0.1", house.road.port))
+            await loop.sock_connect(sock, ("127.0.0.1", chain.road.port))
             await loop.sock_sendall(sock, question(prompt_tokens, MANY))
             sent_at = time.monotonic()
             got = b""
@@ -307,10 +309,10 @@ def test_a_reader_that_stops_for_1_s_comes_out_in_stream(monkeypatch: pytest.Mon
     """The engine had long finished, so decode does not grow."""
 
     async def scenario() -> tuple[Run, Run]:
-        async with house(monkeypatch, proxy={"client_buffer_bytes": 4096}) as home:
-            home.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all are made before the reader goes on
-            healthy = await home.run(reader(0.0), requests=3, at_once=1)
-            return healthy, await home.run(reader(STALL_SECONDS), requests=3, at_once=1)
+        async with running_chain(monkeypatch, proxy={"client_buffer_bytes": 4096}) as chain:
+            chain.engine.adjust(decode_factor=0.05)  # 0.2 ms a token: all are made before the reader goes on
+            healthy = await chain.run(reader(0.0), requests=3, at_once=1)
+            return healthy, await chain.run(reader(STALL_SECONDS), requests=3, at_once=1)
 
     healthy, faulted = told(scenario)
 
@@ -326,12 +328,12 @@ def test_a_report_that_contradicts_the_wire_is_refused_and_counted(monkeypatch: 
     wire."""
 
     async def scenario() -> tuple[Run, Run, float, float]:
-        async with house(monkeypatch) as home:
-            honest = await home.run(ask, requests=3, at_once=1)
-            home.engine.report_factor = 3.0
-            lying = await home.run(ask, requests=3, at_once=1)
-            counted = home.road.total("llm_phase_attribution_total", source="none", reason="report_exceeds_wire")
-            split = home.road.total("llm_request_phase_seconds_count", phase="queue")
+        async with running_chain(monkeypatch) as chain:
+            honest = await chain.run(ask, requests=3, at_once=1)
+            chain.engine.report_factor = 3.0
+            lying = await chain.run(ask, requests=3, at_once=1)
+            counted = chain.road.total("llm_phase_attribution_total", source="none", reason="report_exceeds_wire")
+            split = chain.road.total("llm_request_phase_seconds_count", phase="queue")
             return honest, lying, counted, split
 
     honest, lying, counted, split = play(scenario(), patience_seconds=PATIENCE_SECONDS)

@@ -15,7 +15,7 @@ from sidecar.demo.stage import Stage
 from sidecar.simulator.http_face import SimulatedEngine
 from sidecar.simulator.replica_presets import SMALL_CHAT
 from sidecar.simulator.workload import Shape, Workload
-from tests.support.alert_stack import POD, Tower, watched
+from tests.support.alert_stack import POD, AlertStack, alert_stack
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
 from tests.support.sidecar_process import running_sidecar
@@ -46,7 +46,7 @@ class Theatre:
 
     thread: Background
     stage: Stage
-    tower: Tower
+    stack: AlertStack
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +59,26 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
         background() as thread,
         thread.entered(lambda: SimulatedEngine(SMALL_CHAT)) as engine,
         running_sidecar(engine.url, folder, flags=[f"--config.file={config}"]) as sidecar,
-        watched(thread, sidecar) as tower,
+        alert_stack(thread, sidecar) as stack,
     ):
         load = Load(f"http://127.0.0.1:{sidecar.port}", engine.model, REQUESTS_PER_SECOND, workload=LOAD)
         with thread.going_on(load.run()):
-            yield Theatre(thread, Stage(engine, load), tower)
+            yield Theatre(thread, Stage(engine, load), stack)
 
 
 @pytest.mark.parametrize("phase", INCIDENTS)
 def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre, phase: str) -> None:
-    incident, tower = INCIDENTS[phase], theatre.tower
-    before = tower.wait_until_calm()
-    with explained(tower.prometheus, tower.sink):
+    incident, stack = INCIDENTS[phase], theatre.stack
+    before = stack.wait_until_calm()
+    with explained(stack.prometheus, stack.sink):
         theatre.thread.run(theatre.stage.begin(incident))
-        page = tower.page(phase, before)
+        page = stack.page(phase, before)
         theatre.thread.run(theatre.stage.end(incident))
         assert page, "no page came"
-        resolution = tower.resolution(page, phase, before)
+        resolution = stack.resolution(page, phase, before)
 
         assert resolution, "the page came, and nobody said that it is over"
-        assert tower.paged(before) == [phase]
+        assert stack.paged(before) == [phase]
         assert page["labels"] | {"phase": phase, "severity": "page", "namespace": "demo"} == page["labels"]
         assert POD in page["annotations"]["summary"]
         assert page["annotations"]["runbook_url"].endswith(f"/runbooks/{page['labels']['alertname']}")
@@ -86,6 +86,6 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
 
 def test_somebody_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
     """The watchdog alert is sent again and again: if it stops, alerting itself is broken."""
-    since = len(theatre.tower.sink.told)
+    since = len(theatre.stack.sink.told)
 
-    assert len(theatre.tower.sink.wait_for("/llm", since=since, at_least=2)) >= 2
+    assert len(theatre.stack.sink.wait_for("/llm", since=since, at_least=2)) >= 2

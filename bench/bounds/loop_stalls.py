@@ -13,7 +13,7 @@ import time
 from statistics import median
 
 from bench.bounds.bound import Promise, spread
-from bench.exposition import OPENMETRICS, QuietHouse, filled, one
+from bench.exposition import OPENMETRICS, QuietApp, filled, one
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import look
 from sidecar.observe.usage_chunk import ask_for_usage
@@ -37,7 +37,7 @@ _LONG_PROMPTS = {"one long text": "long text. ", "code": 'def f(x):\n    return 
 async def scrape_stalls() -> list[Promise]:
     """The longest turn of a loop while the page is scraped; everything except the client is in this process."""
     metrics = filled(SERIES)
-    listener = AdminListener(QuietHouse(metrics), metrics, time.monotonic)
+    listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
     ((_, port),) = await listener.start("127.0.0.1", 0)
     try:
         idle = [await one(metrics, port, "", "", 0) for _ in range(3)]

@@ -9,7 +9,7 @@ import time
 from statistics import median
 
 from bench.bounds.bound import Promise, spread
-from bench.exposition import QuietHouse, filled, longest_turn
+from bench.exposition import QuietApp, filled, longest_turn
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage
@@ -48,7 +48,7 @@ def _grown(metrics: Metrics) -> None:
 async def status_page_stalls() -> list[Promise]:
     """The longest turn of the loop while the page is drawn, and while the history ticks."""
     metrics = filled(SERIES)
-    house = QuietHouse(metrics)
+    app = QuietApp(metrics)
     buckets = metrics.prompt_buckets.shown()
     Slo(metrics, Objectives({lane: dict.fromkeys(buckets, AIMS) for lane in ("interactive", "batch")}))
     for labels in list(metrics.histogram(c.REQUEST_PHASE_SECONDS).children):
@@ -58,10 +58,10 @@ async def status_page_stalls() -> list[Promise]:
     labels = RequestLabels("other", "batch", "0-512")
     for number in range(100):
         account = Account(labels, True, Outcome.OK, MARKS, ledger, key=number)
-        house.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
+        app.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
     history = History(metrics, at=time.monotonic())
     diagnoses = Diagnoses(history, time.monotonic, lambda: ())
-    page = StatusPage(house, history, time.monotonic, diagnoses.of)
+    page = StatusPage(app, history, time.monotonic, diagnoses.of)
 
     async def drawn() -> None:
         page._drawn.clear()  # noqa: SLF001  empties the cache, so that the page is drawn each time

@@ -12,7 +12,7 @@
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 No traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
-`House`. A slow scraper holds one of 8 places for at most 30 s, and delays no other request.
+`App`. A slow scraper holds one of 8 places for at most 30 s, and delays no other request.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from aiohttp import hdrs, web
 
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.loop_slices import run_sliced
-from sidecar.admin.page.status import StatusPage, Told
+from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.metrics.exposition import ProcessPage, write_page
@@ -45,7 +45,7 @@ KEEP_ALIVE_SECONDS = 75.0
 _log = logging.getLogger(__name__)
 
 
-class House(Told, Protocol):
+class App(StatusSource, Protocol):
     """The rest of the process, as far as the listener needs it."""
 
     async def reload(self) -> list[str]:
@@ -64,14 +64,14 @@ class AdminListener:
 
     def __init__(
         self,
-        house: House,
+        app: App,
         metrics: Metrics,
         clock: Callable[[], float],
         *,
         traces: Handler | None = None,
         traces_from_anywhere: bool = False,
     ) -> None:
-        self._house = house
+        self._app = app
         self._take_traces = traces
         self._traces_from_anywhere = traces_from_anywhere
         self._metrics = metrics
@@ -79,8 +79,8 @@ class AdminListener:
         self._process = ProcessPage()
         self._runbooks = Runbooks()
         self._history = History(metrics, at=clock())
-        self._diagnoses = Diagnoses(self._history, clock, lambda: house.facts().hints)
-        self._status = StatusPage(house, self._history, clock, self._diagnoses.of)
+        self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
+        self._status = StatusPage(app, self._history, clock, self._diagnoses.of)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         for result in ("ok", "abandoned", "refused"):
@@ -91,18 +91,18 @@ class AdminListener:
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
-        app = web.Application(middlewares=[_contained], client_max_size=4096)
-        app.router.add_get("/metrics", self._page)
-        app.router.add_get("/-/healthy", self._healthy)
-        app.router.add_get("/-/ready", self._ready)
-        app.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
-        app.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
-        app.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
+        application = web.Application(middlewares=[_contained], client_max_size=4096)
+        application.router.add_get("/metrics", self._page)
+        application.router.add_get("/-/healthy", self._healthy)
+        application.router.add_get("/-/ready", self._ready)
+        application.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
+        application.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
+        application.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
         if self._take_traces is not None:
-            app.router.add_post("/v1/traces", self._traces)
-        app.on_response_prepare.append(_own_server)
+            application.router.add_post("/v1/traces", self._traces)
+        application.on_response_prepare.append(_own_server)
         self._runner = web.AppRunner(
-            app,
+            application,
             access_log=None,
             handle_signals=False,
             handler_cancellation=True,
@@ -177,16 +177,16 @@ class AdminListener:
         return response
 
     async def _healthy(self, _request: web.Request) -> web.Response:
-        return _verdict(self._house.healthy())
+        return _verdict(self._app.healthy())
 
     async def _ready(self, _request: web.Request) -> web.Response:
-        return _verdict(self._house.ready())
+        return _verdict(self._app.ready())
 
     async def _reload(self, request: web.Request) -> web.Response:
         if not _is_loopback(request.remote) or _from_browser(request):
             return web.Response(status=403, text="Only this host may reload, and no browser.\n")
         async with self._reloading:
-            errors = await self._house.reload()
+            errors = await self._app.reload()
         if errors:
             return web.Response(status=500, text="".join(f"{error}\n" for error in errors))
         return web.Response(text="Reloaded.\n")

@@ -68,10 +68,10 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with AsyncExitStack() as house:
-        engine = await house.enter_async_context(SimulatedEngine(preset, host=HOST, port=ports.engine, seed=seed))
-        admin = await house.enter_async_context(aiohttp.ClientSession(web_url))
-        sidecar = await house.enter_async_context(
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(SimulatedEngine(preset, host=HOST, port=ports.engine, seed=seed))
+        admin = await stack.enter_async_context(aiohttp.ClientSession(web_url))
+        sidecar = await stack.enter_async_context(
             running(
                 "the sidecar",
                 _command(engine.url, ports),
@@ -84,7 +84,7 @@ async def run(
         print(f"sidecar      {proxy_url}  <- point any OpenAI client here, model {engine.model}")
         print(f"metrics      {web_url}/metrics")
         print(f"status page  {web_url}/")
-        pager = None if stop.is_set() else await _alerting(house, ports, web_url)
+        pager = None if stop.is_set() else await _alerting(stack, ports, web_url)
         print(
             f"load         {rate:.2f} requests a second: interactive chat, batch summaries, long RAG prompts; Ctrl-C ends it",
             flush=True,
@@ -125,7 +125,7 @@ def _command(engine_url: str, ports: Ports) -> list[str]:
     ]
 
 
-async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
+async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
     """Start Prometheus and Alertmanager with the shipped rules. If a part is missing, print which, and return None."""
     found, shipped = programs(), find(DEMO)
     if shipped is None:
@@ -135,9 +135,9 @@ async def _alerting(house: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
         print(f"alerts       none: they need Prometheus and Alertmanager on PATH. On Debian:  {INSTALL}")
         return None
     pager = Pager()
-    sink_url = await house.enter_async_context(listening(pager))
+    sink_url = await stack.enter_async_context(listening(pager))
     pods = {POD: f"{HOST}:{ports.web}"}
-    servers = await house.enter_async_context(
+    servers = await stack.enter_async_context(
         alerting(found, shipped, pods, sink_url, runbooks_url=f"{web_url}/runbooks")
     )
     print(f"Prometheus   {servers.prometheus_url}/alerts")

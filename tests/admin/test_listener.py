@@ -68,8 +68,8 @@ def test_ready_and_healthy_say_why_not() -> None:
         assert (await visit.ask("/-/ready"))[::2] == (200, b"ready\n")
         assert (await visit.ask("/-/healthy"))[::2] == (200, b"healthy\n")
 
-        visit.house.is_ready = (False, "shutting down")
-        visit.house.is_healthy = (False, "the loop lags")
+        visit.app.is_ready = (False, "shutting down")
+        visit.app.is_healthy = (False, "the loop lags")
 
         assert (await visit.ask("/-/ready"))[::2] == (503, b"shutting down\n")
         assert (await visit.ask("/-/healthy"))[::2] == (503, b"the loop lags\n")
@@ -84,13 +84,13 @@ def test_a_reload_is_a_write_and_never_a_read() -> None:
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload"))[0] == 405
-        assert visit.house.reloads == 0
+        assert visit.app.reloads == 0
 
         both = await asyncio.gather(visit.ask("/-/reload", "POST"), visit.ask("/-/reload", "PUT"))
         assert [status for status, _, _ in both] == [200, 200]
-        assert visit.house.reloads == 2
+        assert visit.app.reloads == 2
 
-        visit.house.errors = ["lanes.rules[0]: no lane", "engine.url: no URL"]
+        visit.app.errors = ["lanes.rules[0]: no lane", "engine.url: no URL"]
         status, _, body = await visit.ask("/-/reload", "POST")
         assert (status, body) == (500, b"lanes.rules[0]: no lane\nengine.url: no URL\n")
 
@@ -103,7 +103,7 @@ def test_a_browser_cannot_be_led_to_reload() -> None:
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", Origin="http://evil.example"))[0] == 403
         assert (await visit.ask("/-/reload", "POST", Sec_Fetch_Site="cross-site"))[0] == 403
-        assert visit.house.reloads == 0
+        assert visit.app.reloads == 0
 
     visit(scenario)
 
@@ -133,7 +133,7 @@ def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) ->
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403
-        assert visit.house.reloads == 0
+        assert visit.app.reloads == 0
 
     visit(scenario)
 
@@ -162,7 +162,7 @@ def test_the_landing_page_is_html_that_may_load_nothing() -> None:
 
 def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
     async def scenario(visit: Visit) -> None:
-        visit.house.is_healthy = (True, "broken")
+        visit.app.is_healthy = (True, "broken")
 
         status, _, body = await visit.ask("/")
 

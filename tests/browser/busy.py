@@ -30,7 +30,7 @@ MODEL = "small-chat-1b"
 AIMS = Aims(ttft=Aim(1.0, 0.95), tpot=Aim(0.05, 0.9), e2e=Aim(30.0, 0.99))
 
 
-class BusyHouse:
+class BusyApp:
     """Supplies everything that the admin listener asks for. The test sets the clock, `now`."""
 
     def __init__(self, now: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.admin import listener
 from sidecar.admin.listener import AdminListener
-from tests.browser.busy import BusyHouse
+from tests.browser.busy import BusyApp
 from tests.browser.chromium import Browser, Tab, chromium
 from tests.browser.layout import COMPLAINTS, FAINT
 from tests.support.background import Background, background
@@ -27,14 +27,14 @@ class Desk:
 
     thread: Background
     browser: Browser
-    house: BusyHouse
+    app: BusyApp
     url: str
 
 
 @asynccontextmanager
-async def listening(house: BusyHouse) -> AsyncIterator[str]:
-    admin = AdminListener(house, house.metrics, lambda: house.now)
-    house.fill()
+async def listening(app: BusyApp) -> AsyncIterator[str]:
+    admin = AdminListener(app, app.metrics, lambda: app.now)
+    app.fill()
     ((host, port),) = await admin.start("127.0.0.1", 0)
     try:
         yield f"http://{host}:{port}/"
@@ -50,10 +50,10 @@ def desk() -> Iterator[Desk]:
         # the window.
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(listener, "PERIOD_SECONDS", 3600.0)
         thread = stack.enter_context(background())
-        house = BusyHouse(1000.0)
-        url = stack.enter_context(thread.entered(lambda: listening(house)))
+        app = BusyApp(1000.0)
+        url = stack.enter_context(thread.entered(lambda: listening(app)))
         browser = stack.enter_context(thread.entered(lambda: chromium(program)))
-        yield Desk(thread, browser, house, url)
+        yield Desk(thread, browser, app, url)
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def open_(desk: Desk, tab: Tab, width: int, *, scheme: str = "light", scripts: b
 
 def changed(desk: Desk, text: str) -> None:
     """Change a text on the page, and let the clock pass the time for which a drawn page is served again."""
-    desk.house.text = text
-    desk.house.now += 2.0
+    desk.app.text = text
+    desk.app.now += 2.0
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -133,7 +133,7 @@ def test_the_page_updates_in_place(desk: Desk, tab: Tab) -> None:
     assert desk.thread.run(tab.ask(place)) == 30
 
     changed(desk, "after")
-    desk.house.request("interactive", "4k-16k", queue=77.0)  # one more row above, and longer bars
+    desk.app.request("interactive", "4k-16k", queue=77.0)  # one more row above, and longer bars
     desk.thread.run(tab.until("document.getElementById('engine').textContent.includes('after')", PATIENCE_SECONDS))
 
     assert desk.thread.run(tab.ask("window.marker")) == 1
@@ -149,7 +149,7 @@ def test_what_somebody_is_copying_is_left_alone(desk: Desk, tab: Tab) -> None:
     desk.thread.run(tab.ask("getSelection().selectAllChildren(document.querySelector('#engine p')); 0"))
 
     changed(desk, "another")
-    desk.house.request("batch")
+    desk.app.request("batch")
     desk.thread.run(
         tab.until(
             "document.title.length > 0 && window.performance.getEntriesByType('resource').length > 0", PATIENCE_SECONDS

@@ -61,14 +61,14 @@ async def broken_worlds(folder: Path) -> AsyncIterator[Mapping[str, str]]:
     """Phase at fault to the admin URL of its sidecar. Each fault lasts until the end of the `with` block."""
     config = folder / "worlds.yml"
     config.write_text(yaml.safe_dump(CONFIG))
-    async with AsyncExitStack() as house:
+    async with AsyncExitStack() as stack:
         pages, stages, loads = {}, {}, []
         ports = free_ports(2 * len(INCIDENTS))
         for number, name in enumerate(INCIDENTS):
-            engine = await house.enter_async_context(SimulatedEngine(SMALL_CHAT, seed=number))
+            engine = await stack.enter_async_context(SimulatedEngine(SMALL_CHAT, seed=number))
             port, web_port = ports[2 * number : 2 * number + 2]
             pages[name] = f"http://{HOST}:{web_port}"
-            await house.enter_async_context(
+            await stack.enter_async_context(
                 running("the sidecar", _command(engine.url, config, port, web_port), ready_url=f"{pages[name]}/-/ready")
             )
             load = Load(f"http://{HOST}:{port}", SMALL_CHAT.model, RATE, seed=number)

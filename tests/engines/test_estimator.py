@@ -24,7 +24,7 @@ def cost(tokens: float) -> float:
     return 0.02 + 1e-4 * tokens + 1e-9 * tokens**2
 
 
-class House:
+class EstimatorHarness:
     """One estimator and a clock; each method is something that a request does."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class House:
         visit = Visit(self.now, idle=False, teaches=False, era=0, first_token_at=self.now + 1_000)
         return self.estimator.prefill_seconds(model, Length(tokens, TOKENS), visit)
 
-    def taught(self) -> "House":
+    def taught(self) -> "EstimatorHarness":
         """After about twice as many prompts as are needed, of 100 to 10,000 tokens."""
         rng = Random(1)
         for _ in range(2 * READY_SAMPLES + 40):
@@ -73,125 +73,125 @@ class House:
 @pytest.mark.parametrize("tokens", [120, 1_000, 3_000, 9_000])
 def test_of_a_long_wait_the_prefill_is_what_prompts_of_this_length_cost(tokens: float) -> None:
     """Within a tenth, over two orders of magnitude, although the cost is not linear."""
-    assert House().taught().asked(tokens) == pytest.approx(cost(tokens), rel=0.1)
+    assert EstimatorHarness().taught().asked(tokens) == pytest.approx(cost(tokens), rel=0.1)
 
 
 def test_what_a_request_waits_is_not_its_prefill() -> None:
     """Two requests come together; the second is served after the first, and there was no output in between."""
-    house = House().taught()
-    house.now += 10
-    first, second = house.comes(), house.comes()
-    house.speaks(first, after=cost(4_000))
-    house.speaks(second, after=cost(2_000))
+    harness = EstimatorHarness().taught()
+    harness.now += 10
+    first, second = harness.comes(), harness.comes()
+    harness.speaks(first, after=cost(4_000))
+    harness.speaks(second, after=cost(2_000))
 
-    assert house.leaves(second, 2_000) == pytest.approx(cost(2_000), rel=0.1)
+    assert harness.leaves(second, 2_000) == pytest.approx(cost(2_000), rel=0.1)
 
 
 def test_prompts_of_one_step_all_take_as_long_as_the_step() -> None:
     """A stream gets nothing while the step lasts: that, and not this prompt's cost alone, is its prefill."""
-    house = House().taught()
-    house.now += 10
-    stream = house.comes()
-    house.speaks(stream, after=cost(100))
-    house.speaks(stream, after=0.01)
-    short, long = house.comes(), house.comes()
-    house.speaks(stream, after=0.01)  # the step in which they came ends; theirs begins
-    house.speaks(long, after=cost(8_000))
-    house.speaks(short)
+    harness = EstimatorHarness().taught()
+    harness.now += 10
+    stream = harness.comes()
+    harness.speaks(stream, after=cost(100))
+    harness.speaks(stream, after=0.01)
+    short, long = harness.comes(), harness.comes()
+    harness.speaks(stream, after=0.01)  # the step in which they came ends; theirs begins
+    harness.speaks(long, after=cost(8_000))
+    harness.speaks(short)
 
-    assert house.leaves(short, 200) == pytest.approx(cost(8_000))
-    assert house.leaves(long, 8_000) == pytest.approx(cost(8_000))
+    assert harness.leaves(short, 200) == pytest.approx(cost(8_000))
+    assert harness.leaves(long, 8_000) == pytest.approx(cost(8_000))
 
 
 def test_a_long_prompt_spans_steps_and_began_with_the_first_that_it_needs() -> None:
     """The prompt is chunked: the stream goes on between chunks, and the last silence alone would be too short."""
-    house = House().taught()
-    house.now += 10
-    stream = house.comes()
-    house.speaks(stream, after=cost(100))
-    prompt = house.comes()
+    harness = EstimatorHarness().taught()
+    harness.now += 10
+    stream = harness.comes()
+    harness.speaks(stream, after=cost(100))
+    prompt = harness.comes()
     for _ in range(8):
-        house.speaks(stream, after=cost(8_000) / 4)  # four steps of others, then four with its chunks
-    house.speaks(prompt)
+        harness.speaks(stream, after=cost(8_000) / 4)  # four steps of others, then four with its chunks
+    harness.speaks(prompt)
 
-    assert house.leaves(prompt, 8_000) == pytest.approx(cost(8_000), rel=0.05)
+    assert harness.leaves(prompt, 8_000) == pytest.approx(cost(8_000), rel=0.05)
 
 
 @pytest.mark.parametrize("ttft", [0.001, 9.0])
 def test_who_waited_for_nobody_has_no_queue(ttft: float) -> None:
     """Quicker or slower than usual: if the engine is slow for a moment, it is the prefill that is slow."""
-    assert House().taught().alone(4_000, ttft=ttft) == pytest.approx(ttft)
+    assert EstimatorHarness().taught().alone(4_000, ttft=ttft) == pytest.approx(ttft)
 
 
 def test_a_prefill_is_never_longer_than_the_whole_wait() -> None:
     """The request came while another waited, and was quicker than any before."""
-    house = House().taught()
-    house.comes()
-    quick = house.comes()
-    house.speaks(quick, after=0.001)
+    harness = EstimatorHarness().taught()
+    harness.comes()
+    quick = harness.comes()
+    harness.speaks(quick, after=0.001)
 
-    assert house.leaves(quick, 4_000) == pytest.approx(0.001)
+    assert harness.leaves(quick, 4_000) == pytest.approx(0.001)
 
 
 # --- which requests are samples ------------------------------------------------------------------------------------------
 
 
 def test_who_found_somebody_waiting_teaches_nothing() -> None:
-    house = House()
-    house.comes()  # and is never answered
+    harness = EstimatorHarness()
+    harness.comes()  # and is never answered
     for _ in range(3 * READY_SAMPLES):
-        house.alone(500)
+        harness.alone(500)
 
-    assert (house.estimator.samples("m"), house.estimator.ready("m")) == (0, False)
+    assert (harness.estimator.samples("m"), harness.estimator.ready("m")) == (0, False)
 
 
 def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
     """As many streams as ever seen: a free slot is not certain. With one stream less, it is."""
-    house = House()
-    streams = [house.comes() for _ in range(3)]
+    harness = EstimatorHarness()
+    streams = [harness.comes() for _ in range(3)]
     for stream in streams:
-        house.speaks(stream, after=0.1)
-    house.alone(500)  # the fourth, while three stream: until now that was the most
+        harness.speaks(stream, after=0.1)
+    harness.alone(500)  # the fourth, while three stream: until now that was the most
 
-    unseen = house.estimator.samples("m")
-    house.alone(500)
-    house.estimator.left(streams.pop())
-    house.alone(500)
+    unseen = harness.estimator.samples("m")
+    harness.alone(500)
+    harness.estimator.left(streams.pop())
+    harness.alone(500)
 
-    assert (unseen, house.estimator.samples("m")) == (0, 2)
+    assert (unseen, harness.estimator.samples("m")) == (0, 2)
 
 
 def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
     """In each of ten rounds one of fifty requests looks idle and is not: the estimate stays what it was."""
-    house = House().taught()
-    before = house.asked(1_000)
+    harness = EstimatorHarness().taught()
+    before = harness.asked(1_000)
     for _ in range(10):
-        key = house.comes()
-        others = [house.comes() for _ in range(49)]
+        key = harness.comes()
+        others = [harness.comes() for _ in range(49)]
         for one in (key, *others):
-            house.speaks(one, after=2.0)
-            house.leaves(one, 1_000)
+            harness.speaks(one, after=2.0)
+            harness.leaves(one, 1_000)
 
-    assert house.asked(1_000) == pytest.approx(before, rel=0.02)
+    assert harness.asked(1_000) == pytest.approx(before, rel=0.02)
 
 
 def test_one_odd_request_in_five_does_not_move_it() -> None:
     """Causes may be garbage collection, a cold cache, or a wait that could not be seen from here."""
-    house = House()
+    harness = EstimatorHarness()
     rng = Random(3)
     for number in range(200):
         tokens = 100 * 100 ** rng.random()
-        house.alone(tokens, ttft=cost(tokens) + (3.0 if number % 5 == 0 else 0.0))
+        harness.alone(tokens, ttft=cost(tokens) + (3.0 if number % 5 == 0 else 0.0))
 
-    assert house.asked(1_000) == pytest.approx(cost(1_000), rel=0.25)
+    assert harness.asked(1_000) == pytest.approx(cost(1_000), rel=0.25)
 
 
 # --- when it does not answer ---------------------------------------------------------------------------------------------
 
 
 def test_it_answers_after_so_many_and_not_before() -> None:
-    house = House()
-    answers = [house.alone(500) for _ in range(READY_SAMPLES + 10)]
+    harness = EstimatorHarness()
+    answers = [harness.alone(500) for _ in range(READY_SAMPLES + 10)]
 
     assert answers[:READY_SAMPLES] == [Refusal.FEW_SAMPLES] * READY_SAMPLES
     assert answers[READY_SAMPLES:] == [pytest.approx(cost(500))] * 10
@@ -199,37 +199,37 @@ def test_it_answers_after_so_many_and_not_before() -> None:
 
 @pytest.mark.parametrize("tokens", [100 / REACH / 1.3, 10_000 * REACH * 1.3])
 def test_it_does_not_answer_for_lengths_that_it_has_not_seen(tokens: float) -> None:
-    assert House().taught().asked(tokens) is Refusal.OUTSIDE
+    assert EstimatorHarness().taught().asked(tokens) is Refusal.OUTSIDE
 
 
 def test_a_handful_of_far_longer_prompts_is_not_taken_for_a_rule() -> None:
     """Up to four of them are refused; five are enough."""
-    house = House().taught()
-    four = [house.alone(100_000) for _ in range(5)]
+    harness = EstimatorHarness().taught()
+    four = [harness.alone(100_000) for _ in range(5)]
 
     assert four == [Refusal.OUTSIDE] * 5
-    assert house.asked(100_000) == pytest.approx(cost(100_000))
+    assert harness.asked(100_000) == pytest.approx(cost(100_000))
 
 
 def test_cache_hits_that_nobody_states_are_noticed() -> None:
     """Half of the prompts cost almost nothing, half their full price: length does not explain that, so it refuses."""
-    house = House()
+    harness = EstimatorHarness()
     rng = Random(4)
     for _ in range(200):
         tokens = 2_000 * 5 ** rng.random()
-        house.alone(tokens, ttft=0.02 if rng.random() < 0.5 else cost(tokens))
+        harness.alone(tokens, ttft=0.02 if rng.random() < 0.5 else cost(tokens))
 
-    assert house.alone(4_000) is Refusal.INCONSISTENT
-    assert not house.estimator.ready("m")
+    assert harness.alone(4_000) is Refusal.INCONSISTENT
+    assert not harness.estimator.ready("m")
 
 
 def test_a_request_without_a_first_token_or_a_length_has_no_estimate() -> None:
-    house = House().taught()
+    harness = EstimatorHarness().taught()
     visit = Visit(1.0, idle=True, teaches=True, era=0)
 
-    assert house.estimator.prefill_seconds("m", Length(500, TOKENS), visit) is Refusal.NO_TOKEN
+    assert harness.estimator.prefill_seconds("m", Length(500, TOKENS), visit) is Refusal.NO_TOKEN
     assert (
-        house.estimator.prefill_seconds("m", None, Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
+        harness.estimator.prefill_seconds("m", None, Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
         is Refusal.NO_LENGTH
     )
 
@@ -238,34 +238,34 @@ def test_a_request_without_a_first_token_or_a_length_has_no_estimate() -> None:
 
 
 def test_after_a_restart_it_begins_anew_and_learns_nothing_of_who_met_the_old_process() -> None:
-    house = House().taught()
-    survivor = house.comes()
-    house.speaks(survivor, after=5.0)
-    house.estimator.forget()
+    harness = EstimatorHarness().taught()
+    survivor = harness.comes()
+    harness.speaks(survivor, after=5.0)
+    harness.estimator.forget()
 
-    assert house.leaves(survivor, 500) is Refusal.RESTARTED
-    assert house.estimator.samples("m") == 0
-    assert house.alone(500) is Refusal.FEW_SAMPLES
+    assert harness.leaves(survivor, 500) is Refusal.RESTARTED
+    assert harness.estimator.samples("m") == 0
+    assert harness.alone(500) is Refusal.FEW_SAMPLES
 
 
 def test_models_do_not_teach_each_other_and_one_that_is_gone_is_forgotten() -> None:
-    house = House().taught()
-    before = (house.estimator.ready("m"), house.estimator.ready("n"), house.alone(500, model="n"))
-    house.estimator.keep_only(["n"])
+    harness = EstimatorHarness().taught()
+    before = (harness.estimator.ready("m"), harness.estimator.ready("n"), harness.alone(500, model="n"))
+    harness.estimator.keep_only(["n"])
 
     assert before == (True, False, Refusal.FEW_SAMPLES)
-    assert house.estimator.models() == {"n"}
+    assert harness.estimator.models() == {"n"}
 
 
 def test_tokens_and_bytes_are_not_compared() -> None:
     """A request that states its usage is measured in tokens, any other in bytes of text."""
-    house = House().taught()
-    key = house.comes()
-    house.speaks(key, after=0.1)
-    visit = house.estimator.left(key)
+    harness = EstimatorHarness().taught()
+    key = harness.comes()
+    harness.speaks(key, after=0.1)
+    visit = harness.estimator.left(key)
 
     assert visit is not None
-    assert house.estimator.prefill_seconds("m", length_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
+    assert harness.estimator.prefill_seconds("m", length_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -290,13 +290,13 @@ def test_what_had_to_be_computed(
 
 def test_it_holds_no_more_than_its_bounds() -> None:
     """Ten thousand requests, of many lengths and more models than are kept; an unknown request is ignored."""
-    house = House()
+    harness = EstimatorHarness()
     for number in range(10_000):
-        house.alone(1 << (number % 40), model=f"m{number % 50}", ttft=0.1)
+        harness.alone(1 << (number % 40), model=f"m{number % 50}", ttft=0.1)
 
-    assert len(house.estimator.models()) == 2 * MAX_MODELS
-    assert house.estimator.samples("m0") <= 25 * 40
-    assert house.estimator.left(-1) is None
+    assert len(harness.estimator.models()) == 2 * MAX_MODELS
+    assert harness.estimator.samples("m0") <= 25 * 40
+    assert harness.estimator.left(-1) is None
 
 
 # --- against a simulation that knows the truth ----------------------------------------------------------------------------------

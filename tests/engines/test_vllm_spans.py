@@ -78,9 +78,9 @@ def test_a_generations_span_is_a_word_on_its_request() -> None:
     ("generation_id", "answer_id"),
     [
         ("chatcmpl-7", "chatcmpl-7"),
-        ("chatcmpl-witness-0", "chatcmpl-witness-0"),
+        ("chatcmpl-request-0", "chatcmpl-request-0"),
         ("cmpl-7-0", "cmpl-7"),
-        ("cmpl-witness-1-11", "cmpl-witness-1"),
+        ("cmpl-request-1-11", "cmpl-request-1"),
         ("resp_7_0", "resp_7"),
     ],
 )

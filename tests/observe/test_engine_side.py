@@ -30,7 +30,7 @@ UNTOLD = Account(
 )
 
 
-class House:
+class EngineSideHarness:
     """An engine side that reads the engine at `url`."""
 
     def __init__(self, url: str) -> None:
@@ -57,23 +57,23 @@ class House:
         return [line for line in page.splitlines() if line.startswith(f"{name}{{")]
 
 
-def asked(pages: dict[str, bytes]) -> House:
-    """A house that has probed an engine with these pages."""
+def asked(pages: dict[str, bytes]) -> EngineSideHarness:
+    """A harness that has probed an engine with these pages."""
 
     async def answer(request: web.Request) -> web.Response:
         body = pages.get(request.path)
         return web.Response(status=404) if body is None else web.Response(body=body)
 
-    async def scenario() -> House:
+    async def scenario() -> EngineSideHarness:
         app = web.Application()
         app.router.add_get("/{path:.*}", answer)
         server = TestServer(app)
         await server.start_server()
         try:
-            house = House(str(server.make_url("")).rstrip("/"))
+            harness = EngineSideHarness(str(server.make_url("")).rstrip("/"))
             async with aiohttp.ClientSession() as session:
-                await house.side.prober.ask(session)
-            return house
+                await harness.side.prober.ask(session)
+            return harness
         finally:
             await server.close()
 
@@ -98,41 +98,45 @@ def logged() -> Iterator[list[dict[str, object]]]:
 def test_an_engine_that_says_everything_fills_the_labels_and_one_line_of_the_log(
     logged: list[dict[str, object]],
 ) -> None:
-    house = asked(TRTLLM)
+    harness = asked(TRTLLM)
 
     constants = 'quantization="FP8",gpu_type="NVIDIA H100"'
-    assert house.lines("llm_engine_info") == [f'llm_engine_info{{{constants},engine="tensorrt_llm",version="1.2.1"}} 1']
-    assert house.lines("llm_engine_up") == [f"llm_engine_up{{{constants}}} 1"]
-    assert house.side.name.endswith(" (TensorRT-LLM 1.2.1)")
+    assert harness.lines("llm_engine_info") == [
+        f'llm_engine_info{{{constants},engine="tensorrt_llm",version="1.2.1"}} 1'
+    ]
+    assert harness.lines("llm_engine_up") == [f"llm_engine_up{{{constants}}} 1"]
+    assert harness.side.name.endswith(" (TensorRT-LLM 1.2.1)")
     line = [line for line in logged if line["event"] == "engine"][-1]
     assert (line["kind"], line["quantization"], line["gpu_type"]) == ("tensorrt_llm", "FP8", "NVIDIA H100")
-    assert line["source"] == house.side.source
+    assert line["source"] == harness.side.source
 
 
 def test_before_and_after_nobody_recognises_it_a_person_is_told_which_of_both() -> None:
-    house = House("http://127.0.0.1:1")
+    harness = EngineSideHarness("http://127.0.0.1:1")
 
-    assert house.side.name == "http://127.0.0.1:1 (kind not known yet)"
+    assert harness.side.name == "http://127.0.0.1:1 (kind not known yet)"
     assert asked({"/health": b""}).side.name.endswith(" (not recognised)")
 
 
 def test_advice_is_logged_once_and_again_only_when_it_is_another(logged: list[dict[str, object]]) -> None:
     """The advice counts requests, and the count grows with each; only another flag is logged again."""
-    house = asked(VLLM)
+    harness = asked(VLLM)
     for _ in range(3):
         for _ in range(20):
-            house.side.closed(UNTOLD)
-        house.side.advise()
+            harness.side.closed(UNTOLD)
+        harness.side.advise()
 
     warnings = [line for line in logged if line["event"] == "engine_could_tell_more"]
     assert len(warnings) == 1
     assert warnings[0]["log_level"] == "warning"
-    assert house.side.hints[0].startswith("60 of the last 60 answers came without the engine's own times: --enable-per")
+    assert harness.side.hints[0].startswith(
+        "60 of the last 60 answers came without the engine's own times: --enable-per"
+    )
 
 
 def test_a_mistake_in_watching_is_counted_and_reaches_nobody() -> None:
-    house = asked(VLLM)
+    harness = asked(VLLM)
 
-    house.side.closed(None)  # type: ignore[arg-type]
+    harness.side.closed(None)  # type: ignore[arg-type]
 
-    assert 'llm_sidecar_dropped_total{reason="observer_error"} 1' in house.lines("llm_sidecar_dropped_total")
+    assert 'llm_sidecar_dropped_total{reason="observer_error"} 1' in harness.lines("llm_sidecar_dropped_total")

@@ -29,7 +29,7 @@ def report(seconds: float = PREFILL_SECONDS, *, source: Source = Source.ENGINE) 
     return EngineReport(0.0, seconds, queue_source=source, prefill_source=source)
 
 
-class House:
+class EvidenceHarness:
     """A registry with its evidence, and a clock."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class House:
         own, expected = self.prefills()
         return round(own - before[0], 6), round(expected - before[1], 6)
 
-    def taught(self, *, reports: bool = True) -> "House":
+    def taught(self, *, reports: bool = True) -> "EvidenceHarness":
         for _ in range(2 * READY_SAMPLES):
             self.alone(said=report() if reports else None, learn=True)
         return self
@@ -111,12 +111,12 @@ class House:
 
 def test_all_evidence_stands_at_0_before_it_happens() -> None:
     """This holds for models that become known later, too."""
-    house = House()
-    house.metrics.models.admit(["mixtral"])
+    harness = EvidenceHarness()
+    harness.metrics.models.admit(["mixtral"])
 
-    assert (house.silence(), house.stalled(), house.prefills()) == ((0.0, 0.0), 0.0, (0.0, 0.0))
+    assert (harness.silence(), harness.stalled(), harness.prefills()) == ((0.0, 0.0), 0.0, (0.0, 0.0))
     for metric in (p.PREFILL_OWN_SECONDS_TOTAL, p.PREFILL_EXPECTED_SECONDS_TOTAL):
-        assert {*house.metrics.counter(metric).children} == {("llama",), ("mixtral",), ("other",)}
+        assert {*harness.metrics.counter(metric).children} == {("llama",), ("mixtral",), ("other",)}
 
 
 # --- prefills ------------------------------------------------------------------------------------------------------------
@@ -124,48 +124,48 @@ def test_all_evidence_stands_at_0_before_it_happens() -> None:
 
 def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
     """It took three times as long as before; the expectation stays: nothing is learned while objectives are missed."""
-    house = House().taught()
+    harness = EvidenceHarness().taught()
 
-    assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
-    assert house.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
+    assert harness.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
+    assert harness.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
 
 
 def test_without_a_report_who_waited_for_nobody_counts_by_his_first_token() -> None:
     """It is compared with other requests counted by first tokens: reports are not used, as they leave out the front
     end.
     """
-    assert House().taught(reports=False).alone(ttft=0.5) == (0.5, 0.25)
-    assert House().taught(reports=True).alone(ttft=0.5) == (0.0, 0.0)
+    assert EvidenceHarness().taught(reports=False).alone(ttft=0.5) == (0.5, 0.25)
+    assert EvidenceHarness().taught(reports=True).alone(ttft=0.5) == (0.0, 0.0)
 
 
 def test_an_estimated_prefill_is_no_evidence_of_what_prefills_cost() -> None:
     """Else the estimate would be compared with what it was made from, so the request counts by its first token."""
-    house = House().taught(reports=False)
+    harness = EvidenceHarness().taught(reports=False)
 
-    assert house.alone(ttft=0.5, said=report(0.125, source=Source.ESTIMATED)) == (0.5, 0.25)
+    assert harness.alone(ttft=0.5, said=report(0.125, source=Source.ESTIMATED)) == (0.5, 0.25)
 
 
 def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
-    house = House().taught(reports=False)
-    first, second = house.comes(), house.comes()
-    house.now += 0.5
+    harness = EvidenceHarness().taught(reports=False)
+    first, second = harness.comes(), harness.comes()
+    harness.now += 0.5
     for key in (first, second):
-        house.evidence.output(key, house.now)
-    before = house.prefills()
+        harness.evidence.output(key, harness.now)
+    before = harness.prefills()
 
-    house.evidence.settled(house.account(second, ttft=0.5), learn=False)
+    harness.evidence.settled(harness.account(second, ttft=0.5), learn=False)
 
-    assert house.prefills() == before
+    assert harness.prefills() == before
 
 
 def test_cached_tokens_cost_nothing() -> None:
     """Expected seconds depend on the uncached length; for a length as short as the second one nothing is expected."""
-    house = House().taught()
+    harness = EvidenceHarness().taught()
     cached = Usage(prompt_tokens=4000, cached_tokens=3000)
     all_cached = Usage(prompt_tokens=4000, cached_tokens=4000)
 
-    assert house.alone(said=report(), usage=cached) == (0.25, 0.25)
-    assert house.alone(said=report(), usage=all_cached) == (0.0, 0.0)
+    assert harness.alone(said=report(), usage=cached) == (0.25, 0.25)
+    assert harness.alone(said=report(), usage=all_cached) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -178,18 +178,18 @@ def test_cached_tokens_cost_nothing() -> None:
     ids=["cancelled", "not streamed", "nobody counted"],
 )
 def test_who_is_not_in_the_population_is_in_neither_sum(outcome: Outcome, streaming: bool, usage: Usage | None) -> None:
-    house = House().taught()
+    harness = EvidenceHarness().taught()
 
-    assert house.alone(said=report(), outcome=outcome, streaming=streaming, usage=usage) == (0.0, 0.0)
-    assert house.evidence._seen == {}
+    assert harness.alone(said=report(), outcome=outcome, streaming=streaming, usage=usage) == (0.0, 0.0)
+    assert harness.evidence._seen == {}
 
 
 def test_a_restarted_engine_is_expected_anew() -> None:
-    house = House().taught()
+    harness = EvidenceHarness().taught()
 
-    house.evidence.forget()
+    harness.evidence.forget()
 
-    assert house.alone(said=report()) == (0.0, 0.0)
+    assert harness.alone(said=report()) == (0.0, 0.0)
 
 
 # --- silences ------------------------------------------------------------------------------------------------------------
@@ -197,88 +197,88 @@ def test_a_restarted_engine_is_expected_anew() -> None:
 
 def test_a_silence_shows_its_length_and_what_explains_it() -> None:
     """A known cost comes from reports, or else from first tokens; an unknown one is assumed to be 20 s."""
-    for house in (House().taught(), House().taught(reports=False)):
-        house.comes()
-        house.now += 5.0
-        assert house.silence() == (5.0, PREFILL_SECONDS)
-    blind = House()
+    for harness in (EvidenceHarness().taught(), EvidenceHarness().taught(reports=False)):
+        harness.comes()
+        harness.now += 5.0
+        assert harness.silence() == (5.0, PREFILL_SECONDS)
+    blind = EvidenceHarness()
     blind.comes(tokens=None)
     blind.now += 5.0
     assert blind.silence() == (5.0, UNKNOWN_SECONDS)
 
 
 def test_a_stall_grows_on_the_page_and_is_over_with_the_next_token() -> None:
-    house = House().taught()
-    key = house.comes()
-    house.now += 10.0
-    assert house.stalled() == 2.0
-    house.now += 10.0
-    house.evidence.output(key, house.now)
+    harness = EvidenceHarness().taught()
+    key = harness.comes()
+    harness.now += 10.0
+    assert harness.stalled() == 2.0
+    harness.now += 10.0
+    harness.evidence.output(key, harness.now)
 
-    assert (house.stalled(), house.silence()) == (12.0, (0.0, 0.0))
+    assert (harness.stalled(), harness.silence()) == (12.0, (0.0, 0.0))
 
 
 def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
     """Sums of differences are off by the last bit."""
-    house = House().taught()
-    house.comes()
+    harness = EvidenceHarness().taught()
+    harness.comes()
     total = 0.0
     for number in range(2000):
-        house.now += 0.1 / (1 + number % 7)
-        assert house.stalled() >= total
-        total = house.stalled()
+        harness.now += 0.1 / (1 + number % 7)
+        assert harness.stalled() >= total
+        total = harness.stalled()
 
     assert total > 10
-    assert house.metrics.counter(DROPPED_TOTAL).child("not_a_duration").value == 0
+    assert harness.metrics.counter(DROPPED_TOTAL).child("not_a_duration").value == 0
 
 
 def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
     """The engine's answer is complete; the rest of it waits between the sidecar and the client."""
-    house = House()
-    key = house.comes()
-    house.evidence.output(key, house.now)
-    house.evidence.finished(key, house.now)
-    house.now += 50.0
+    harness = EvidenceHarness()
+    key = harness.comes()
+    harness.evidence.output(key, harness.now)
+    harness.evidence.finished(key, harness.now)
+    harness.now += 50.0
 
-    assert house.silence() == (0.0, 0.0)
+    assert harness.silence() == (0.0, 0.0)
 
 
 def test_who_pauses_is_not_spoken_to() -> None:
-    house = House()
-    key = house.comes()
-    house.evidence.output(key, house.now)
-    house.evidence.paused(key, house.now)
-    house.now += 50.0
-    assert house.silence() == (0.0, 0.0)
+    harness = EvidenceHarness()
+    key = harness.comes()
+    harness.evidence.output(key, harness.now)
+    harness.evidence.paused(key, harness.now)
+    harness.now += 50.0
+    assert harness.silence() == (0.0, 0.0)
 
-    house.evidence.resumed(key, house.now)
-    house.now += 2.0
-    assert house.silence() == (2.0, 0.0)
+    harness.evidence.resumed(key, harness.now)
+    harness.now += 2.0
+    assert harness.silence() == (2.0, 0.0)
 
 
 def test_an_answer_that_is_not_seen_as_it_comes_explains_a_silence() -> None:
     """One request is not streamed, the other's head shows that its body cannot be read; each excuses a minute."""
-    house = House()
-    house.comes()
-    whole, compressed = house.comes(streaming=False), house.comes()
-    house.evidence.answering(compressed, house.now, streaming=False)
+    harness = EvidenceHarness()
+    harness.comes()
+    whole, compressed = harness.comes(streaming=False), harness.comes()
+    harness.evidence.answering(compressed, harness.now, streaming=False)
     for key in (whole, compressed):
-        house.now += 50.0
-        assert house.silence() == (0.0, 0.0)
-        house.evidence.finished(key, house.now)
-    house.now += 2.0
+        harness.now += 50.0
+        assert harness.silence() == (0.0, 0.0)
+        harness.evidence.finished(key, harness.now)
+    harness.now += 2.0
 
-    assert house.silence()[0] == 2.0
+    assert harness.silence()[0] == 2.0
 
 
 @pytest.mark.parametrize(("outcome", "silent"), [(Outcome.OK, 2.0), (Outcome.CLIENT_CANCELLED, 32.0)])
 def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: float) -> None:
     """A client that gives up during a hang is no sign of life of the engine."""
-    house = House()
-    house.comes()
-    whole = house.comes(streaming=False)
-    house.now += 30.0
-    house.evidence.ended(house.account(whole, outcome=outcome, streaming=False), house.now)
-    house.now += 2.0
+    harness = EvidenceHarness()
+    harness.comes()
+    whole = harness.comes(streaming=False)
+    harness.now += 30.0
+    harness.evidence.ended(harness.account(whole, outcome=outcome, streaming=False), harness.now)
+    harness.now += 2.0
 
-    assert house.silence()[0] == silent
+    assert harness.silence()[0] == silent

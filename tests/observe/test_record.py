@@ -37,7 +37,7 @@ LABELS = RequestLabels("llama", "chat", "512-4k")
 REPORT = EngineReport(queue_seconds=0.25, prefill_seconds=0.5, decode_seconds=2.0)
 
 
-class House:
+class RecorderHarness:
     """A registry, its recorder, and helpers that read what was recorded."""
 
     def __init__(self, *, by_bucket: bool = False) -> None:
@@ -75,90 +75,90 @@ def account(
 
 def test_a_streamed_request_owes_everything() -> None:
     """Received at .25, first token 1 s later, five tokens in 2 s, flushed 0.25 s after the last."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account())
+    harness.close(account())
 
     who, bucket = ("llama", "chat"), ("llama", "chat", "512-4k")
-    assert house.count(c.REQUESTS_TOTAL, *bucket, "ok") == 1
-    assert house.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.25)}
-    assert {bucket: (1, 1.0)} == house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS)
-    assert {who: (1, 0.5)} == house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
-    assert {(*bucket, "true"): (1, 3.25)} == house.seen(c.REQUEST_SECONDS)
+    assert harness.count(c.REQUESTS_TOTAL, *bucket, "ok") == 1
+    assert harness.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.25)}
+    assert {bucket: (1, 1.0)} == harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS)
+    assert {who: (1, 0.5)} == harness.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
+    assert {(*bucket, "true"): (1, 3.25)} == harness.seen(c.REQUEST_SECONDS)
     assert {
         (*bucket, "true", "queue", "engine"): (1, 0.25),
         (*bucket, "true", "prefill", "engine"): (1, 0.5),
         (*bucket, "true", "first_token", "derived"): (1, 0.25),
         (*bucket, "true", "decode", "engine"): (1, 2.0),
         (*bucket, "true", "stream", "derived"): (1, 0.25),
-    } == house.seen(c.REQUEST_PHASE_SECONDS)
-    assert house.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "engine", "in_band") == 1
-    assert {who: (1, 1000.0)} == house.seen(c.PROMPT_TOKENS)
-    assert {who: (1, 5.0)} == house.seen(c.OUTPUT_TOKENS)
-    assert house.count(c.CACHED_PROMPT_TOKENS_TOTAL, *who) == 600
-    assert house.count(c.STREAM_PAUSED_SECONDS_TOTAL, "chat") == 0.5
+    } == harness.seen(c.REQUEST_PHASE_SECONDS)
+    assert harness.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "engine", "in_band") == 1
+    assert {who: (1, 1000.0)} == harness.seen(c.PROMPT_TOKENS)
+    assert {who: (1, 5.0)} == harness.seen(c.OUTPUT_TOKENS)
+    assert harness.count(c.CACHED_PROMPT_TOKENS_TOTAL, *who) == 600
+    assert harness.count(c.STREAM_PAUSED_SECONDS_TOTAL, "chat") == 0.5
 
 
 def test_phases_add_up_to_whole_requests_on_the_page() -> None:
     """Over requests with a report, without one, with one that contradicts the wire, and not streamed."""
-    house = House()
+    harness = RecorderHarness()
     reports = (REPORT, None, EngineReport(5.0, 5.0, 1.0), EngineReport(0.25, None, None))
 
     for report in reports:
         for streaming in (True, False):
-            house.close(account(report=report, streaming=streaming))
+            harness.close(account(report=report, streaming=streaming))
 
-    phases = sum(total for _, total in house.seen(c.REQUEST_PHASE_SECONDS).values())
+    phases = sum(total for _, total in harness.seen(c.REQUEST_PHASE_SECONDS).values())
     assert pytest.approx(phases, abs=1e-9) == 8 * 3.25
-    assert pytest.approx(sum(total for _, total in house.seen(c.REQUEST_SECONDS).values()), abs=1e-9) == 8 * 3.25
+    assert pytest.approx(sum(total for _, total in harness.seen(c.REQUEST_SECONDS).values()), abs=1e-9) == 8 * 3.25
 
 
 def test_without_a_report_no_phase_is_invented() -> None:
     """Queue, prefill and first token are absent, not zero."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(report=None))
+    harness.close(account(report=None))
 
-    told = {labels[4] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
+    told = {labels[4] for labels in harness.seen(c.REQUEST_PHASE_SECONDS)}
     assert {Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM} == told
-    assert house.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "none", "no_report") == 1
+    assert harness.count(c.PHASE_ATTRIBUTION_TOTAL, "chat", "none", "no_report") == 1
 
 
 def test_a_non_streamed_request_is_in_series_of_its_own() -> None:
     """It has no time to first token and no pace, whatever its marks say."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(streaming=False))
+    harness.close(account(streaming=False))
 
-    assert {"false"} == {labels[3] for labels in house.seen(c.REQUEST_PHASE_SECONDS)}
-    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
-    assert house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
+    assert {"false"} == {labels[3] for labels in harness.seen(c.REQUEST_PHASE_SECONDS)}
+    assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert harness.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.OK])
 def test_a_stream_that_ended_badly_owes_its_first_token_and_no_more(outcome: Outcome) -> None:
     """Its TTFT has happened; its phases, pace and tokens would describe a part of a request."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(outcome, cancelled_in=Stage.STREAMING))
+    harness.close(account(outcome, cancelled_in=Stage.STREAMING))
 
-    assert house.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", outcome) == 1
-    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {("llama", "chat", "512-4k"): (1, 1.0)}
+    assert harness.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", outcome) == 1
+    assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {("llama", "chat", "512-4k"): (1, 1.0)}
     for metric in (c.REQUEST_PHASE_SECONDS, c.REQUEST_SECONDS, c.TIME_PER_OUTPUT_TOKEN_SECONDS, c.OUTPUT_TOKENS):
-        assert house.seen(metric) == {}
-    cancels = sum(house.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", stage) for stage in Stage)
+        assert harness.seen(metric) == {}
+    cancels = sum(harness.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", stage) for stage in Stage)
     assert (outcome is Outcome.CLIENT_CANCELLED) == cancels
 
 
 def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
-    house = House()
+    harness = RecorderHarness()
     marks = Marks(accepted_at=1.0, received_at=1.5)
 
-    house.close(account(Outcome.CLIENT_CANCELLED, marks, cancelled_in=Stage.WAITING))
+    harness.close(account(Outcome.CLIENT_CANCELLED, marks, cancelled_in=Stage.WAITING))
 
-    assert house.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", "waiting") == 1
-    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
-    assert house.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.5)}
+    assert harness.count(c.CLIENT_CANCELS_TOTAL, "llama", "chat", "waiting") == 1
+    assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert harness.seen(c.REQUEST_UPLOAD_SECONDS) == {("chat",): (1, 0.5)}
 
 
 @pytest.mark.parametrize(
@@ -172,91 +172,91 @@ def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
     ids=["one token", "two choices", "no usage", "no completion tokens"],
 )
 def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(marks=marks))
+    harness.close(account(marks=marks))
 
-    assert house.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
+    assert harness.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {}
 
 
 def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
+    harness.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
 
-    assert house.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
-    assert house.count(own.DROPPED_TOTAL, "not_a_duration") == 0
+    assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
+    assert harness.count(own.DROPPED_TOTAL, "not_a_duration") == 0
 
 
 def test_a_late_report_settles_later() -> None:
     """The end is on the page at once; the phases, and the total to which they add up, when the ledger closes."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.recorder.ended(account())
-    assert house.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", "ok") == 1
-    assert house.seen(c.REQUEST_SECONDS) == {}
+    harness.recorder.ended(account())
+    assert harness.count(c.REQUESTS_TOTAL, "llama", "chat", "512-4k", "ok") == 1
+    assert harness.seen(c.REQUEST_SECONDS) == {}
 
-    house.recorder.settled(account())
-    assert list(house.seen(c.REQUEST_SECONDS).values()) == [(1, 3.25)]
-    assert len(house.seen(c.REQUEST_PHASE_SECONDS)) == 5
+    harness.recorder.settled(account())
+    assert list(harness.seen(c.REQUEST_SECONDS).values()) == [(1, 3.25)]
+    assert len(harness.seen(c.REQUEST_PHASE_SECONDS)) == 5
 
 
 def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
     """Only if the engine stated it in a report that was accepted; it is a part of another phase."""
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(replace(account(), kv_transfer_seconds=0.25))
-    house.close(account())
-    house.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
+    harness.close(replace(account(), kv_transfer_seconds=0.25))
+    harness.close(account())
+    harness.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
 
-    assert list(house.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
+    assert list(harness.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
 
 
 def test_a_sampled_trace_becomes_an_exemplar() -> None:
-    house = House()
+    harness = RecorderHarness()
 
-    house.close(account(trace_id="d" * 32), at_unix=1_700_000_000.0)
+    harness.close(account(trace_id="d" * 32), at_unix=1_700_000_000.0)
 
-    child = house.metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "512-4k")
+    child = harness.metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "512-4k")
     assert [tuple(exemplar) for exemplar in (child.exemplars or {}).values()] == [("d" * 32, 1.0, 1_700_000_000.0)]
 
 
 @pytest.mark.parametrize(("by_bucket", "labels"), [(False, ("llama", "chat")), (True, ("llama", "chat", "512-4k"))])
 def test_gaps_are_written_as_they_happen(by_bucket: bool, labels: tuple[str, ...]) -> None:
-    house = House(by_bucket=by_bucket)
+    harness = RecorderHarness(by_bucket=by_bucket)
 
-    observe: Callable[[float], None] = house.recorder.gap_observer(LABELS)
+    observe: Callable[[float], None] = harness.recorder.gap_observer(LABELS)
     observe(0.02)
     observe(0.03)
 
-    assert {labels: (2, 0.05)} == house.seen(c.INTER_TOKEN_SECONDS)
+    assert {labels: (2, 0.05)} == harness.seen(c.INTER_TOKEN_SECONDS)
 
 
 def test_the_rest_of_the_road_is_counted() -> None:
-    house = House()
+    harness = RecorderHarness()
 
-    house.recorder.passthrough(Outcome.OK)
-    house.recorder.failed("engine_connect_failed")
-    house.recorder.dropped("event_too_long", 3)
-    house.recorder.injection("spliced")
-    house.recorder.connected(LABELS, 0.001)
-    house.recorder.read_observer(LABELS)(2)
-    house.recorder.overhead(0.00002)
+    harness.recorder.passthrough(Outcome.OK)
+    harness.recorder.failed("engine_connect_failed")
+    harness.recorder.dropped("event_too_long", 3)
+    harness.recorder.injection("spliced")
+    harness.recorder.connected(LABELS, 0.001)
+    harness.recorder.read_observer(LABELS)(2)
+    harness.recorder.overhead(0.00002)
 
-    assert house.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
-    assert house.count(own.FAILURES_TOTAL, "engine_connect_failed") == 1
-    assert house.count(own.DROPPED_TOTAL, "event_too_long") == 3
-    assert house.count(own.USAGE_INJECTION_TOTAL, "spliced") == 1
-    assert house.seen(c.ENGINE_CONNECT_SECONDS) == {("chat",): (1, 0.001)}
-    assert house.seen(c.STREAM_EVENTS_PER_READ) == {("chat",): (1, 2.0)}
-    assert house.seen(own.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
+    assert harness.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
+    assert harness.count(own.FAILURES_TOTAL, "engine_connect_failed") == 1
+    assert harness.count(own.DROPPED_TOTAL, "event_too_long") == 3
+    assert harness.count(own.USAGE_INJECTION_TOTAL, "spliced") == 1
+    assert harness.seen(c.ENGINE_CONNECT_SECONDS) == {("chat",): (1, 0.001)}
+    assert harness.seen(c.STREAM_EVENTS_PER_READ) == {("chat",): (1, 2.0)}
+    assert harness.seen(own.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
 
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     """Otherwise the first error of a lane would be no growth. All are there from the first scrape, those of `Slo`
     included.
     """
-    metrics = House().metrics
+    metrics = RecorderHarness().metrics
     aims = Aims(Aim(1.0, 0.99), Aim(0.1, 0.99), Aim(10.0, 0.99))
     Slo(metrics, Objectives({"chat": {"512-4k": aims, "unknown": aims}}))
     metrics.refresh(100.0)
@@ -272,23 +272,23 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
 
 
 def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
-    house = House()
+    harness = RecorderHarness()
 
-    house.recorder.admit_models(["mixtral"])
-    house.recorder.admit_lanes(["batch"])
+    harness.recorder.admit_models(["mixtral"])
+    harness.recorder.admit_lanes(["batch"])
 
-    assert ("mixtral", "batch", "512-4k", "rejected") in house.metrics.counter(c.REQUESTS_TOTAL).children
-    assert house.count(own.LABEL_OVERFLOW_TOTAL, "model") == 0
+    assert ("mixtral", "batch", "512-4k", "rejected") in harness.metrics.counter(c.REQUESTS_TOTAL).children
+    assert harness.count(own.LABEL_OVERFLOW_TOTAL, "model") == 0
 
 
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
     """The mistake: marks that are no instants. Nothing is raised, and both halves of the record count it."""
-    house = House()
+    harness = RecorderHarness()
     broken = replace(MARKS, received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
     ledger = account().ledger
     assert ledger is not None
     spoiled = replace(ledger, shares=(None,))  # type: ignore[arg-type]  # the mistake under test
 
-    house.close(replace(account(), marks=broken, ledger=spoiled))
+    harness.close(replace(account(), marks=broken, ledger=spoiled))
 
-    assert house.count(own.DROPPED_TOTAL, "observer_error") == 2
+    assert harness.count(own.DROPPED_TOTAL, "observer_error") == 2

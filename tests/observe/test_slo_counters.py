@@ -13,7 +13,7 @@ from sidecar.slo.judge import Judge
 from sidecar.slo.objective import Aims, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, House
+from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, SloHarness
 
 
 # --- which requests count, and when --------------------------------------------------------------------------------------
@@ -21,54 +21,54 @@ from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, House
 
 def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
     """A first token in time, nine more at a good pace: two verdicts, no miss, ten good tokens."""
-    house = House()
-    request = house.comes().speaks(after=0.5).speaks(after=1.8)
+    harness = SloHarness()
+    request = harness.comes().speaks(after=0.5).speaks(after=1.8)
 
     request.settles(request.ends(tokens=10))
 
-    assert house.burn("llama", "chat", "0-512", "ttft") == (1, 0, 0.1)
-    assert house.burn("llama", "chat", "0-512", "tpot") == (1, 0, 0.05)
-    assert house.burn("e2e") == (0, 0, 0)
-    assert (house.count(p.GOOD_REQUESTS_TOTAL, "chat", "0-512"), house.count(p.GOOD_OUTPUT_TOKENS_TOTAL)) == (1, 10)
-    assert (house.votes(), house.remembered()) == ({}, {})
+    assert harness.burn("llama", "chat", "0-512", "ttft") == (1, 0, 0.1)
+    assert harness.burn("llama", "chat", "0-512", "tpot") == (1, 0, 0.05)
+    assert harness.burn("e2e") == (0, 0, 0)
+    assert (harness.count(p.GOOD_REQUESTS_TOTAL, "chat", "0-512"), harness.count(p.GOOD_OUTPUT_TOKENS_TOTAL)) == (1, 10)
+    assert (harness.votes(), harness.remembered()) == ({}, {})
 
 
 def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
     """It is counted and overdue just after its deadline; the vote comes with the ledger."""
-    house = House()
-    request = house.comes()
-    house.later(1.0)
-    assert (house.burn("ttft"), house.overdue()) == ((0, 0, 0), 0)
+    harness = SloHarness()
+    request = harness.comes()
+    harness.later(1.0)
+    assert (harness.burn("ttft"), harness.overdue()) == ((0, 0, 0), 0)
 
-    house.later(0.5)
-    assert (house.burn("ttft"), house.overdue()) == ((1, 1, 0.1), 1)
+    harness.later(0.5)
+    assert (harness.burn("ttft"), harness.overdue()) == ((1, 1, 0.1), 1)
     request.speaks(after=4.5)
-    assert (house.burn("ttft"), house.overdue(), house.votes()) == ((1, 1, 0.1), 0, {})
+    assert (harness.burn("ttft"), harness.overdue(), harness.votes()) == ((1, 1, 0.1), 0, {})
     request.settles(request.ends(tokens=1), EngineReport(5.5, 0.25, 0.0))
 
-    assert house.votes() == {("ttft", "queue"): 1}
-    assert (house.count(p.GOOD_REQUESTS_TOTAL), house.remembered()) == (0, {})
+    assert harness.votes() == {("ttft", "queue"): 1}
+    assert (harness.count(p.GOOD_REQUESTS_TOTAL), harness.remembered()) == (0, {})
 
 
 def test_a_scrape_alone_counts_what_is_due() -> None:
     """This is for the case that no tick came before the scrape."""
-    house = House()
-    house.comes()
-    house.now += 1.5
+    harness = SloHarness()
+    harness.comes()
+    harness.now += 1.5
 
-    assert (house.overdue(), house.burn("ttft")) == (1, (1, 1, 0.1))
+    assert (harness.overdue(), harness.burn("ttft")) == (1, (1, 1, 0.1))
 
 
 def test_overdue_is_by_lane_and_goes_back_to_none() -> None:
-    house = House(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
-    first, second = house.comes(), house.comes(lane="batch")
-    house.later(2.0)
-    assert (house.overdue("chat"), house.overdue("batch")) == (1, 1)
+    harness = SloHarness(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
+    first, second = harness.comes(), harness.comes(lane="batch")
+    harness.later(2.0)
+    assert (harness.overdue("chat"), harness.overdue("batch")) == (1, 1)
 
     first.ends(Outcome.CLIENT_CANCELLED)
     second.ends(Outcome.ENGINE_TIMEOUT)
 
-    assert (house.overdue("chat"), house.overdue("batch")) == (0, 0)
+    assert (harness.overdue("chat"), harness.overdue("batch")) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_overdue_is_by_lane_and_goes_back_to_none() -> None:
 )
 def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, misses: int, phase: str | None) -> None:
     """There is no ledger to wait for. An end that does not count is in no counter."""
-    house = House()
+    harness = SloHarness()
 
-    house.comes().ends(outcome, after=after)
+    harness.comes().ends(outcome, after=after)
 
-    assert house.burn("ttft") == (misses, misses, 0.1 * misses)
-    assert house.votes() == ({} if phase is None else {("ttft", phase): 1})
-    assert house.count(p.GOOD_REQUESTS_TOTAL) == 0
+    assert harness.burn("ttft") == (misses, misses, 0.1 * misses)
+    assert harness.votes() == ({} if phase is None else {("ttft", phase): 1})
+    assert harness.count(p.GOOD_REQUESTS_TOTAL) == 0
 
 
 @pytest.mark.parametrize(
@@ -109,96 +109,96 @@ def test_who_was_turned_away_before_the_body_came_counts_too(
     outcome: Outcome, votes: dict[tuple[str, str], float]
 ) -> None:
     """Too many requests in flight: the body was not read, and the judge got nothing but the end."""
-    house = House()
+    harness = SloHarness()
     account = Account(
-        RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=house.now), None, key=1
+        RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=harness.now), None, key=1
     )
 
-    house.slo.ended(1, account, house.now)
+    harness.slo.ended(1, account, harness.now)
 
-    assert house.votes() == votes
-    assert house.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
-    assert (house.count(p.REQUESTS_RECEIVED_TOTAL), house.remembered().keys() - {"due"}) == (0, set())
+    assert harness.votes() == votes
+    assert harness.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
+    assert (harness.count(p.REQUESTS_RECEIVED_TOTAL), harness.remembered().keys() - {"due"}) == (0, set())
 
 
 def test_a_whole_answer_has_one_promise() -> None:
-    house = House()
-    late, good = house.comes(streaming=False), house.comes(streaming=False)
+    harness = SloHarness()
+    late, good = harness.comes(streaming=False), harness.comes(streaming=False)
     good.settles(good.ends(after=2.0, tokens=7))
-    house.later(6.5)
-    assert house.burn("e2e") == (2, 1, 0.02)
+    harness.later(6.5)
+    assert harness.burn("e2e") == (2, 1, 0.02)
 
     late.settles(late.ends(after=1.0), EngineReport(0.1, 0.2, 8.5))
 
-    assert house.votes() == {("e2e", "decode"): 1}
-    assert house.burn("ttft") == house.burn("tpot") == (0, 0, 0)
-    assert house.count(p.GOOD_OUTPUT_TOKENS_TOTAL) == 7
+    assert harness.votes() == {("e2e", "decode"): 1}
+    assert harness.burn("ttft") == harness.burn("tpot") == (0, 0, 0)
+    assert harness.count(p.GOOD_OUTPUT_TOKENS_TOTAL) == 7
 
 
 def test_one_request_may_miss_both_promises_and_votes_for_each() -> None:
     """It waited in prefill, and then its tokens came slowly."""
-    house = House()
-    request = house.comes().speaks(after=2.0).speaks(after=5.0)
+    harness = SloHarness()
+    request = harness.comes().speaks(after=2.0).speaks(after=5.0)
 
     request.settles(request.ends(tokens=2), EngineReport(0.1, 1.8, 5.0))
 
-    assert house.votes() == {("ttft", "prefill"): 1, ("tpot", "decode"): 1}
+    assert harness.votes() == {("ttft", "prefill"): 1, ("tpot", "decode"): 1}
 
 
 def test_a_lane_without_promises_leaves_no_series() -> None:
     """It counts as load all the same."""
-    house = House()
-    request = house.comes(lane="batch").speaks(after=500.0)
+    harness = SloHarness()
+    request = harness.comes(lane="batch").speaks(after=500.0)
 
     request.settles(request.ends(tokens=3))
-    house.page()
+    harness.page()
 
     told = [
         (family.metric.name, key)
-        for family in house.metrics.families
+        for family in harness.metrics.families
         for key in family.children
         if family.metric.name.startswith(("llm_slo", "llm_good", "llm_token_deadline", "llm_requests_overdue"))
         and "batch" in key
     ]
     assert told == []
-    assert house.count(p.REQUESTS_RECEIVED_TOTAL, "batch") == 1
-    assert house.remembered() == {}
+    assert harness.count(p.REQUESTS_RECEIVED_TOTAL, "batch") == 1
+    assert harness.remembered() == {}
 
 
 def test_load_is_counted_at_arrival() -> None:
     """Tokens are counted only for requests of known length."""
-    house = House()
-    house.comes()
-    house.comes()
-    house.comes(bucket="unknown")
+    harness = SloHarness()
+    harness.comes()
+    harness.comes()
+    harness.comes(bucket="unknown")
 
-    assert house.count(p.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
-    assert house.count(p.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
-    assert house.count(p.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
+    assert harness.count(p.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
+    assert harness.count(p.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
+    assert harness.count(p.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
 
 
 def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> None:
-    house = House()
-    request = house.comes().speaks(after=0.5, events=4).speaks(after=5.0, events=3)
-    assert house.count(p.TOKEN_DEADLINES_TOTAL) == 0
+    harness = SloHarness()
+    request = harness.comes().speaks(after=0.5, events=4).speaks(after=5.0, events=3)
+    assert harness.count(p.TOKEN_DEADLINES_TOTAL) == 0
 
     request.ends(Outcome.CLIENT_CANCELLED)
 
-    assert house.count(p.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
-    assert house.count(p.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
+    assert harness.count(p.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
+    assert harness.count(p.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
 
 
 def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
     """The answer is compressed: its first token may have been in time."""
-    house = House()
-    request = house.comes()
-    house.slo.answering(request.key, house.now, streaming=None)
-    house.later(60.0)
+    harness = SloHarness()
+    request = harness.comes()
+    harness.slo.answering(request.key, harness.now, streaming=None)
+    harness.later(60.0)
 
     request.settles(request.ends())
 
-    assert house.burn() == (0, 0, 0)
-    assert house.votes() == {}
+    assert harness.burn() == (0, 0, 0)
+    assert harness.votes() == {}
 
 
 # --- late ledgers --------------------------------------------------------------------------------------------------------
@@ -206,28 +206,28 @@ def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
 
 def test_a_vote_waits_for_its_ledger() -> None:
     """A report may come seconds late or never: the miss is on the page at once, the vote when the wait is over."""
-    house = House()
-    told, untold = house.comes(), house.comes()
-    house.later(3.0)
+    harness = SloHarness()
+    told, untold = harness.comes(), harness.comes()
+    harness.later(3.0)
     accounts = [request.speaks().ends(tokens=1) for request in (told, untold)]
-    assert (house.burn("ttft")[1], house.votes()) == (2, {})
+    assert (harness.burn("ttft")[1], harness.votes()) == (2, {})
 
-    house.later(15.0)
+    harness.later(15.0)
     told.settles(accounts[0], EngineReport(0.1, 2.9, 0.0))
     untold.settles(accounts[1])
 
-    assert house.votes() == {("ttft", "prefill"): 1, ("ttft", "unattributed"): 1}
-    assert house.remembered() == {}
+    assert harness.votes() == {("ttft", "prefill"): 1, ("ttft", "unattributed"): 1}
+    assert harness.remembered() == {}
 
 
 def test_each_miss_is_told_once_with_its_votes_when_they_are_known() -> None:
     """It is reported with the ledger, or at an end without one. A request that met every objective is not reported."""
-    house = House()
+    harness = SloHarness()
     told: list[tuple[str, dict[str, str]]] = []
-    house.slo.on_blamed = lambda account, votes: told.append(
+    harness.slo.on_blamed = lambda account, votes: told.append(
         (account.outcome.value, {objective.value: blame.value for objective, blame in votes.items()})
     )
-    good, slow, failed = house.comes(), house.comes(), house.comes()
+    good, slow, failed = harness.comes(), harness.comes(), harness.comes()
     good.settles(good.speaks(after=0.5).ends(tokens=1))
     closed = slow.speaks(after=4.5).ends(tokens=1)
     assert told == []
@@ -240,48 +240,48 @@ def test_each_miss_is_told_once_with_its_votes_when_they_are_known() -> None:
 
 
 def test_a_ledger_that_is_closed_twice_votes_once() -> None:
-    house = House()
-    request = house.comes().speaks(after=2.0)
+    harness = SloHarness()
+    request = harness.comes().speaks(after=2.0)
     account = request.ends(tokens=1)
 
     request.settles(account)
     request.settles(account)
 
-    assert house.votes() == {("ttft", "unattributed"): 1}
+    assert harness.votes() == {("ttft", "unattributed"): 1}
 
 
 def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
     """After an engine restart, learning begins at zero."""
-    house = House()
+    harness = SloHarness()
 
     def learned(ttft: float) -> int:
-        house.later(20.0)
-        request = house.comes().speaks(after=ttft)
+        harness.later(20.0)
+        request = harness.comes().speaks(after=ttft)
         request.settles(request.ends(tokens=1), EngineReport(0.0, ttft))
-        return sum(curve.samples for curve in house.slo._evidence._work._curves.values())
+        return sum(curve.samples for curve in harness.slo._evidence._work._curves.values())
 
     assert [learned(0.25), learned(0.25)] == [1, 2]
     assert [learned(3.0) for _ in range(6)][-1] == learned(0.25) == 5
-    house.later(3600.0)
+    harness.later(3600.0)
     assert learned(0.25) == 6
-    house.slo.engine_restarted()
+    harness.slo.engine_restarted()
     assert learned(0.25) == 1
 
 
 # --- configs -------------------------------------------------------------------------------------------------------------
 
 
-def gauges(house: House) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
+def gauges(harness: SloHarness) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
     """(lane, bucket, objective) to (threshold, target), for those on the page."""
-    targets = house.metrics.gauge(p.SLO_TARGET_RATIO).children
-    thresholds = house.metrics.gauge(p.SLO_THRESHOLD_SECONDS).children
+    targets = harness.metrics.gauge(p.SLO_TARGET_RATIO).children
+    thresholds = harness.metrics.gauge(p.SLO_THRESHOLD_SECONDS).children
     return {key: (child.value, targets[key].value) for key, child in thresholds.items() if child.value is not None}
 
 
 def test_thresholds_and_targets_are_on_the_page() -> None:
-    house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
+    harness = SloHarness(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
 
-    assert gauges(house) == {
+    assert gauges(harness) == {
         ("chat", "0-512", "ttft"): (1.0, 0.9),
         ("chat", "0-512", "tpot"): (0.25, 0.95),
         ("chat", "0-512", "e2e"): (8.0, 0.99),
@@ -291,38 +291,38 @@ def test_thresholds_and_targets_are_on_the_page() -> None:
 
 def test_a_reload_takes_what_is_gone_off_the_page_and_counts_on() -> None:
     """Chat gets another threshold, batch loses its objectives: the gauges change, the counters keep their values."""
-    house = House(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
-    house.comes(lane="batch").ends(Outcome.REJECTED)
+    harness = SloHarness(Objectives({"chat": {"0-512": AIMS}, "batch": {"0-512": AIMS}}))
+    harness.comes(lane="batch").ends(Outcome.REJECTED)
 
-    house.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
+    harness.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
 
-    assert gauges(house) == {("chat", "0-512", "ttft"): (10.0, 0.5)}
-    assert house.burn("batch", "ttft") == (1, 1, 0.1)
+    assert gauges(harness) == {("chat", "0-512", "ttft"): (10.0, 0.5)}
+    assert harness.burn("batch", "ttft") == (1, 1, 0.1)
 
 
 def test_a_request_in_flight_keeps_what_it_was_promised() -> None:
     """The request from before the reload has missed after one second; the one after it has ten."""
-    house = House()
-    before = house.comes()
-    house.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
-    after = house.comes()
+    harness = SloHarness()
+    before = harness.comes()
+    harness.slo.replace(Objectives({"chat": {"0-512": LOOSE}}))
+    after = harness.comes()
 
-    house.later(5.0)
+    harness.later(5.0)
     for request in (before, after):
         request.settles(request.speaks().ends(tokens=1))
 
-    assert house.burn("ttft") == (2, 1, 0.6)
+    assert harness.burn("ttft") == (2, 1, 0.6)
 
 
 def test_a_lane_whose_promises_are_gone_still_settles_what_it_owed() -> None:
-    house = House()
-    request = house.comes().speaks(after=2.0)
+    harness = SloHarness()
+    request = harness.comes().speaks(after=2.0)
     account = request.ends(tokens=1)
 
-    house.slo.replace(Objectives())
+    harness.slo.replace(Objectives())
     request.settles(account, EngineReport(1.9, 0.1, 0.0))
 
-    assert (house.votes(), gauges(house)) == ({("ttft", "queue"): 1}, {})
+    assert (harness.votes(), gauges(harness)) == ({("ttft", "queue"): 1}, {})
 
 
 # --- at 0 from the start -------------------------------------------------------------------------------------------------
@@ -332,8 +332,8 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
     """They are there at once, for each model: per bucket each objective set for it, and each vote possible in this
     lane.
     """
-    house = House(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
-    counters = house.metrics.counter
+    harness = SloHarness(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
+    counters = harness.metrics.counter
 
     promised = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
     models = ("llama", "other")
@@ -352,32 +352,32 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
         assert {*counters(metric).children} == {
             (model, lane) for model in models for lane in ("chat", "batch", "other")
         }
-    assert house.overdue() == 0
+    assert harness.overdue() == 0
 
 
 def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() -> None:
-    house = House(models=())
-    house.metrics.models.admit(["mixtral"])
-    house.metrics.lanes.admit(["night"])
-    house.slo.replace(Objectives({"night": {"0-512": AIMS}}))
-    house.metrics.models.admit(["llama"])
+    harness = SloHarness(models=())
+    harness.metrics.models.admit(["mixtral"])
+    harness.metrics.lanes.admit(["night"])
+    harness.slo.replace(Objectives({"night": {"0-512": AIMS}}))
+    harness.metrics.models.admit(["llama"])
 
-    house.page()
+    harness.page()
 
     for model in ("mixtral", "llama"):
-        assert (model, "night", "0-512", "ttft") in house.metrics.counter(p.SLO_MISSES_TOTAL).children
-        assert (model, "night") in house.metrics.gauge(p.REQUESTS_OVERDUE).children
-        assert (model, "night") in house.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).children
-    assert house.count(LABEL_OVERFLOW_TOTAL) == 0
+        assert (model, "night", "0-512", "ttft") in harness.metrics.counter(p.SLO_MISSES_TOTAL).children
+        assert (model, "night") in harness.metrics.gauge(p.REQUESTS_OVERDUE).children
+        assert (model, "night") in harness.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).children
+    assert harness.count(LABEL_OVERFLOW_TOTAL) == 0
 
 
 def test_what_is_promised_of_one_objective_makes_no_series_of_another() -> None:
     """A lane of whole answers has no TTFT."""
-    house = House(Objectives({"batch": {"0-512": Aims(e2e=AIMS.e2e), "512+": Aims()}}))
+    harness = SloHarness(Objectives({"batch": {"0-512": Aims(e2e=AIMS.e2e), "512+": Aims()}}))
 
-    assert {key[2:] for key in house.metrics.counter(p.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
-    assert {key[2] for key in house.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
-    assert {key[2] for key in house.metrics.counter(p.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
+    assert {key[2:] for key in harness.metrics.counter(p.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
+    assert {key[2] for key in harness.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
+    assert {key[2] for key in harness.metrics.counter(p.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
 
 
 # --- mistakes ------------------------------------------------------------------------------------------------------------
@@ -389,27 +389,27 @@ def broken(*_told: object, **_named: object) -> None:
 
 def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake is counted, at both ends. Nothing is raised, and no request stays overdue."""
-    house = House()
+    harness = SloHarness()
     monkeypatch.setattr(Evidence, "ended", broken)
     monkeypatch.setattr(Evidence, "settled", broken)
-    request = house.comes()
-    house.later(2.0)
+    request = harness.comes()
+    harness.later(2.0)
 
     request.settles(request.speaks().ends(tokens=1))
 
-    assert (house.votes(), house.overdue()) == ({("ttft", "unattributed"): 1}, 0)
-    assert house.count(DROPPED_TOTAL, "observer_error") == 2
+    assert (harness.votes(), harness.overdue()) == ({("ttft", "unattributed"): 1}, 0)
+    assert harness.count(DROPPED_TOTAL, "observer_error") == 2
 
 
 def test_a_mistake_in_a_verdict_leaves_nobody_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a silence would last for ever."""
-    house = House()
+    harness = SloHarness()
     monkeypatch.setattr(Judge, "tick", broken)
     monkeypatch.setattr(Judge, "ended", broken)
-    request = house.comes().speaks(after=0.5)
+    request = harness.comes().speaks(after=0.5)
 
-    house.later(1.0)
+    harness.later(1.0)
     request.settles(request.ends())
 
-    assert house.count(DROPPED_TOTAL, "observer_error") == 2
-    assert {*house.remembered()} == {"cases", "due"}
+    assert harness.count(DROPPED_TOTAL, "observer_error") == 2
+    assert {*harness.remembered()} == {"cases", "due"}

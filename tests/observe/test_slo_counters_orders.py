@@ -9,7 +9,7 @@ from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.timeline.outcome import Outcome
-from tests.support.slo_harness import House, Request
+from tests.support.slo_harness import Request, SloHarness
 
 
 VERBS = ("comes", "speaks", "answering", "finished", "paused", "resumed", "ticks", "is_scraped", "ends", "settles")
@@ -21,14 +21,14 @@ class Traffic:
     """
 
     def __init__(self) -> None:
-        self.house = House()
+        self.harness = SloHarness()
         self.received = 0
         self.inside: dict[int, Request] = {}
         self.ended: list[tuple[Request, Account]] = []
 
     def comes(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
         if who not in self.inside:
-            self.inside[who] = self.house.comes(streaming=streaming, bucket="0-512" if who else "unknown")
+            self.inside[who] = self.harness.comes(streaming=streaming, bucket="0-512" if who else "unknown")
             self.received += 1
 
     def speaks(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
@@ -37,25 +37,25 @@ class Traffic:
 
     def answering(self, who: int, streaming: bool | None, _outcome: Outcome) -> None:
         if who in self.inside:
-            self.house.slo.answering(self.inside[who].key, self.house.now, streaming=streaming)
+            self.harness.slo.answering(self.inside[who].key, self.harness.now, streaming=streaming)
 
     def finished(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
         if who in self.inside:
-            self.house.slo.finished(self.inside[who].key, self.house.now)
+            self.harness.slo.finished(self.inside[who].key, self.harness.now)
 
     def paused(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
         if who in self.inside:
-            self.house.slo.paused(self.inside[who].key, self.house.now)
+            self.harness.slo.paused(self.inside[who].key, self.harness.now)
 
     def resumed(self, who: int, _streaming: bool | None, _outcome: Outcome) -> None:
         if who in self.inside:
-            self.house.slo.resumed(self.inside[who].key, self.house.now)
+            self.harness.slo.resumed(self.inside[who].key, self.harness.now)
 
     def ticks(self, _who: int, _streaming: bool | None, _outcome: Outcome) -> None:
-        self.house.later(0.0)
+        self.harness.later(0.0)
 
     def is_scraped(self, _who: int, _streaming: bool | None, _outcome: Outcome) -> None:
-        self.house.page()
+        self.harness.page()
 
     def ends(self, who: int, _streaming: bool | None, outcome: Outcome) -> None:
         request = self.inside.pop(who, None)
@@ -75,15 +75,15 @@ class Traffic:
             self.ends(who, None, Outcome.CLIENT_CANCELLED)
         while self.ended:
             self.settles(0, None, Outcome.OK)
-        self.house.later(3600.0)
+        self.harness.later(3600.0)
 
     def counted(self) -> dict[tuple[str, ...], float]:
         """Every counter's children, by name and labels."""
         return {
             (family.metric.name, *key): child.value
             for family in (
-                self.house.metrics.counter(each.metric)
-                for each in self.house.metrics.families
+                self.harness.metrics.counter(each.metric)
+                for each in self.harness.metrics.families
                 if isinstance(each.metric, Counter)
             )
             for key, child in family.children.items()
@@ -109,20 +109,20 @@ def test_every_request_counts_once_whatever_the_order(
     closed, votes equal misses.
     """
     traffic = Traffic()
-    house, before = traffic.house, traffic.counted()
+    harness, before = traffic.harness, traffic.counted()
 
     for verb, later, who, streaming, outcome in told:
-        house.now += later
+        harness.now += later
         getattr(traffic, verb)(who, streaming, outcome)
         for objective in ("ttft", "tpot", "e2e"):
-            requests, misses, _ = house.burn(objective)
-            assert house.count(p.SLO_BLAMED_MISSES_TOTAL, objective) <= misses <= requests <= traffic.received
+            requests, misses, _ = harness.burn(objective)
+            assert harness.count(p.SLO_BLAMED_MISSES_TOTAL, objective) <= misses <= requests <= traffic.received
         now = traffic.counted()
         assert all(now[key] >= value for key, value in before.items())
         before = now
     traffic.is_over()
 
-    assert house.count(p.SLO_BLAMED_MISSES_TOTAL) == house.burn()[1]
-    assert house.count(p.REQUESTS_RECEIVED_TOTAL) == traffic.received
-    assert house.count(DROPPED_TOTAL) == house.count(LABEL_OVERFLOW_TOTAL) == 0
-    assert house.remembered() == {}
+    assert harness.count(p.SLO_BLAMED_MISSES_TOTAL) == harness.burn()[1]
+    assert harness.count(p.REQUESTS_RECEIVED_TOTAL) == traffic.received
+    assert harness.count(DROPPED_TOTAL) == harness.count(LABEL_OVERFLOW_TOTAL) == 0
+    assert harness.remembered() == {}

@@ -1,8 +1,8 @@
 """OTLP endpoint of a real engine for its whole run: it forwards each batch of spans to the sidecar of the current test.
 
 An engine's endpoint is fixed when it starts, and every test has a sidecar of its own. The endpoint is also an
-independent witness: it reads the batches with OpenTelemetry's own messages and not with the sidecar's parser, and keeps
-vLLM's values of each generation. Batches between two tests are not forwarded. It can be told to refuse, as a receiver
+independent reference: it reads the batches with OpenTelemetry's own messages and not with the sidecar's parser, and
+keeps vLLM's values of each generation. Batches between two tests are not forwarded. It can be told to refuse, as a receiver
 that is gone.
 """
 

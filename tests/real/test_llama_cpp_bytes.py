@@ -1,5 +1,5 @@
 """Through the sidecar a client gets the same bytes that the real llama.cpp sent. A tap on the engine's socket is the
-witness.
+reference.
 
 Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body without chunk framing. The
 sidecar adds nothing to a request here (`timings` come without being asked for), so it may not remove anything either.

@@ -1,6 +1,6 @@
 """A real llama.cpp is recognised by its answers, without any setting in the config, and its /metrics is not read.
 
-A tap on its socket is the witness: each read of /metrics resets gauges for all other readers.
+A tap on its socket shows it: each read of /metrics resets gauges for all other readers.
 """
 
 import time

@@ -1,9 +1,9 @@
 """A hundred and twenty streams from twelve clients through the sidecar to a real llama.cpp with four slots: every
 ledger holds the values that llama.cpp itself reported, and the queue, which it does not report.
 
-Witnesses: the client's own clock, the `timings` that llama.cpp put into the streams, the growth of its counters. The
-queue is computed in two ways that share no instant but the body's end: from the response head, which llama.cpp sends
-when a slot takes the request up, and from the first token less `prompt_ms`.
+Independent sources: the client's own clock, the `timings` that llama.cpp put into the streams, the growth of its
+counters. The queue is computed in two ways that share no instant but the body's end: from the response head, which
+llama.cpp sends when a slot takes the request up, and from the first token less `prompt_ms`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CLIENTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class ClientRecord:
     """One client's record of one request."""
 
     answer: Answer
@@ -80,7 +80,7 @@ def question(engine: RunningEngine, number: int) -> bytes:
         "cache_prompt": number % 2 == 0,
     }
     prompt = f"{words} {number}" if number % 2 == 0 else f"{number} {words}"
-    headers = [("X-Request-Id", f"witness-{number}")]
+    headers = [("X-Request-Id", f"request-{number}")]
     if number % 4 < 2:
         body["stream_options"] = {"include_usage": True}
     if number % 3 == 0:
@@ -91,15 +91,15 @@ def question(engine: RunningEngine, number: int) -> bytes:
     return post("/completion", {**body, "prompt": prompt, "n_predict": tokens}, headers)
 
 
-async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, Witness]:
+async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, ClientRecord]:
     """Twelve clients, each on its own keep-alive connection, take request numbers until none is left."""
     numbers = iter(range(REQUESTS))
-    found: dict[str, Witness] = {}
+    found: dict[str, ClientRecord] = {}
 
     async def client() -> None:
         connection = await Connection.open(sidecar.port)
         for number in numbers:
-            found[f"witness-{number}"] = Witness(await connection.request(question(engine, number)))
+            found[f"request-{number}"] = ClientRecord(await connection.request(question(engine, number)))
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))
@@ -107,19 +107,19 @@ async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, W
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RequestRecord:
     """One request: its client's record, and its canonical log line."""
 
-    witness: Witness
+    client: ClientRecord
     line: Line
 
     @property
     def prefill_seconds(self) -> float:
-        return self.witness.timing_seconds("prompt_ms")
+        return self.client.timing_seconds("prompt_ms")
 
     @property
     def decode_seconds(self) -> float:
-        return self.witness.timing_seconds("predicted_ms")
+        return self.client.timing_seconds("predicted_ms")
 
     @property
     def delivery_seconds(self) -> float:
@@ -140,14 +140,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    seen: dict[str, Seen]
+    records: dict[str, RequestRecord]
     """Keyed by the client's request id."""
     page: Page
     growth: dict[str, float]
     """Growth of llama.cpp's own counters."""
 
     def misses(self) -> list[float]:
-        return sorted(abs(seen.missed_seconds) for seen in self.seen.values())
+        return sorted(abs(record.missed_seconds) for record in self.records.values())
 
     @property
     def starved(self) -> bool:
@@ -183,12 +183,12 @@ def one_run(llama_cpp: RunningEngine, folder: Path) -> Run:
     config.write_text("engine:\n  kind: llama_cpp\nlog:\n  headers: [x-request-id]\n")
     with running_sidecar(llama_cpp.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = llama_cpp.metrics()
-        witnesses = asyncio.run(clients(llama_cpp, sidecar))
+        client_records = asyncio.run(clients(llama_cpp, sidecar))
         lines = [Line(line) for line in sidecar.wait_for_log_lines("request", REQUESTS)]
         after = llama_cpp.metrics()
         growth = {name: value - before[name] for name, value in after.items()}
-        seen = {line.request_id: Seen(witnesses[line.request_id], line) for line in lines}
-        return Run(seen, page_of(sidecar), growth)
+        records = {line.request_id: RequestRecord(client_records[line.request_id], line) for line in lines}
+        return Run(records, page_of(sidecar), growth)
 
 
 def total(run: Run, name: str, **labels: str) -> float:
@@ -197,8 +197,8 @@ def total(run: Run, name: str, **labels: str) -> float:
 
 def test_every_request_has_five_phases_and_where_each_comes_from(run: Run) -> None:
     """Every ledger has five phases: prefill and decode with source `engine`, the queue with source `derived`."""
-    assert len(run.seen) == REQUESTS
-    lines = [seen.line for seen in run.seen.values()]
+    assert len(run.records) == REQUESTS
+    lines = [record.line for record in run.records.values()]
     assert {line.fields["outcome"] for line in lines} == {"ok"}
     assert {frozenset(line.phases) for line in lines} == {frozenset(FIVE_PHASES)}
     sources = {tuple(line.sources[phase] for phase in ("queue", "prefill", "decode")) for line in lines}
@@ -207,7 +207,7 @@ def test_every_request_has_five_phases_and_where_each_comes_from(run: Run) -> No
 
 def test_there_were_real_queues(run: Run) -> None:
     """Twelve clients on four slots cause real queues; without queues the other tests would pass trivially."""
-    waited = [seen for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
+    waited = [record for record in run.records.values() if record.line.phases["queue"] > 0.05]
 
     assert len(waited) > REQUESTS / 2
 
@@ -215,13 +215,13 @@ def test_there_were_real_queues(run: Run) -> None:
 def test_prefill_and_decode_are_what_llama_cpp_put_into_the_stream(run: Run) -> None:
     """Prefill and decode of every request equal its `timings`, on all three APIs, with usage asked for or not. The log
     line has microseconds."""
-    for name, seen in run.seen.items():
-        phases, ttft = seen.line.phases, seen.line.number("ttft_seconds")
+    for name, record in run.records.items():
+        phases, ttft = record.line.phases, record.line.number("ttft_seconds")
         # A rounding excess over the wire is taken off prefill, and decode is bounded by the time in which it could be
         # seen (design section 3).
-        assert phases["prefill"] == pytest.approx(min(seen.prefill_seconds, ttft - phases["queue"]), abs=2e-6), name
-        assert phases["prefill"] == pytest.approx(seen.prefill_seconds, abs=0.002), name
-        assert phases["decode"] == pytest.approx(min(seen.decode_seconds, seen.delivery_seconds), abs=2e-6), name
+        assert phases["prefill"] == pytest.approx(min(record.prefill_seconds, ttft - phases["queue"]), abs=2e-6), name
+        assert phases["prefill"] == pytest.approx(record.prefill_seconds, abs=0.002), name
+        assert phases["decode"] == pytest.approx(min(record.decode_seconds, record.delivery_seconds), abs=2e-6), name
 
 
 def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) -> None:
@@ -235,19 +235,19 @@ def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) 
 
     assert median(misses) < 0.002
     assert misses[int(0.9 * REQUESTS)] < SAME_INSTANT_SECONDS
-    for name, seen in run.seen.items():
-        queue, marks = seen.line.phases["queue"], seen.line.marks
+    for name, record in run.records.items():
+        queue, marks = record.line.phases["queue"], record.line.marks
         from_head = marks["headers_at"] - marks["sent_at"]
-        left_over = max(0.0, seen.line.number("ttft_seconds") - seen.prefill_seconds - seen.held_seconds)
-        by_head = seen.missed_seconds <= max(SAME_INSTANT_SECONDS, 0.02 * seen.prefill_seconds)
+        left_over = max(0.0, record.line.number("ttft_seconds") - record.prefill_seconds - record.held_seconds)
+        by_head = record.missed_seconds <= max(SAME_INSTANT_SECONDS, 0.02 * record.prefill_seconds)
         assert queue == pytest.approx(min(from_head, left_over) if by_head else left_over, abs=5e-6), name
 
 
 def test_who_waits_gets_its_head_when_another_ends(run: Run) -> None:
-    """A third witness of the queue, on the client's clock alone: a queued request gets its head when another request's
+    """A third source for the queue, on the client's clock alone: a queued request gets its head when another request's
     stream ends and frees its slot."""
-    ends = sorted(seen.witness.answer.ended_at for seen in run.seen.values())
-    waited = [seen.witness.answer.headers_at for seen in run.seen.values() if seen.line.phases["queue"] > 0.05]
+    ends = sorted(record.client.answer.ended_at for record in run.records.values())
+    waited = [record.client.answer.headers_at for record in run.records.values() if record.line.phases["queue"] > 0.05]
     gaps = sorted(min(abs(head - end) for end in ends) for head in waited)
 
     assert median(gaps) < 0.01
@@ -267,7 +267,7 @@ def test_the_scraped_decode_is_llama_cpps_own(run: Run) -> None:
     """Scraped decode, plus the output held back before the sidecar, equals llama.cpp's own sum within 1 %. The held
     time is in the stream phase."""
     ours = total(run, "llm_request_phase_seconds_sum", phase="decode", source="engine")
-    held = fsum(min(seen.held_seconds, seen.line.phases["stream"]) for seen in run.seen.values())
+    held = fsum(min(record.held_seconds, record.line.phases["stream"]) for record in run.records.values())
 
     assert ours + held == pytest.approx(run.growth["llamacpp:tokens_predicted_seconds_total"], rel=0.01)
 
@@ -284,14 +284,14 @@ def test_the_phases_of_the_page_add_up_to_its_end_to_end_times(run: Run) -> None
 
 
 def test_the_phases_of_each_line_add_up_to_its_end_to_end_time(run: Run) -> None:
-    for name, seen in run.seen.items():
-        assert fsum(seen.line.phases.values()) == pytest.approx(seen.line.number("e2e_seconds"), abs=5e-6), name
+    for name, record in run.records.items():
+        assert fsum(record.line.phases.values()) == pytest.approx(record.line.number("e2e_seconds"), abs=5e-6), name
 
 
 def test_the_clients_own_clock_agrees(run: Run) -> None:
     """TTFT and end-to-end time of the sidecar against the client's: half of the differences are under 5 ms."""
-    ttft = [abs(seen.witness.ttft_seconds - seen.line.number("ttft_seconds")) for seen in run.seen.values()]
-    e2e = [abs(seen.witness.e2e_seconds - seen.line.number("e2e_seconds")) for seen in run.seen.values()]
+    ttft = [abs(record.client.ttft_seconds - record.line.number("ttft_seconds")) for record in run.records.values()]
+    e2e = [abs(record.client.e2e_seconds - record.line.number("e2e_seconds")) for record in run.records.values()]
 
     assert median(ttft) < 0.005
     assert median(e2e) < 0.005

@@ -1,4 +1,4 @@
-"""Through the sidecar a client gets the bytes that the real vLLM sent. A tap on the engine's socket is the witness.
+"""Through the sidecar a client gets the bytes that the real vLLM sent. A tap on the engine's socket is the reference.
 
 Compared are status, reason, end-to-end header fields (order, case, duplicates) and the body without chunk framing. Only
 the usage chunk that the client had not asked for may be missing.

@@ -1,7 +1,7 @@
 """Two hundred requests through the sidecar to a real vLLM with four slots: every ledger holds the values that vLLM
 itself reported.
 
-Three witnesses: the client's own clock, the numbers that vLLM put into the streams, and the growth of vLLM's
+Three independent sources: the client's own clock, the numbers that vLLM put into the streams, and the growth of vLLM's
 histograms. The sidecar is judged by its log lines and its scraped page, as its users see them.
 """
 
@@ -27,7 +27,7 @@ ENGINE_PHASES = ("queue", "prefill", "decode")
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class ClientRecord:
     """One client's record of one request."""
 
     answer: Answer
@@ -81,23 +81,23 @@ def question(engine: RunningEngine, number: int) -> tuple[bytes, bool]:
     }
     if asks:
         body["stream_options"] = {"include_usage": True}
-    headers = [("X-Request-Id", f"witness-{number}")]
+    headers = [("X-Request-Id", f"request-{number}")]
     if number % 4 < 2:
         messages = [{"role": "user", "content": f"{number} {words}"}]
         return post("/v1/chat/completions", {**body, "messages": messages}, headers), asks
     return post("/v1/completions", {**body, "prompt": f"{number} {words}"}, headers), asks
 
 
-async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, Witness]:
+async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, ClientRecord]:
     """Twelve clients, each on its own keep-alive connection, take request numbers until none is left."""
     numbers = iter(range(REQUESTS))
-    found: dict[str, Witness] = {}
+    found: dict[str, ClientRecord] = {}
 
     async def client() -> None:
         connection = await Connection.open(sidecar.port)
         for number in numbers:
             request, asks = question(engine, number)
-            found[f"witness-{number}"] = Witness(await connection.request(request), asks)
+            found[f"request-{number}"] = ClientRecord(await connection.request(request), asks)
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))
@@ -106,7 +106,7 @@ async def clients(engine: RunningEngine, sidecar: SidecarProcess) -> dict[str, W
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    witnesses: dict[str, Witness]
+    records: dict[str, ClientRecord]
     lines: dict[str, Line]
     """Keyed by the client's request id."""
     page: Page
@@ -143,12 +143,12 @@ def one_run(vllm: RunningEngine, folder: Path) -> Run:
     config.write_text("log:\n  headers: [x-request-id]\n")  # connects a log line with its client
     with running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar:
         before = vllm.metrics()
-        witnesses = asyncio.run(clients(vllm, sidecar))
+        records = asyncio.run(clients(vllm, sidecar))
         lines = [Line(line) for line in sidecar.wait_for_log_lines("request", REQUESTS)]
         after = vllm.metrics()
         growth = {phase: _grown(before, after, f"vllm:request_{phase}_time_seconds_sum") for phase in ENGINE_PHASES}
         growth["count"] = _grown(before, after, "vllm:request_queue_time_seconds_count")
-        return Run(witnesses, {line.request_id: line for line in lines}, page_of(sidecar), growth)
+        return Run(records, {line.request_id: line for line in lines}, page_of(sidecar), growth)
 
 
 def _grown(before: dict[str, float], after: dict[str, float], name: str) -> float:
@@ -161,8 +161,8 @@ def total(run: Run, name: str, **labels: str) -> float:
 
 
 def test_every_request_has_five_phases_and_the_engines_word_for_three(run: Run) -> None:
-    assert len(run.witnesses) == REQUESTS
-    assert run.lines.keys() == run.witnesses.keys()
+    assert len(run.records) == REQUESTS
+    assert run.lines.keys() == run.records.keys()
     assert {line.fields["outcome"] for line in run.lines.values()} == {"ok"}
     assert {frozenset(line.phases) for line in run.lines.values()} == {frozenset(FIVE_PHASES)}
     assert {tuple(line.sources[phase] for phase in ENGINE_PHASES) for line in run.lines.values()} == {("engine",) * 3}
@@ -178,11 +178,11 @@ def test_there_were_real_queues(run: Run) -> None:
 def test_the_phases_are_what_vllm_put_into_the_stream(run: Run) -> None:
     """The logged phases equal the values in the stream, for the half of the clients that asked for usage. The log line
     has microseconds."""
-    asked = {name: witness for name, witness in run.witnesses.items() if witness.asked_for_usage}
+    asked = {name: record for name, record in run.records.items() if record.asked_for_usage}
     assert len(asked) == REQUESTS / 2
 
-    for name, witness in asked.items():
-        line, said = run.lines[name], witness.engine_seconds()
+    for name, record in asked.items():
+        line, said = run.lines[name], record.engine_seconds()
         delivery = line.marks["flushed_at"] - line.marks["first_token_at"]
         assert line.phases["queue"] == pytest.approx(said["queue"], abs=1e-6), name
         assert line.phases["prefill"] == pytest.approx(said["prefill"], abs=1e-6), name
@@ -191,10 +191,10 @@ def test_the_phases_are_what_vllm_put_into_the_stream(run: Run) -> None:
 
 
 def test_nobody_gets_usage_who_did_not_ask(run: Run) -> None:
-    untold = [witness for witness in run.witnesses.values() if not witness.asked_for_usage]
+    untold = [record for record in run.records.values() if not record.asked_for_usage]
 
     assert len(untold) == REQUESTS / 2
-    assert [said for witness in untold for _, said in witness.events() if said.get("usage") or "metrics" in said] == []
+    assert [said for record in untold for _, said in record.events() if said.get("usage") or "metrics" in said] == []
 
 
 def test_the_scraped_sums_are_vllms_own(run: Run) -> None:
@@ -237,9 +237,9 @@ def test_the_page_and_the_log_tell_the_same(run: Run) -> None:
 
 def test_the_clients_own_clock_agrees(run: Run) -> None:
     """TTFT and end-to-end time of the sidecar against the client's: half of the differences are under 5 ms."""
-    pairs = [(run.witnesses[name], run.lines[name]) for name in run.witnesses]
-    ttft = [abs(witness.ttft_seconds - line.number("ttft_seconds")) for witness, line in pairs]
-    e2e = [abs(witness.e2e_seconds - line.number("e2e_seconds")) for witness, line in pairs]
+    pairs = [(run.records[name], run.lines[name]) for name in run.records]
+    ttft = [abs(record.ttft_seconds - line.number("ttft_seconds")) for record, line in pairs]
+    e2e = [abs(record.e2e_seconds - line.number("e2e_seconds")) for record, line in pairs]
 
     assert median(ttft) < 0.005
     assert median(e2e) < 0.005

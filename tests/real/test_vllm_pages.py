@@ -16,7 +16,7 @@ import pytest
 from sidecar.demo.load import LANE_HEADER, Load
 from sidecar.simulator.workload import Shape, Workload
 from tests.real.server import SLOTS, RunningEngine
-from tests.support.alert_stack import Tower, watched
+from tests.support.alert_stack import AlertStack, alert_stack
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
@@ -43,7 +43,7 @@ class Pod:
     thread: Background
     sidecar: SidecarProcess
     model: str
-    tower: Tower
+    stack: AlertStack
 
     @property
     def url(self) -> str:
@@ -61,9 +61,9 @@ def pod(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with (
         background() as thread,
         running_sidecar(vllm.url, folder, flags=[f"--config.file={config}"]) as sidecar,
-        watched(thread, sidecar) as tower,
+        alert_stack(thread, sidecar) as stack,
     ):
-        found = Pod(thread, sidecar, vllm.model, tower)
+        found = Pod(thread, sidecar, vllm.model, stack)
         with thread.going_on(found.load(3.0, ORDINARY).run()):
             yield found
 
@@ -119,10 +119,10 @@ TRUTH: dict[str, tuple[Incident, str, str]] = {
 @pytest.mark.parametrize("name", TRUTH)
 def test_what_is_done_to_a_real_engine_is_paged_by_its_phase(pod: Pod, name: str) -> None:
     incident, lane, phase = TRUTH[name]
-    before = pod.tower.wait_until_calm()
-    with explained(pod.tower.prometheus, pod.tower.sink):
+    before = pod.stack.wait_until_calm()
+    with explained(pod.stack.prometheus, pod.stack.sink):
         with pod.thread.going_on(incident(pod)):
-            receiver, page = pod.tower.page_about(lane, before)
+            receiver, page = pod.stack.page_about(lane, before)
         assert page, "no page came"
         assert (receiver, page["labels"]["phase"]) == (f"/{phase}/page", phase)
-        assert pod.tower.resolution(page, phase, before), "the page came, and nobody said that it is over"
+        assert pod.stack.resolution(page, phase, before), "the page came, and nobody said that it is over"

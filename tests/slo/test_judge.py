@@ -22,7 +22,7 @@ START = 100.0
 """Instant at which every request of these scenarios was received, unless it is given another."""
 
 
-class Court:
+class JudgeHarness:
     """A judge and its decisions: (key, objective, missed), in order. Instants are seconds after `START`."""
 
     def __init__(self) -> None:
@@ -74,50 +74,50 @@ class Court:
 @pytest.mark.parametrize(("at", "missed"), [(0.5, False), (1.0, False), (1.0001, True), (60.0, True)])
 def test_a_first_token_is_in_time_up_to_its_threshold(at: float, missed: bool) -> None:
     """A first token exactly at the threshold meets the objective."""
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
 
-    court.output("a", at)
+    harness.output("a", at)
 
-    assert court.decided == [("a", TTFT, missed)]
+    assert harness.decided == [("a", TTFT, missed)]
 
 
 def test_a_miss_is_counted_at_its_deadline_and_not_when_the_request_ends() -> None:
     """The request waits for a minute: after one second it is a miss, and it is overdue until its first token."""
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
 
-    court.tick(1.0)
-    assert (court.decided, len(court.judge.overdue)) == ([], 0)
-    court.tick(1.1)
-    assert (court.decided, len(court.judge.overdue)) == ([("a", TTFT, True)], 1)
-    court.output("a", 60.0)
-    assert len(court.judge.overdue) == 0
-    court.ended("a", 61.0, tokens=(60.0, 61.0, 5))
+    harness.tick(1.0)
+    assert (harness.decided, len(harness.judge.overdue)) == ([], 0)
+    harness.tick(1.1)
+    assert (harness.decided, len(harness.judge.overdue)) == ([("a", TTFT, True)], 1)
+    harness.output("a", 60.0)
+    assert len(harness.judge.overdue) == 0
+    harness.ended("a", 61.0, tokens=(60.0, 61.0, 5))
 
-    assert court.decided == [("a", TTFT, True), ("a", TPOT, False)]
+    assert harness.decided == [("a", TTFT, True), ("a", TPOT, False)]
 
 
 def test_deadlines_are_kept_in_their_own_order() -> None:
     """A request that came later may be due sooner."""
-    court = Court()
-    court.received("slow", aims=Aims(ttft=Aim(30.0, 0.9)))
-    court.received("quick", at=5.0)
+    harness = JudgeHarness()
+    harness.received("slow", aims=Aims(ttft=Aim(30.0, 0.9)))
+    harness.received("quick", at=5.0)
 
-    court.tick(6.5)
-    assert court.decided == [("quick", TTFT, True)]
-    court.tick(30.5)
-    assert court.decided == [("quick", TTFT, True), ("slow", TTFT, True)]
+    harness.tick(6.5)
+    assert harness.decided == [("quick", TTFT, True)]
+    harness.tick(30.5)
+    assert harness.decided == [("quick", TTFT, True), ("slow", TTFT, True)]
 
 
 def test_a_request_without_promises_is_not_remembered() -> None:
-    court = Court()
-    court.received("a", aims=NOTHING)
+    harness = JudgeHarness()
+    harness.received("a", aims=NOTHING)
 
-    court.tick(1000.0)
-    court.output("a", 1001.0)
+    harness.tick(1000.0)
+    harness.output("a", 1001.0)
 
-    assert (court.ended("a", 1002.0), court.decided, len(court.judge)) == (None, [], 0)
+    assert (harness.ended("a", 1002.0), harness.decided, len(harness.judge)) == (None, [], 0)
 
 
 # --- TPOT ----------------------------------------------------------------------------------------------------------------
@@ -126,36 +126,36 @@ def test_a_request_without_promises_is_not_remembered() -> None:
 @pytest.mark.parametrize(("last", "missed"), [(2.0, False), (2.01, True)])
 def test_a_pace_is_judged_at_the_end(last: float, missed: bool) -> None:
     """Five tokens: four gaps, 0.25 s each on average."""
-    court = Court()
-    court.received("a")
-    court.output("a", 1.0)
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.output("a", 1.0)
 
-    court.ended("a", last, tokens=(1.0, last, 5))
+    harness.ended("a", last, tokens=(1.0, last, 5))
 
-    assert court.decided == [("a", TTFT, False), ("a", TPOT, missed)]
+    assert harness.decided == [("a", TTFT, False), ("a", TPOT, missed)]
 
 
 def test_two_tokens_have_a_pace() -> None:
     """Two tokens have one gap, and its length is the pace."""
-    court = Court()
-    court.received("a")
-    court.output("a", 0.5)
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.output("a", 0.5)
 
-    court.ended("a", 1.0, tokens=(0.5, 1.0, 2))
+    harness.ended("a", 1.0, tokens=(0.5, 1.0, 2))
 
-    assert court.decided == [("a", TTFT, False), ("a", TPOT, True)]
+    assert harness.decided == [("a", TTFT, False), ("a", TPOT, True)]
 
 
 @pytest.mark.parametrize(("completion", "choices"), [(1, 1), (5, 2), (0, 1)])
 def test_an_undefined_pace_is_no_verdict(completion: int, choices: int) -> None:
     """One token has no gap, and two choices have no pace of their own."""
-    court = Court()
-    court.received("a")
-    court.output("a", 0.5)
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.output("a", 0.5)
 
-    court.ended("a", 99.0, tokens=(0.5, 99.0, completion), choices=choices)
+    harness.ended("a", 99.0, tokens=(0.5, 99.0, completion), choices=choices)
 
-    assert court.decided == [("a", TTFT, False)]
+    assert harness.decided == [("a", TTFT, False)]
 
 
 def test_a_pace_needs_the_engines_count() -> None:
@@ -169,22 +169,22 @@ def test_a_pace_needs_the_engines_count() -> None:
 
 @pytest.mark.parametrize(("at", "missed"), [(8.0, False), (8.01, True)])
 def test_a_whole_answer_is_judged_by_its_last_byte(at: float, missed: bool) -> None:
-    court = Court()
-    court.received("a", streaming=False)
+    harness = JudgeHarness()
+    harness.received("a", streaming=False)
 
-    court.ended("a", at, streaming=False)
+    harness.ended("a", at, streaming=False)
 
-    assert court.decided == [("a", E2E, missed)]
+    assert harness.decided == [("a", E2E, missed)]
 
 
 def test_a_whole_answer_that_does_not_come_misses_at_its_deadline() -> None:
     """It is not overdue: that gauge counts streams only."""
-    court = Court()
-    court.received("a", streaming=False)
+    harness = JudgeHarness()
+    harness.received("a", streaming=False)
 
-    court.tick(8.1)
+    harness.tick(8.1)
 
-    assert (court.decided, len(court.judge.overdue)) == ([("a", E2E, True)], 0)
+    assert (harness.decided, len(harness.judge.overdue)) == ([("a", E2E, True)], 0)
 
 
 # --- what the answer's head shows ----------------------------------------------------------------------------------------
@@ -192,69 +192,69 @@ def test_a_whole_answer_that_does_not_come_misses_at_its_deadline() -> None:
 
 def test_who_did_not_say_is_held_to_what_the_answer_shows() -> None:
     """Nothing can be missed before the head: until then it is not known which objective applies."""
-    court = Court()
-    court.received("stream", streaming=None)
-    court.received("whole", streaming=None)
+    harness = JudgeHarness()
+    harness.received("stream", streaming=None)
+    harness.received("whole", streaming=None)
 
-    court.tick(20.0)
-    assert court.decided == []
-    court.answering("stream", 20.0, streaming=True)
-    court.answering("whole", 20.0, streaming=False)
-    court.tick(20.1)
+    harness.tick(20.0)
+    assert harness.decided == []
+    harness.answering("stream", 20.0, streaming=True)
+    harness.answering("whole", 20.0, streaming=False)
+    harness.tick(20.1)
 
-    assert court.decided == [("stream", TTFT, True), ("whole", E2E, True)]
+    assert harness.decided == [("stream", TTFT, True), ("whole", E2E, True)]
 
 
 def test_a_stream_that_was_not_asked_for_has_no_promise_as_a_whole() -> None:
     """Its TTFT counts, whether its head or its first token showed that it streams."""
-    court = Court()
+    harness = JudgeHarness()
     for key in ("head", "token", "late"):
-        court.received(key, streaming=False)
+        harness.received(key, streaming=False)
 
-    court.answering("head", 0.5, streaming=True)
-    court.answering("late", 0.5, streaming=True)
-    court.output("head", 0.9)
-    court.output("token", 0.9)
-    court.tick(9.0)
+    harness.answering("head", 0.5, streaming=True)
+    harness.answering("late", 0.5, streaming=True)
+    harness.output("head", 0.9)
+    harness.output("token", 0.9)
+    harness.tick(9.0)
 
-    assert court.decided == [("head", TTFT, False), ("token", TTFT, False), ("late", TTFT, True)]
-    cases = [court.ended(key, 10.0) for key in ("head", "token", "late")]
+    assert harness.decided == [("head", TTFT, False), ("token", TTFT, False), ("late", TTFT, True)]
+    cases = [harness.ended(key, 10.0) for key in ("head", "token", "late")]
     assert [case.missed for case in cases if case is not None] == [(), (), (TTFT,)]
 
 
 def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None:
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
 
-    court.answering("a", 0.5, streaming=False)
-    court.tick(2.0)
-    court.ended("a", 3.0, streaming=False)
+    harness.answering("a", 0.5, streaming=False)
+    harness.tick(2.0)
+    harness.ended("a", 3.0, streaming=False)
 
-    assert court.decided == [("a", E2E, False)]
+    assert harness.decided == [("a", E2E, False)]
 
 
 def test_an_answer_that_nobody_reads_misses_nothing() -> None:
     """A compressed stream's tokens have no known instants: neither met nor missed, nor in the sum of requests."""
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
 
-    court.answering("a", 0.5, streaming=None)
-    court.tick(50.0)
-    case = court.ended("a", 60.0)
+    harness.answering("a", 0.5, streaming=None)
+    harness.tick(50.0)
+    case = harness.ended("a", 60.0)
 
-    assert (court.decided, len(court.judge.overdue)) == ([], 0)
+    assert (harness.decided, len(harness.judge.overdue)) == ([], 0)
     assert case is not None
     assert case.missed == ()
 
 
 def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
     """Its first token was late, since the head is no later. It is not overdue, as its tokens cannot be seen."""
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
 
-    court.answering("a", 1.5, streaming=None)
+    harness.answering("a", 1.5, streaming=None)
 
-    assert (court.decided, len(court.judge.overdue)) == ([("a", TTFT, True)], 0)
+    assert (harness.decided, len(harness.judge.overdue)) == ([("a", TTFT, True)], 0)
 
 
 # --- which ends count ----------------------------------------------------------------------------------------------------
@@ -272,27 +272,27 @@ SPOILING = (
 @pytest.mark.parametrize("outcome", [Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED])
 def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: Outcome) -> None:
     """Also exactly at the threshold. A client that leaves in mid-stream has its TTFT decided, and no pace."""
-    court = Court()
+    harness = JudgeHarness()
     for key, streaming in (("waits", True), ("whole", False), ("streams", True)):
-        court.received(key, streaming=streaming)
-    court.output("streams", 0.5)
+        harness.received(key, streaming=streaming)
+    harness.output("streams", 0.5)
 
-    court.ended("waits", 1.0, outcome)
-    court.ended("whole", 8.0, outcome, streaming=False)
-    court.ended("streams", 30.0, outcome)
+    harness.ended("waits", 1.0, outcome)
+    harness.ended("whole", 8.0, outcome, streaming=False)
+    harness.ended("streams", 30.0, outcome)
 
-    assert court.decided == [("streams", TTFT, False)]
+    assert harness.decided == [("streams", TTFT, False)]
 
 
 @pytest.mark.parametrize(("streaming", "after", "objective"), [(True, 1.01, TTFT), (False, 8.01, E2E)])
 def test_a_cancel_after_the_threshold_is_a_miss(streaming: bool, after: float, objective: Objective) -> None:
     """It is a miss whether or not a tick came in between."""
-    court = Court()
-    court.received("a", streaming=streaming)
+    harness = JudgeHarness()
+    harness.received("a", streaming=streaming)
 
-    case = court.ended("a", after, Outcome.CLIENT_CANCELLED, streaming=streaming)
+    case = harness.ended("a", after, Outcome.CLIENT_CANCELLED, streaming=streaming)
 
-    assert court.decided == [("a", objective, True)]
+    assert harness.decided == [("a", objective, True)]
     assert case is not None
     assert case.missed == (objective,)
 
@@ -302,32 +302,32 @@ def test_what_the_engine_spoils_is_a_miss_of_what_was_open_still(outcome: Outcom
     """A stream misses its TTFT, or its TPOT once the first token has come; a whole answer misses E2E. This holds
     however soon the failure comes, and although every error is answered without a stream.
     """
-    court = Court()
+    harness = JudgeHarness()
     for key, streaming in (("waits", True), ("whole", False), ("unclear", None)):
-        court.received(key, streaming=streaming)
-        court.ended(key, 0.1, outcome, streaming=False)
+        harness.received(key, streaming=streaming)
+        harness.ended(key, 0.1, outcome, streaming=False)
     if outcome is not Outcome.REJECTED:  # # a request that has had a token was let in
-        court.received("streams")
-        court.output("streams", 0.5)
-        court.ended("streams", 0.6, outcome, tokens=(0.5, 0.6, 2))
+        harness.received("streams")
+        harness.output("streams", 0.5)
+        harness.ended("streams", 0.6, outcome, tokens=(0.5, 0.6, 2))
 
     expected = [("waits", TTFT, True), ("whole", E2E, True), ("unclear", TTFT, True)]
     if outcome is not Outcome.REJECTED:
         expected += [("streams", TTFT, False), ("streams", TPOT, True)]
-    assert court.decided == expected
+    assert harness.decided == expected
 
 
 def test_what_had_missed_already_is_not_missed_again() -> None:
     """Covers a stream that waited past its threshold and then failed, and a whole answer that did the same."""
-    court = Court()
-    court.received("a")
-    court.received("b", streaming=False)
-    court.tick(9.0)
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.received("b", streaming=False)
+    harness.tick(9.0)
 
-    court.ended("a", 10.0, Outcome.ENGINE_TIMEOUT)
-    court.ended("b", 10.0, Outcome.ENGINE_TIMEOUT, streaming=False)
+    harness.ended("a", 10.0, Outcome.ENGINE_TIMEOUT)
+    harness.ended("b", 10.0, Outcome.ENGINE_TIMEOUT, streaming=False)
 
-    assert court.decided == [("a", TTFT, True), ("b", E2E, True)]
+    assert harness.decided == [("a", TTFT, True), ("b", E2E, True)]
 
 
 @pytest.mark.parametrize(
@@ -344,23 +344,23 @@ def test_what_had_missed_already_is_not_missed_again() -> None:
 def test_only_what_was_promised_is_missed(
     aims: Aims, streaming: bool | None, outcome: Outcome, missed: list[Objective]
 ) -> None:
-    court = Court()
-    court.received("a", streaming=streaming, aims=aims)
+    harness = JudgeHarness()
+    harness.received("a", streaming=streaming, aims=aims)
 
-    court.ended("a", 0.1, outcome, streaming=False)
+    harness.ended("a", 0.1, outcome, streaming=False)
 
-    assert court.decided == [("a", objective, True) for objective in missed]
+    assert harness.decided == [("a", objective, True) for objective in missed]
 
 
 def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
     """Its TTFT cannot be judged, because its tokens cannot be seen; its failure can."""
-    court = Court()
-    court.received("a")
-    court.answering("a", 0.5, streaming=None)
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.answering("a", 0.5, streaming=None)
 
-    court.ended("a", 3.0, Outcome.ENGINE_TRUNCATED)
+    harness.ended("a", 3.0, Outcome.ENGINE_TRUNCATED)
 
-    assert court.decided == [("a", TPOT, True)]
+    assert harness.decided == [("a", TPOT, True)]
 
 
 # --- token deadlines -----------------------------------------------------------------------------------------------------
@@ -368,12 +368,12 @@ def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
 
 def test_the_first_token_is_due_at_its_threshold_and_the_next_a_pace_later() -> None:
     """The first is due after 1 s, each further one 0.25 s later: the one at 1.6 s misses its deadline of 1.25 s."""
-    court = Court()
-    court.received("a")
+    harness = JudgeHarness()
+    harness.received("a")
     for at in (1.0, 1.6, 1.8):
-        court.output("a", at)
+        harness.output("a", at)
 
-    case = court.ended("a", 2.0, tokens=(1.0, 1.8, 3))
+    case = harness.ended("a", 2.0, tokens=(1.0, 1.8, 3))
 
     assert case is not None
     assert case.tokens is not None
@@ -382,11 +382,11 @@ def test_the_first_token_is_due_at_its_threshold_and_the_next_a_pace_later() -> 
 
 @pytest.mark.parametrize("aims", [Aims(ttft=AIMS.ttft), Aims(tpot=AIMS.tpot)])
 def test_tokens_have_deadlines_only_where_both_are_promised(aims: Aims) -> None:
-    court = Court()
-    court.received("a", aims=aims)
-    court.output("a", 0.5)
+    harness = JudgeHarness()
+    harness.received("a", aims=aims)
+    harness.output("a", 0.5)
 
-    case = court.ended("a", 1.0, tokens=(0.5, 1.0, 2))
+    case = harness.ended("a", 1.0, tokens=(0.5, 1.0, 2))
 
     assert case is not None
     assert case.tokens is None
@@ -397,30 +397,30 @@ def test_tokens_have_deadlines_only_where_both_are_promised(aims: Aims) -> None:
 
 def test_deadlines_of_requests_that_are_over_do_not_pile_up() -> None:
     """A batch lane's TTFT is one hour: a thousand requests that took a second each leave no thousand deadlines."""
-    court = Court()
+    harness = JudgeHarness()
     for number in range(1000):
-        court.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
-        court.output(f"{number}", number + 0.9)
-        court.ended(f"{number}", number + 1.0, tokens=(number, number + 0.9, 2))
+        harness.received(f"{number}", aims=Aims(ttft=Aim(3600.0, 0.9)), at=number)
+        harness.output(f"{number}", number + 0.9)
+        harness.ended(f"{number}", number + 1.0, tokens=(number, number + 0.9, 2))
 
-    assert len(court.judge._due) <= FEW_DUE + 2
-    assert len(court.decided) == 1000
+    assert len(harness.judge._due) <= FEW_DUE + 2
+    assert len(harness.decided) == 1000
 
 
 def test_a_sweep_loses_no_deadline_of_who_still_waits() -> None:
     """A hundred requests wait, each with its own deadline, among many that come and go: each is missed in its second."""
-    court, thresholds = Court(), [float(number) for number in range(100, 200)]
+    harness, thresholds = JudgeHarness(), [float(number) for number in range(100, 200)]
     Random(3).shuffle(thresholds)
     for threshold in thresholds:
-        court.received(f"{threshold}", aims=Aims(ttft=Aim(threshold, 0.9)))
+        harness.received(f"{threshold}", aims=Aims(ttft=Aim(threshold, 0.9)))
         for gone in range(20):
-            court.received("gone", aims=Aims(ttft=Aim(2 * threshold + gone, 0.9)))
-            court.ended("gone", 0.0, Outcome.CLIENT_CANCELLED)
+            harness.received("gone", aims=Aims(ttft=Aim(2 * threshold + gone, 0.9)))
+            harness.ended("gone", 0.0, Outcome.CLIENT_CANCELLED)
 
     for threshold in sorted(thresholds):
-        court.tick(threshold + 0.5)
-        assert court.decided[-1] == (f"{threshold}", TTFT, True)
-    assert len(court.decided) == 100
+        harness.tick(threshold + 0.5)
+        assert harness.decided[-1] == (f"{threshold}", TTFT, True)
+    assert len(harness.decided) == 100
 
 
 _VERBS = ("received", "output", "answering", "tick", "ended")
@@ -438,30 +438,30 @@ def test_each_promise_is_decided_once_whatever_happens_in_whatever_order(
     told: list[tuple[str, int, float, bool | None, Outcome]], aims: Aims
 ) -> None:
     """After all requests have ended, no request is left in the judge's memory."""
-    court, now, lives = Court(), 0.0, count()
+    harness, now, lives = JudgeHarness(), 0.0, count()
     inside: dict[int, str] = {}
 
     for verb, who, later, streaming, outcome in told:
         now += later
         if verb == "received" and who not in inside:
             inside[who] = f"{who}.{next(lives)}"
-            court.received(inside[who], streaming=streaming, aims=aims, at=now)
+            harness.received(inside[who], streaming=streaming, aims=aims, at=now)
         key = inside.get(who, "nobody")
         if verb == "output":
-            court.output(key, now, 2)
+            harness.output(key, now, 2)
         elif verb == "answering":
-            court.answering(key, now, streaming=streaming)
+            harness.answering(key, now, streaming=streaming)
         elif verb == "tick":
-            court.tick(now)
+            harness.tick(now)
         elif verb == "ended":
-            court.ended(key, now, outcome, streaming=streaming is True, tokens=(now - later, now, 5))
+            harness.ended(key, now, outcome, streaming=streaming is True, tokens=(now - later, now, 5))
             inside.pop(who, None)
-        assert len(court.judge) == len(inside)
-        assert len(court.judge.overdue) <= len(inside)
+        assert len(harness.judge) == len(inside)
+        assert len(harness.judge.overdue) <= len(inside)
     for key in inside.values():
-        court.ended(key, now, Outcome.CLIENT_CANCELLED)
-    court.tick(now + 3600.0)
+        harness.ended(key, now, Outcome.CLIENT_CANCELLED)
+    harness.tick(now + 3600.0)
 
-    verdicts = [(key, objective) for key, objective, _ in court.decided]
+    verdicts = [(key, objective) for key, objective, _ in harness.decided]
     assert len(verdicts) == len(set(verdicts))
-    assert (len(court.judge), len(court.judge._due), len(court.judge.overdue)) == (0, 0, 0)
+    assert (len(harness.judge), len(harness.judge._due), len(harness.judge.overdue)) == (0, 0, 0)

@@ -30,7 +30,7 @@ def cost(tokens: float) -> float:
     return 0.02 + 1e-4 * tokens
 
 
-class House:
+class PrefillWorkHarness:
     """One engine's prefill work and a clock; each method is something that a request does."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class House:
         seen = self.speaks(key, after=cost(tokens) if seconds is None else seconds)
         return self.reports(seen, tokens, model=model, seconds=seconds, learn=learn)
 
-    def taught(self) -> "House":
+    def taught(self) -> "PrefillWorkHarness":
         """After many prompts of 100 to 10,000 tokens, one a minute."""
         rng = Random(1)
         for _ in range(3 * READY_SAMPLES):
@@ -81,40 +81,40 @@ class House:
 
 @pytest.mark.parametrize("tokens", [200, 1_000, 9_000])
 def test_what_is_expected_follows_the_length(tokens: float) -> None:
-    assert House().taught().expects(tokens) == pytest.approx(cost(tokens), rel=0.1)
+    assert PrefillWorkHarness().taught().expects(tokens) == pytest.approx(cost(tokens), rel=0.1)
 
 
 def test_nothing_is_expected_before_enough_was_seen() -> None:
     """Nothing is counted then either: own seconds without expected seconds would be evidence of nothing."""
-    house = House()
+    harness = PrefillWorkHarness()
 
-    assert (house.alone(500), house.expects(500)) == (None, None)
+    assert (harness.alone(500), harness.expects(500)) == (None, None)
 
 
 def test_of_an_unknown_length_nothing_is_expected() -> None:
-    house = House().taught()
-    seen = house.speaks(house.comes(), after=1.0)
+    harness = PrefillWorkHarness().taught()
+    seen = harness.speaks(harness.comes(), after=1.0)
 
-    assert house.work.prefilled("m", None, seen, 1.0, learn=True) is None
-    assert house.work.cost_seconds("m", None) is None
-    assert house.work.cost_seconds("m", Length(500, "bytes")) is None
-    assert house.expects(500, model="another") is None
+    assert harness.work.prefilled("m", None, seen, 1.0, learn=True) is None
+    assert harness.work.cost_seconds("m", None) is None
+    assert harness.work.cost_seconds("m", Length(500, "bytes")) is None
+    assert harness.expects(500, model="another") is None
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_a_prefill_that_took_no_time_is_none(seconds: float) -> None:
-    house = House().taught()
-    seen = house.speaks(house.comes(), after=1.0)
+    harness = PrefillWorkHarness().taught()
+    seen = harness.speaks(harness.comes(), after=1.0)
 
-    assert house.reports(seen, 500, seconds=seconds) is None
+    assert harness.reports(seen, 500, seconds=seconds) is None
 
 
 def test_a_slower_engine_shows_in_the_ratio() -> None:
     """Everything takes 2.5 times as long, and is not learned from, because objectives are being missed."""
-    house = House().taught()
+    harness = PrefillWorkHarness().taught()
     own = expected = 0.0
     for number in range(50):
-        work = house.alone(1000 + 50 * number, seconds=2.5 * cost(1000 + 50 * number), learn=False)
+        work = harness.alone(1000 + 50 * number, seconds=2.5 * cost(1000 + 50 * number), learn=False)
         assert work is not None
         own, expected = own + work.own_seconds, expected + work.expected_seconds
 
@@ -122,153 +122,153 @@ def test_a_slower_engine_shows_in_the_ratio() -> None:
 
 
 def test_another_engine_is_learned_anew() -> None:
-    house = House().taught()
+    harness = PrefillWorkHarness().taught()
 
-    house.work.forget()
+    harness.work.forget()
 
-    assert (house.expects(1000), house.alone(1000)) == (None, None)
+    assert (harness.expects(1000), harness.alone(1000)) == (None, None)
 
 
 def test_another_engine_is_learned_as_fast_as_the_first() -> None:
     """Samples of the old engine do not slow down the sampling of the new one."""
-    house = House()
+    harness = PrefillWorkHarness()
     for _ in range(REMEMBERED_SAMPLES + 10):
-        house.alone(1000)
-    house.work.forget()
+        harness.alone(1000)
+    harness.work.forget()
     for _ in range(2 * READY_SAMPLES):
-        house.alone(1000, seconds=0.05, after=0.1)
+        harness.alone(1000, seconds=0.05, after=0.1)
 
-    assert house.expects(1000) == pytest.approx(0.05)
+    assert harness.expects(1000) == pytest.approx(0.05)
 
 
 # --- which requests are samples ------------------------------------------------------------------------------------------
 
 
-def learned(house: House) -> int:
+def learned(harness: PrefillWorkHarness) -> int:
     """Number of samples over all curves."""
-    return sum(curve.samples for curve in house.work._curves.values())
+    return sum(curve.samples for curve in harness.work._curves.values())
 
 
 def test_who_was_alone_teaches_unless_something_burns() -> None:
-    house = House()
-    house.alone(1000)
-    assert learned(house) == 1
+    harness = PrefillWorkHarness()
+    harness.alone(1000)
+    assert learned(harness) == 1
 
-    house.alone(1000, learn=False)
-    assert learned(house) == 1
+    harness.alone(1000, learn=False)
+    assert learned(harness) == 1
 
 
 def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
     """The engine may compute both together: the last of them has seen the other's first token within its own prefill."""
-    house = House()
-    first, second = house.comes(), house.comes(after=0.01)
-    reports = [(house.speaks(first, after=0.3), 0.3), (house.speaks(second), 0.29)]
+    harness = PrefillWorkHarness()
+    first, second = harness.comes(), harness.comes(after=0.01)
+    reports = [(harness.speaks(first, after=0.3), 0.3), (harness.speaks(second), 0.29)]
     for seen, seconds in reports:
-        house.reports(seen, 1000, seconds=seconds)
+        harness.reports(seen, 1000, seconds=seconds)
 
-    assert learned(house) == 0
+    assert learned(harness) == 0
 
 
 @pytest.mark.parametrize(("seconds", "samples"), [(0.2, 1), (0.21, 0)])
 def test_who_waited_and_was_computed_after_the_others_teaches(seconds: float, samples: int) -> None:
     """Its prefill began at the other's first token: it is a sample if the reported time fits behind that instant."""
-    house = House()
-    first, second = house.comes(), house.comes()
-    house.speaks(first, after=0.3)
-    seen = house.speaks(second, after=0.2)
-    house.reports(seen, 1000, seconds=seconds)
+    harness = PrefillWorkHarness()
+    first, second = harness.comes(), harness.comes()
+    harness.speaks(first, after=0.3)
+    seen = harness.speaks(second, after=0.2)
+    harness.reports(seen, 1000, seconds=seconds)
 
-    assert learned(house) == samples
+    assert learned(harness) == samples
 
 
 @pytest.mark.parametrize(("gone_after", "samples"), [(0.1, 1), (0.2, 0)])
 def test_who_left_without_a_token_may_have_been_computed_until_then(gone_after: float, samples: int) -> None:
     """A client that gave up, or an answer that is not streamed: a prompt that is alone from then on is a sample."""
-    house = House()
-    gone, stays = house.comes(), house.comes()
-    house.now += gone_after
-    house.work.left(gone, house.now)
-    seen = house.speaks(stays, after=0.5 - gone_after)
-    house.reports(seen, 1000, seconds=0.35)
+    harness = PrefillWorkHarness()
+    gone, stays = harness.comes(), harness.comes()
+    harness.now += gone_after
+    harness.work.left(gone, harness.now)
+    seen = harness.speaks(stays, after=0.5 - gone_after)
+    harness.reports(seen, 1000, seconds=0.35)
 
-    assert learned(house) == samples
+    assert learned(harness) == samples
 
 
 def test_who_had_its_token_disturbs_nobody_by_leaving() -> None:
-    house = House()
-    stream = house.comes()
-    house.speaks(stream, after=0.1)
-    prompt = house.comes(after=1.0)
-    house.now += 0.1
-    house.work.left(stream, house.now)
-    house.reports(house.speaks(prompt, after=0.1), 1000, seconds=0.2)
+    harness = PrefillWorkHarness()
+    stream = harness.comes()
+    harness.speaks(stream, after=0.1)
+    prompt = harness.comes(after=1.0)
+    harness.now += 0.1
+    harness.work.left(stream, harness.now)
+    harness.reports(harness.speaks(prompt, after=0.1), 1000, seconds=0.2)
 
-    assert learned(house) == 1
+    assert learned(harness) == 1
 
 
 def test_a_burst_does_not_rewrite_what_is_expected() -> None:
     """Once a length has its samples, one in 10 s is taken: of eighty slow ones within 10 s, one counts."""
-    house = House()
+    harness = PrefillWorkHarness()
     for _ in range(REMEMBERED_SAMPLES + 10):
-        house.alone(100)
-    house.now += SAMPLE_EVERY_SECONDS
+        harness.alone(100)
+    harness.now += SAMPLE_EVERY_SECONDS
     for _ in range(80):
-        house.alone(100, seconds=4 * cost(100), after=0.0)
+        harness.alone(100, seconds=4 * cost(100), after=0.0)
 
-    assert house.expects(100) == pytest.approx(cost(100))
+    assert harness.expects(100) == pytest.approx(cost(100))
 
 
 def test_an_engine_that_stays_slower_is_learned_in_time() -> None:
     """While no objective burns: half of the samples are replaced within five minutes."""
-    house = House()
+    harness = PrefillWorkHarness()
     for _ in range(REMEMBERED_SAMPLES + 10):
-        house.alone(1000)
+        harness.alone(1000)
     for _ in range(REMEMBERED_SAMPLES):
-        house.alone(1000, seconds=0.15, after=SAMPLE_EVERY_SECONDS)
+        harness.alone(1000, seconds=0.15, after=SAMPLE_EVERY_SECONDS)
 
-    assert house.expects(1000) == pytest.approx(0.15)
+    assert harness.expects(1000) == pytest.approx(0.15)
 
 
 # --- which requests are idle ---------------------------------------------------------------------------------------------
 
 
 def test_idle_is_who_found_nobody_waiting() -> None:
-    house = House()
-    first, second = house.comes(), house.comes()
+    harness = PrefillWorkHarness()
+    first, second = harness.comes(), harness.comes()
 
-    assert (house.speaks(first, after=1).idle, house.speaks(second, after=1).idle) == (True, False)
-    house.work.left(first, house.now)
-    assert house.speaks(house.comes()).idle is True
+    assert (harness.speaks(first, after=1).idle, harness.speaks(second, after=1).idle) == (True, False)
+    harness.work.left(first, harness.now)
+    assert harness.speaks(harness.comes()).idle is True
 
 
 def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
     """None waits for a first token, but as many stream as the engine has ever carried: it may have to wait."""
-    house = House()
-    first, second = house.comes(), house.comes()
-    house.speaks(first)
-    house.speaks(second)
+    harness = PrefillWorkHarness()
+    first, second = harness.comes(), harness.comes()
+    harness.speaks(first)
+    harness.speaks(second)
 
-    assert house.speaks(house.comes()).idle is False
+    assert harness.speaks(harness.comes()).idle is False
 
 
 def test_in_a_saturated_engine_nobody_is_idle() -> None:
     """If hardly any request finds no other waiting, the few that seem to are misjudged."""
-    house = House()
-    queued = [house.comes() for _ in range(RECENT_ARRIVALS)]
+    harness = PrefillWorkHarness()
+    queued = [harness.comes() for _ in range(RECENT_ARRIVALS)]
     for key in queued:
-        house.work.left(key, house.now)
+        harness.work.left(key, harness.now)
 
-    assert house.speaks(house.comes()).idle is False
+    assert harness.speaks(harness.comes()).idle is False
 
 
 def test_a_first_token_comes_once() -> None:
     """A request that is not known has no first token either."""
-    house = House()
-    key = house.comes()
-    house.speaks(key)
+    harness = PrefillWorkHarness()
+    key = harness.comes()
+    harness.speaks(key)
 
-    assert house.work.first_token(key, house.now) is None
-    assert house.work.first_token("nobody", house.now) is None
+    assert harness.work.first_token(key, harness.now) is None
+    assert harness.work.first_token("nobody", harness.now) is None
 
 
 # --- shared seconds ------------------------------------------------------------------------------------------------------
@@ -276,11 +276,11 @@ def test_a_first_token_comes_once() -> None:
 
 def test_prompts_that_are_computed_together_share_their_seconds() -> None:
     """Two prefills of one second each overlap by half a second: 1.5 s in all, whichever is reported first."""
-    house = House().taught()
-    first, second = house.comes(), house.comes(after=0.5)
-    reports = [house.speaks(first, after=0.5), house.speaks(second, after=0.5)]
+    harness = PrefillWorkHarness().taught()
+    first, second = harness.comes(), harness.comes(after=0.5)
+    reports = [harness.speaks(first, after=0.5), harness.speaks(second, after=0.5)]
 
-    works = [house.reports(seen, 1000, seconds=1.0, learn=False) for seen in reversed(reports)]
+    works = [harness.reports(seen, 1000, seconds=1.0, learn=False) for seen in reversed(reports)]
 
     assert [round(work.own_seconds, 9) for work in works if work is not None] == [1.0, 0.5]
 
@@ -310,36 +310,36 @@ def test_what_is_taken_is_the_union_of_all_prefills_in_whatever_order(
 @pytest.mark.parametrize(("ago", "counted"), [(REMEMBERED_SECONDS - 20, True), (REMEMBERED_SECONDS + 20, False)])
 def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: bool) -> None:
     """When a stream of twenty minutes is settled, it is no longer known which other prompts were in prefill then."""
-    house = House().taught()
-    began = house.now
+    harness = PrefillWorkHarness().taught()
+    began = harness.now
     for _ in range(int(REMEMBERED_SECONDS / 10) + 4):
-        house.alone(1000, after=10.0)
-    late = Seen(house.now - ago, idle=False, alone_since=0.0, undisturbed=False)
+        harness.alone(1000, after=10.0)
+    late = Seen(harness.now - ago, idle=False, alone_since=0.0, undisturbed=False)
 
-    assert house.now > began + REMEMBERED_SECONDS
-    assert (house.reports(late, 1000) is not None) is counted
+    assert harness.now > began + REMEMBERED_SECONDS
+    assert (harness.reports(late, 1000) is not None) is counted
 
 
 def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> None:
     """At a hundred prompts a second the oldest spans are dropped sooner, and a dropped span is never counted twice."""
-    house = House().taught()
+    harness = PrefillWorkHarness().taught()
     for _ in range(2 * MAX_SPANS):
-        house.alone(100, after=0.01, learn=False)
-        assert len(house.work._taken) <= MAX_SPANS
-    assert house.reports(ended(int(house.now) - 600), 100) is None
+        harness.alone(100, after=0.01, learn=False)
+        assert len(harness.work._taken) <= MAX_SPANS
+    assert harness.reports(ended(int(harness.now) - 600), 100) is None
 
-    house.alone(100, after=REMEMBERED_SECONDS + 1)
-    assert len(house.work._taken) == 1
+    harness.alone(100, after=REMEMBERED_SECONDS + 1)
+    assert len(harness.work._taken) == 1
 
 
 def test_models_and_lengths_that_nobody_has_seen_do_not_grow_the_memory() -> None:
     """Model labels are a closed set; should there be more than `MAX_CURVES`, the first ones stay."""
-    house = House()
+    harness = PrefillWorkHarness()
     for number in range(2 * MAX_CURVES):
-        house.alone(1000, model=f"{number}")
+        harness.alone(1000, model=f"{number}")
 
-    assert len(house.work._curves) == MAX_CURVES
-    assert len(house.work._learned_at) == MAX_CURVES
+    assert len(harness.work._curves) == MAX_CURVES
+    assert len(harness.work._learned_at) == MAX_CURVES
 
 
 @given(st.lists(st.tuples(st.sampled_from(["received", "first_token", "left"]), st.integers(0, 4)), max_size=50))

@@ -57,8 +57,8 @@ def metrics() -> Metrics:
 class Visit:
     """A started listener, its double, and a client."""
 
-    def __init__(self, house: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
-        self.house, self.metrics, self.session, self.port = house, registry, session, port
+    def __init__(self, app: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
+        self.app, self.metrics, self.session, self.port = app, registry, session, port
 
     async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -70,12 +70,12 @@ class Visit:
 def visit(scenario: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
     async def play() -> None:
         of = registry or metrics()
-        house = Double(of)
-        admin = AdminListener(house, of, asyncio.get_running_loop().time)
+        app = Double(of)
+        admin = AdminListener(app, of, asyncio.get_running_loop().time)
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
-                await scenario(Visit(house, of, session, port))
+                await scenario(Visit(app, of, session, port))
         finally:
             await admin.stop()
 

@@ -29,7 +29,7 @@ CALM = """
 
 
 @dataclass(frozen=True, slots=True)
-class Tower:
+class AlertStack:
     """All servers from the scrape to the pager, running."""
 
     prometheus: Prometheus
@@ -83,12 +83,12 @@ def _first(told: Sequence[Told], status: str, fingerprint: str = "") -> dict[str
 
 
 @contextmanager
-def watched(thread: Background, sidecar: SidecarProcess) -> Iterator[Tower]:
-    """A tower over this sidecar for the length of a `with` block. Skips, or in CI fails, if a program is missing."""
+def alert_stack(thread: Background, sidecar: SidecarProcess) -> Iterator[AlertStack]:
+    """A stack over this sidecar for the length of a `with` block. Skips, or in CI fails, if a program is missing."""
     found, shipped = programs(), find(FASTEST)
     if found is None:
         missing(f"Prometheus and Alertmanager are not installed (Debian: {INSTALL})")
     assert shipped is not None
     pods = {POD: f"127.0.0.1:{sidecar.web_port}"}
     with listening_sink() as sink, thread.entered(lambda: alerting(found, shipped, pods, sink.url)) as servers:
-        yield Tower(Prometheus(servers.prometheus_url), sink)
+        yield AlertStack(Prometheus(servers.prometheus_url), sink)

@@ -1,4 +1,4 @@
-"""A page with objectives on it, and requests that meet or miss them: `House().comes().speaks(after=0.5).ends()`.
+"""A page with objectives on it, and requests that meet or miss them: `SloHarness().comes().speaks(after=0.5).ends()`.
 
 Instants are of a fake clock that begins at 100 s. Values on the page are read by label values; `remembered` counts what
 is left of requests in every table that could keep them.
@@ -28,7 +28,7 @@ BUCKETS = ("0-512", "512+")
 KEYS = count()
 
 
-class House:
+class SloHarness:
     """A registry with objectives, and a clock. Requests are of lane chat and bucket 0-512 unless said otherwise."""
 
     def __init__(self, objectives: Objectives = CHAT, models: tuple[str, ...] = ("llama",)) -> None:
@@ -95,36 +95,36 @@ class House:
 
 
 class Request:
-    """One request of a house, received whole and on its way to the engine."""
+    """One request of a harness, received whole and on its way to the engine."""
 
-    def __init__(self, house: House, lane: str, bucket: str, streaming: bool | None) -> None:
+    def __init__(self, harness: SloHarness, lane: str, bucket: str, streaming: bool | None) -> None:
         self.key = next(KEYS)
-        self.house = house
+        self.harness = harness
         self.streaming = streaming
-        self.marks = Marks(accepted_at=house.now, received_at=house.now, choices=1)
+        self.marks = Marks(accepted_at=harness.now, received_at=harness.now, choices=1)
         self.labels = RequestLabels("llama", lane, bucket)
 
     def speaks(self, *, after: float = 0.0, events: int = 1) -> "Request":
-        self.house.now += after
-        now, first = self.house.now, self.marks.first_token_at
+        self.harness.now += after
+        now, first = self.harness.now, self.marks.first_token_at
         self.marks = replace(self.marks, first_token_at=now if first is None else first, last_token_at=now)
-        self.house.slo.output(self.key, events, now)
+        self.harness.slo.output(self.key, events, now)
         return self
 
     def account(self, outcome: Outcome = Outcome.OK, *, tokens: int | None = None) -> Account:
-        now = self.house.now
+        now = self.harness.now
         usage = Usage(prompt_tokens=100, completion_tokens=tokens)
         marks = replace(self.marks, ended_at=now, flushed_at=now, usage=usage)
         return Account(self.labels, self.streaming is True, outcome, marks, None, key=self.key)
 
     def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
         """The request ends; its ledger stays open."""
-        self.house.now += after
+        self.harness.now += after
         account = self.account(outcome, tokens=tokens)
-        self.house.slo.ended(self.key, account, self.house.now)
+        self.harness.slo.ended(self.key, account, self.harness.now)
         return account
 
     def settles(self, account: Account, report: EngineReport | None = None) -> None:
         """The request's ledger is closed."""
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report)
-        self.house.slo.settled(self.key, replace(account, ledger=ledger), self.house.now)
+        self.harness.slo.settled(self.key, replace(account, ledger=ledger), self.harness.now)

@@ -26,7 +26,7 @@ from sidecar.observe.in_flight import InFlight
 FRESH_SECONDS = 1.0
 
 
-class Told(Protocol):
+class StatusSource(Protocol):
     """The rest of the process, as far as the page needs it."""
 
     @property
@@ -57,12 +57,12 @@ class StatusPage:
 
     def __init__(
         self,
-        house: Told,
+        app: StatusSource,
         history: History,
         clock: Callable[[], float],
         diagnoses: Callable[[Snapshot], Sliced[Sequence[Diagnosis]]],
     ) -> None:
-        self._house = house
+        self._app = app
         self._history = history
         self._clock = clock
         self._diagnoses = diagnoses
@@ -99,23 +99,23 @@ class StatusPage:
         return body
 
     def _told(self, at: float, *, refresh: bool) -> Sliced[str]:
-        house, metrics = self._house, self._history.metrics
+        app, metrics = self._app, self._history.metrics
         now = yield from self._history.now(at)
         diagnoses = yield from self._diagnoses(now)
         anatomy = yield from anatomy_of(self._history, now)
         status = Status(
             at=at,
-            facts=house.facts(),
+            facts=app.facts(),
             anatomy=anatomy,
-            ready=house.ready(),
-            healthy=house.healthy(),
+            ready=app.ready(),
+            healthy=app.healthy(),
             diagnoses=diagnoses,
             lanes=metrics.lanes.shown(),
             models=len([model for model in metrics.models.shown() if model != metrics.models.fallback]),
-            by_lane=house.inside.by_lane(at),
-            oldest=house.inside.oldest(at, OLDEST),
+            by_lane=app.inside.by_lane(at),
+            oldest=app.inside.oldest(at, OLDEST),
             engine=engine_now(metrics),
-            troubles=house.troubles.latest(),
+            troubles=app.troubles.latest(),
         )
         yield
         return (yield from status_page(status, refresh=refresh))

@@ -44,7 +44,7 @@ def request(
     recorder.settled(account)
 
 
-def house() -> tuple[Recorder, History]:
+def recorder_and_history() -> tuple[Recorder, History]:
     metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512", "512-4k"], models=["llama", "mixtral"])
     return Recorder(metrics), History(metrics, at=0.0)
 
@@ -55,7 +55,7 @@ def anatomy(history: History, at: float = 30.0) -> Anatomy:
 
 def test_before_any_traffic_there_is_nothing_to_show() -> None:
     """Before any traffic there is no bar, no zero and no NaN."""
-    _, history = house()
+    _, history = recorder_and_history()
 
     found = anatomy(history)
 
@@ -63,7 +63,7 @@ def test_before_any_traffic_there_is_nothing_to_show() -> None:
 
 
 def test_the_phases_of_a_bar_add_up_to_its_mean() -> None:
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder, queue=0.5)
     request(recorder, queue=1.5)
     request(recorder, queue=1.0, reported=False)
@@ -78,7 +78,7 @@ def test_the_phases_of_a_bar_add_up_to_its_mean() -> None:
 
 
 def test_a_phase_that_nobody_knows_is_absent() -> None:
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder, reported=False)
 
     (bar,) = anatomy(history).bars
@@ -87,7 +87,7 @@ def test_a_phase_that_nobody_knows_is_absent() -> None:
 
 
 def test_streamed_and_whole_answers_are_two_bars() -> None:
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder, streaming=False)
     request(recorder, "batch")
     request(recorder)
@@ -99,7 +99,7 @@ def test_streamed_and_whole_answers_are_two_bars() -> None:
 
 def test_a_lane_is_split_by_prompt_length_and_the_lengths_add_up_to_it() -> None:
     """Buckets are in order from short to long, over all models; a bucket without a request is absent."""
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder, queue=3.0, bucket="unknown")
     request(recorder, queue=2.0, bucket="512-4k")
     request(recorder, queue=1.0, bucket="512-4k", model="mixtral")
@@ -112,7 +112,7 @@ def test_a_lane_is_split_by_prompt_length_and_the_lengths_add_up_to_it() -> None
 
 
 def test_each_phase_has_its_own_quantiles_where_there_is_ground() -> None:
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     for _ in range(20):
         request(recorder, queue=0.45)
 
@@ -126,7 +126,7 @@ def test_each_phase_has_its_own_quantiles_where_there_is_ground() -> None:
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
     """A slow hour before the window does not change the bar."""
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder, queue=9.0)
     for at in range(5, 1000, 5):
         run_now(history.tick(float(at)))
@@ -141,7 +141,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 
 
 def test_quiet_is_told_from_never() -> None:
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     request(recorder)
     for at in range(5, 1000, 5):
         run_now(history.tick(float(at)))
@@ -153,7 +153,7 @@ def test_quiet_is_told_from_never() -> None:
 
 def test_a_quantile_waits_for_enough_samples() -> None:
     """Below the minimum number of samples there is no quantile: the p99 of twenty requests would be their maximum."""
-    recorder, history = house()
+    recorder, history = recorder_and_history()
     for _ in range(20):
         request(recorder)
 

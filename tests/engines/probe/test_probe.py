@@ -35,7 +35,7 @@ async def engine_answering(handler: Handler, path: str = "/{path:.*}") -> "Async
         await server.close()
 
 
-class Asking:
+class ProberHarness:
     """A prober of a tiny engine."""
 
     def __init__(self, url: str, kind: str = "auto") -> None:
@@ -75,10 +75,10 @@ def test_a_vllm_says_that_it_is_one_which_models_it_serves_and_its_version() -> 
 
     async def scenario() -> tuple[object, ...]:
         async with engine_answering(answer, "/{path:.*}") as url:
-            house = Asking(url)
-            await house.ask()
-            engine = house.engine
-            return engine.up, engine.kind, engine.models, engine.version, house.readiness.ready(house.now)[0]
+            harness = ProberHarness(url)
+            await harness.ask()
+            engine = harness.engine
+            return engine.up, engine.kind, engine.models, engine.version, harness.readiness.ready(harness.now)[0]
 
     assert asyncio.run(scenario()) == (True, "vllm", ("tiny",), "0.32.0", True)
 
@@ -104,9 +104,9 @@ def test_a_list_of_models_that_cannot_be_read_says_nothing(models: bytes) -> Non
 
     async def scenario() -> tuple[object, ...]:
         async with engine_answering(answer, "/{path:.*}") as url:
-            house = Asking(url)
-            await house.ask()
-            return house.engine.up, house.engine.kind, house.engine.models
+            harness = ProberHarness(url)
+            await harness.ask()
+            return harness.engine.up, harness.engine.kind, harness.engine.models
 
     assert asyncio.run(scenario()) == (True, "auto", ())
 
@@ -120,9 +120,9 @@ def test_an_engine_is_down_when_it_says_so_itself(status: int, up: bool) -> None
 
     async def scenario() -> bool | None:
         async with engine_answering(answer, "/{path:.*}") as url:
-            house = Asking(url)
-            await house.ask()
-            return house.engine.up
+            harness = ProberHarness(url)
+            await harness.ask()
+            return harness.engine.up
 
     assert asyncio.run(scenario()) is up
 
@@ -138,11 +138,11 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
 
     async def scenario() -> list[tuple[bool | None, str]]:
         async with engine_answering(answer, "/{path:.*}") as url:
-            house = Asking(url)
+            harness = ProberHarness(url)
             seen = []
             for timeout_seconds in (0.3, 5.0):
-                await house.ask(timeout_seconds)
-                seen.append((house.engine.up, house.engine.kind))
+                await harness.ask(timeout_seconds)
+                seen.append((harness.engine.up, harness.engine.kind))
             return seen
 
     assert asyncio.run(scenario()) == [(False, "auto"), (True, "vllm")]
@@ -163,17 +163,17 @@ def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sen
     async def scenario() -> list[bool | None]:
         nonlocal healthy
         async with engine_answering(answer) as url:
-            house = Asking(url)
-            await house.ask()
+            harness = ProberHarness(url)
+            await harness.ask()
             healthy = False
             seen = []
             for _ in range(FAILED_CHECKS + 1):
-                house.heard_at = house.now
-                await house.ask(0.1)
-                seen.append(house.engine.up)
-            house.now += SILENCE_SECONDS + 1
-            await house.ask(0.1)
-            return [*seen, house.engine.up]
+                harness.heard_at = harness.now
+                await harness.ask(0.1)
+                seen.append(harness.engine.up)
+            harness.now += SILENCE_SECONDS + 1
+            await harness.ask(0.1)
+            return [*seen, harness.engine.up]
 
     assert asyncio.run(scenario()) == [True] * (FAILED_CHECKS + 1) + [False]
 
@@ -184,12 +184,12 @@ def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
 
     async def scenario() -> list[bool | None]:
         async with engine_answering(answer) as url:
-            house = Asking(url)
-            await house.ask()
-            before = house.engine.up
-        house.heard_at = house.now
-        await house.ask()
-        return [before, house.engine.up]
+            harness = ProberHarness(url)
+            await harness.ask()
+            before = harness.engine.up
+        harness.heard_at = harness.now
+        await harness.ask()
+        return [before, harness.engine.up]
 
     assert asyncio.run(scenario()) == [True, False]
 
@@ -218,7 +218,7 @@ def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
 
     async def scenario() -> list[tuple[str, str | None, str | None]]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url)
+            harness = ProberHarness(url)
             seen = []
             for pages in (
                 replaced.pages,
@@ -228,8 +228,8 @@ def test_an_engine_that_comes_back_is_asked_again_for_everything() -> None:
                 {"/v1/models": models("sglang"), "/server_info": b'{"version":"0.5.23","quantization":"fp8"}'},
             ):
                 replaced.pages = pages
-                await house.ask()
-                seen.append((house.engine.kind, house.engine.version, house.engine.quantization))
+                await harness.ask()
+                seen.append((harness.engine.kind, harness.engine.version, harness.engine.quantization))
             return seen
 
     first, second, third = ("vllm", "0.32.0", None), ("vllm", "0.33.0", None), ("sglang", "0.5.23", "fp8")
@@ -242,14 +242,14 @@ def test_a_restart_that_no_health_check_saw_has_everything_asked_again() -> None
 
     async def scenario() -> list[str | None]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url)
-            await house.ask()
+            harness = ProberHarness(url)
+            await harness.ask()
             replaced.pages["/version"] = b'{"version":"0.33.0"}'
-            await house.ask()
-            before = house.engine.version
-            house.prober.ask_anew()
-            await house.ask()
-            return [before, house.engine.version]
+            await harness.ask()
+            before = harness.engine.version
+            harness.prober.ask_anew()
+            await harness.ask()
+            return [before, harness.engine.version]
 
     assert asyncio.run(scenario()) == ["0.32.0", "0.33.0"]
 
@@ -260,12 +260,12 @@ def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_n
 
     async def scenario() -> tuple[dict[str, int], int]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url)
+            harness = ProberHarness(url)
             for _ in range(3):
-                await house.ask()
-                house.now += MODELS_AGAIN_SECONDS + 1
+                await harness.ask()
+                harness.now += MODELS_AGAIN_SECONDS + 1
             del replaced.asked["/health"]
-            return dict(replaced.asked), house.changes
+            return dict(replaced.asked), harness.changes
 
     asked, changes = asyncio.run(scenario())
     assert asked == {"/v1/models": 3, "/version": 1, "/server_info": 1}
@@ -277,9 +277,9 @@ def test_of_an_engine_called_none_nothing_is_asked_but_its_health() -> None:
 
     async def scenario() -> tuple[dict[str, int], str]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url, "none")
-            await house.ask()
-            return dict(replaced.asked), house.engine.kind
+            harness = ProberHarness(url, "none")
+            await harness.ask()
+            return dict(replaced.asked), harness.engine.kind
 
     assert asyncio.run(scenario()) == ({"/health": 1}, "none")
 
@@ -290,9 +290,9 @@ def test_a_kind_that_the_config_states_is_not_put_to_the_proof() -> None:
 
     async def scenario() -> tuple[str, str | None, tuple[str, ...], set[str]]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url, "vllm")
-            await house.ask()
-            return house.engine.kind, house.engine.version, house.engine.models, set(replaced.asked)
+            harness = ProberHarness(url, "vllm")
+            await harness.ask()
+            return harness.engine.kind, harness.engine.version, harness.engine.models, set(replaced.asked)
 
     assert asyncio.run(scenario()) == (
         "vllm",
@@ -311,9 +311,9 @@ def test_a_llama_cpp_is_recognised_without_touching_its_metrics() -> None:
 
     async def scenario() -> tuple[str, str | None, str | None, bool]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url)
-            await house.ask()
-            engine = house.engine
+            harness = ProberHarness(url)
+            await harness.ask()
+            engine = harness.engine
             return engine.kind, engine.version, engine.quantization, "/metrics" in replaced.asked
 
     assert asyncio.run(scenario()) == ("llama_cpp", "b11434-abc", "Q4_K - Medium", False)
@@ -324,13 +324,13 @@ def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> N
 
     async def scenario() -> tuple[str, bool, int, int]:
         async with engine_answering(replaced.answer) as url:
-            house = Asking(url)
-            await house.ask()
+            harness = ProberHarness(url)
+            await harness.ask()
             asked = replaced.asked.total()
             for _ in range(5):
-                house.now += 2
-                await house.ask()
-            return house.engine.kind, house.engine.asked_what, asked, replaced.asked.total() - asked
+                harness.now += 2
+                await harness.ask()
+            return harness.engine.kind, harness.engine.asked_what, asked, replaced.asked.total() - asked
 
     assert asyncio.run(scenario()) == ("auto", True, 7, 5)  # one of the seven, and all five, are health checks
 
@@ -350,15 +350,15 @@ def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_kn
     async def scenario() -> tuple[str, int, str | None]:
         nonlocal patient
         async with engine_answering(answer) as url:
-            house = Asking(url)
+            harness = ProberHarness(url)
             for _ in range(10):
-                await house.ask(0.1)
-                house.now += 2
-            kind, rounds = house.engine.kind, asked["/version"]
+                await harness.ask(0.1)
+                harness.now += 2
+            kind, rounds = harness.engine.kind, asked["/version"]
             patient = True
-            house.now += MODELS_AGAIN_SECONDS
-            await house.ask()
-            return kind, rounds, house.engine.version
+            harness.now += MODELS_AGAIN_SECONDS
+            await harness.ask()
+            return kind, rounds, harness.engine.version
 
     kind, rounds, version = asyncio.run(scenario())
     assert (kind, version) == ("vllm", "0.33.0")

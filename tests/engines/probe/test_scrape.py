@@ -35,7 +35,7 @@ def page(waiting: int = 3, preemptions: int = 100, started_at: float = 1000.0) -
     )
 
 
-class House:
+class StateProberHarness:
     """A state prober of a tiny engine, and the page on which its findings are published."""
 
     def __init__(self, url: str, *, kind: str = "vllm", up: bool = True, may_reset: bool = False) -> None:
@@ -87,9 +87,9 @@ def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
 
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
-            house = House(url)
-            assert await house.look()
-            return house.shown
+            harness = StateProberHarness(url)
+            assert await harness.look()
+            return harness.shown
 
     assert asyncio.run(scenario()) == {
         "requests_waiting": 3.0,
@@ -109,11 +109,13 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
 
     async def scenario() -> list[tuple[float, float, int]]:
         async with engine_answering(answer) as url:
-            house = House(url)
+            harness = StateProberHarness(url)
             seen = []
             for _ in range(3):
-                await house.look()
-                seen.append((house.shown["preemptions_total"], house.shown["restarts_total"], house.restarts_told))
+                await harness.look()
+                seen.append(
+                    (harness.shown["preemptions_total"], harness.shown["restarts_total"], harness.restarts_told)
+                )
             return seen
 
     assert asyncio.run(scenario()) == [(0.0, 0.0, 0), (4.0, 0.0, 0), (6.0, 1.0, 1)]
@@ -132,9 +134,9 @@ def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> N
 
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
-            house = House(url, kind=kind, up=up)
-            assert not await house.look()
-            return house.shown
+            harness = StateProberHarness(url, kind=kind, up=up)
+            assert not await harness.look()
+            return harness.shown
 
     assert asyncio.run(scenario()) == {}
     assert asked == []
@@ -216,11 +218,11 @@ def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: 
 
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
-            house = House(url)
+            harness = StateProberHarness(url)
             answers.extend([good, handler])
-            await house.look()
-            assert await house.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
-            return house.shown
+            await harness.look()
+            assert await harness.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
+            return harness.shown
 
     assert asyncio.run(scenario()) == {
         "preemptions_total": 0.0,
@@ -234,9 +236,9 @@ def test_an_engine_that_is_gone_is_unreachable() -> None:
     async def scenario() -> dict[str, float]:
         async with engine_answering(fail) as url:
             pass
-        house = House(url)
-        await house.look()
-        return house.shown
+        harness = StateProberHarness(url)
+        await harness.look()
+        return harness.shown
 
     assert asyncio.run(scenario()) == {'scrapes_total{result="unreachable"}': 1.0}
 
@@ -246,13 +248,13 @@ def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
 
     async def scenario() -> dict[str, float]:
         async def answer(_request: web.Request) -> web.Response:
-            house.engine.up = False
+            harness.engine.up = False
             return web.Response(body=page())
 
         async with engine_answering(answer) as url:
-            house = House(url)
-            await house.look()
-            return house.shown
+            harness = StateProberHarness(url)
+            await harness.look()
+            return harness.shown
 
     assert asyncio.run(scenario()) == {'scrapes_total{result="ok"}': 1.0}
 
@@ -273,11 +275,11 @@ def test_a_page_of_megabytes_gives_others_their_turns() -> None:
                 await asyncio.sleep(0)
 
         async with engine_answering(answer) as url:
-            house = House(url)
+            harness = StateProberHarness(url)
             task = asyncio.create_task(others())
-            await house.look()
+            await harness.look()
             task.cancel()
-            return turns, house.shown["requests_waiting"]
+            return turns, harness.shown["requests_waiting"]
 
     turns, waiting = asyncio.run(scenario())
     assert turns > 150_000 * 33 // STEP_BYTES
@@ -307,9 +309,9 @@ def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: b
 
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer, path) as url:
-            house = House(url, kind=kind, may_reset=True)
-            await house.look()
-            return house.shown
+            harness = StateProberHarness(url, kind=kind, may_reset=True)
+            await harness.look()
+            return harness.shown
 
     found = asyncio.run(scenario())
     assert (found["requests_waiting"], found["requests_running"]) == (8.0, 4.0)
@@ -328,12 +330,12 @@ def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its
 
     async def scenario() -> list[float]:
         async with engine_answering(answer) as url:
-            house = House(url)
+            harness = StateProberHarness(url)
             seen = []
             for kind in ("vllm", "sglang", "sglang"):
-                house.engine.is_kind(kind)
-                await house.look()
-                seen.append(house.shown["preemptions_total"])
+                harness.engine.is_kind(kind)
+                await harness.look()
+                seen.append(harness.shown["preemptions_total"])
             return seen
 
     assert asyncio.run(scenario()) == [0.0, 0.0, 2.0]
