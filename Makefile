@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live test-engines mutants promises bench-incidents docs screenshots lint
+.PHONY: help demo test test-benches test-live test-engines mutants bounds bench-incidents docs screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -48,7 +48,7 @@ test-engines: .venv/.dev ## the tests that start real engines on the CPU; the fi
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some five minutes on two cores, and it needs promtool
 	$(BIN)/python -m tests.alert_rules.mutants
 
-promises: .venv/.dev ## bounds in milliseconds, measured on this machine
+bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.bounds $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md

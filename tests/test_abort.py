@@ -2,7 +2,7 @@
 
 The tests check order and not time: in memory, the engine's connection is closed within the callback that reports that
 the client is gone; on sockets, a simulated engine is frozen in the tested phase (no slots, or hung), so that only the
-abort can change its state. `make promises` measures the time in milliseconds.
+abort can change its state. `make bounds` measures the time in milliseconds.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`make promises`: measures the sidecar's bounds in milliseconds and bytes; exit code 1 if one is broken.
+"""`make bounds`: measures the sidecar's bounds in milliseconds and bytes; exit code 1 if one is broken.
 
 The sidecar runs as for its users, in a process of its own; origin and clients run in this process. It takes a minute,
 or two if a bound looks broken: then all are measured again, and a bound counts as broken if it is broken both times. A
@@ -16,7 +16,7 @@ from pathlib import Path
 import uvloop
 
 from bench.bounds.added_latency import added_latency
-from bench.bounds.bound import Promise, table
+from bench.bounds.bound import Bound, table
 from bench.bounds.leaving import leaving
 from bench.bounds.loop_stalls import look_in_stalls, scrape_stalls, upload_stalls
 from bench.bounds.memory import stuck_readers
@@ -26,49 +26,49 @@ from bench.origin import running_origin
 from tests.support.sidecar_process import running_sidecar
 
 
-async def measured() -> list[Promise]:
-    """Measure every promise, one group after the other."""
-    promises = []
+async def measured() -> list[Bound]:
+    """Measure every bound, one group after the other."""
+    bounds = []
     with tempfile.TemporaryDirectory() as folder:
         async with running_origin() as origin:
             # The origin answers in this loop while the sidecar becomes ready, so that the wait for it needs a thread.
             running = running_sidecar(origin.url, Path(folder), flags=["--log.level=warning"])
             sidecar = await asyncio.to_thread(running.__enter__)
             try:
-                promises += await added_latency(origin, sidecar.port)
-                promises += await leaving(origin, sidecar.port)
-                promises += await stuck_readers(sidecar.port, sidecar.process.pid)
+                bounds += await added_latency(origin, sidecar.port)
+                bounds += await leaving(origin, sidecar.port)
+                bounds += await stuck_readers(sidecar.port, sidecar.process.pid)
             finally:
                 await asyncio.to_thread(running.__exit__, None, None, None)
-    promises += await scrape_stalls()
-    promises += await status_page_stalls()
-    promises += look_in_stalls()
-    promises += await upload_stalls()
-    promises += await span_stalls()
-    return promises
+    bounds += await scrape_stalls()
+    bounds += await status_page_stalls()
+    bounds += look_in_stalls()
+    bounds += await upload_stalls()
+    bounds += await span_stalls()
+    return bounds
 
 
 def main() -> int:
     # As `sidecar serve` does once it listens: full collections then skip the imported modules.
     gc.collect()
     gc.freeze()
-    broken = told()
+    broken = report()
     if broken:
         print(f"\nBroken, or the machine was busy: {'; '.join(sorted(broken))}. All once more.\n")
-        broken &= told()
-    for words in sorted(broken):
-        print(f"BROKEN: {words}", file=sys.stderr)
+        broken &= report()
+    for name in sorted(broken):
+        print(f"BROKEN: {name}", file=sys.stderr)
     return 1 if broken else 0
 
 
-def told() -> set[str]:
-    """Measure every promise, print the table, and return the names of the broken ones."""
+def report() -> set[str]:
+    """Measure every bound, print the table, and return the names of the broken ones."""
     began = time.perf_counter()
-    promises = uvloop.run(measured())
+    bounds = uvloop.run(measured())
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(table(promises))
+    print(table(bounds))
     print(f"\n{os.cpu_count()} CPUs, load average {load}, {time.perf_counter() - began:.0f} s")
-    return {promise.words for promise in promises if not promise.kept}
+    return {bound.name for bound in bounds if not bound.kept}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ medians. The floor is the same difference between two direct streams: the figure
 from dataclasses import dataclass
 from statistics import median
 
-from bench.bounds.bound import Promise, spread
+from bench.bounds.bound import Bound, spread
 from bench.origin import Origin, Reader
 
 
@@ -29,7 +29,7 @@ class Figures:
     event: float
 
 
-async def added_latency(origin: Origin, port: int) -> list[Promise]:
+async def added_latency(origin: Origin, port: int) -> list[Bound]:
     """Measure the sidecar on `port` in front of `origin`. The first event comes at once, later ones 4 ms apart."""
     readers = {
         "direct": await Reader.open(origin.port),
@@ -45,15 +45,15 @@ async def added_latency(origin: Origin, port: int) -> list[Promise]:
     def added(way: str, what: str) -> list[float]:
         return [(getattr(figures[way], what) - getattr(figures["direct"], what)) * 1e3 for figures in rounds]
 
-    promises = []
+    bounds = []
     for words, what, bound in (
         ("added to the time to first token, median", "first", TTFT_BOUND_MS),
         ("added to each later event's way, median", "event", EVENT_BOUND_MS),
     ):
         floor = f"{median(abs(noise) for noise in added('again', what)):.3f} ms between two direct streams"
         figures = added("proxied", what)
-        promises.append(Promise(words, bound, median(figures), "ms", spread(figures), floor))
-    return promises
+        bounds.append(Bound(words, bound, median(figures), "ms", spread(figures), floor))
+    return bounds
 
 
 async def _round(readers: dict[str, Reader], prompt: str) -> dict[str, Figures]:

@@ -1,4 +1,4 @@
-"""One promise of the sidecar: its name, its bound, the measured value, and its row in the table.
+"""One bound that the sidecar keeps: its name, its limit, the measured value, and its row in the table.
 
 Knows that a measurement says little without the machine's own noise: `floor` is the same measure without the sidecar.
 Refuses to know how anything is measured.
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class Bound:
     """One row of the table."""
 
-    words: str
-    bound: float
+    name: str
+    limit: float
     measured: float
     unit: str
     spread: str
@@ -23,8 +23,8 @@ class Promise:
 
     @property
     def kept(self) -> bool:
-        """Whether the measured value is at most the bound."""
-        return self.measured <= self.bound
+        """Whether the measured value is at most the limit."""
+        return self.measured <= self.limit
 
 
 def milliseconds(seconds: float) -> str:
@@ -38,11 +38,11 @@ def spread(rounds: Iterable[float]) -> str:
     return f"{values[0]:.3f} to {values[-1]:.3f} in {len(values)} rounds"
 
 
-def table(promises: Iterable[Promise]) -> str:
-    """Markdown table: promise, bound, measured value, verdict, spread and floor."""
-    lines = ["| promise | bound | measured | verdict | spread | without the sidecar |", "|---|---|---|---|---|---|"]
-    for promise in promises:
-        verdict = "kept" if promise.kept else "BROKEN"
-        figures = f"{promise.bound:g} {promise.unit} | {promise.measured:.3f} {promise.unit}"
-        lines.append(f"| {promise.words} | {figures} | {verdict} | {promise.spread} | {promise.floor} |")
+def table(bounds: Iterable[Bound]) -> str:
+    """Markdown table: bound, limit, measured value, verdict, spread and floor."""
+    lines = ["| bound | limit | measured | verdict | spread | without the sidecar |", "|---|---|---|---|---|---|"]
+    for bound in bounds:
+        verdict = "kept" if bound.kept else "BROKEN"
+        figures = f"{bound.limit:g} {bound.unit} | {bound.measured:.3f} {bound.unit}"
+        lines.append(f"| {bound.name} | {figures} | {verdict} | {bound.spread} | {bound.floor} |")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import time
 from math import inf
 from statistics import median
 
-from bench.bounds.bound import Promise, spread
+from bench.bounds.bound import Bound, spread
 from bench.origin import Origin, OriginConnection, question
 
 
@@ -39,16 +39,16 @@ class Leaver(asyncio.Protocol):
             self.answered.set()
 
 
-async def leaving(origin: Origin, port: int) -> list[Promise]:
+async def leaving(origin: Origin, port: int) -> list[Bound]:
     """Measure the sidecar on `port` in front of `origin`."""
-    promises = []
+    bounds = []
     for stage, request in STAGES.items():
         floors = [await _p99_ms(origin, origin.port, stage, request) for _ in range(2)]
         rounds = [await _p99_ms(origin, port, stage, request) for _ in range(ROUNDS)]
         floor = f"{median(floors):.3f} ms from client to origin"
         words = f"engine sees the client leave during {stage}, p99"
-        promises.append(Promise(words, BOUND_MS, median(rounds), "ms", spread(rounds), floor))
-    return promises
+        bounds.append(Bound(words, BOUND_MS, median(rounds), "ms", spread(rounds), floor))
+    return bounds
 
 
 async def _p99_ms(origin: Origin, port: int, stage: str, request: bytes) -> float:
@@ -58,7 +58,7 @@ async def _p99_ms(origin: Origin, port: int, stage: str, request: bytes) -> floa
             async with asyncio.timeout(PATIENCE_SECONDS):
                 took.append(await _leave(origin, port, stage, request, reset=number % 2 == 0))
         except TimeoutError:
-            took.append(inf)  # never seen: a broken promise, not a hanging bench
+            took.append(inf)  # never seen: a broken bound, not a hanging bench
     return sorted(took)[-2] * 1e3
 
 

@@ -12,7 +12,7 @@ import socket
 import time
 from statistics import median
 
-from bench.bounds.bound import Promise, spread
+from bench.bounds.bound import Bound, spread
 from bench.exposition import OPENMETRICS, QuietApp, filled, one
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import look
@@ -34,7 +34,7 @@ UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\
 _LONG_PROMPTS = {"one long text": "long text. ", "code": 'def f(x):\n    return x["key"] + "abc"\n'}
 
 
-async def scrape_stalls() -> list[Promise]:
+async def scrape_stalls() -> list[Bound]:
     """The longest turn of a loop while the page is scraped; everything except the client is in this process."""
     metrics = filled(SERIES)
     listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
@@ -42,15 +42,15 @@ async def scrape_stalls() -> list[Promise]:
     try:
         idle = [await one(metrics, port, "", "", 0) for _ in range(3)]
         floor = f"{median(cpu for _, cpu in idle) * 1e3:.3f} ms when nobody scrapes"
-        promises = []
+        bounds = []
         for words, encoding in (("plain", "identity"), ("gzip", "gzip")):
             turns = [await one(metrics, port, OPENMETRICS, encoding, 1) for _ in range(SCRAPES)]
             cpu = [cpu * 1e3 for _, cpu in turns]
             name = f"longest turn while {SERIES:,} series are scraped, {words}"
             wall = median(wall for wall, _ in turns) * 1e3
             spread_words = f"{spread(cpu)}; wall clock {wall:.3f}"
-            promises.append(Promise(name, BOUND_MS, median(cpu), "ms", spread_words, floor))
-        return promises
+            bounds.append(Bound(name, BOUND_MS, median(cpu), "ms", spread_words, floor))
+        return bounds
     finally:
         await listener.stop()
 
@@ -79,20 +79,20 @@ def _bodies() -> dict[str, bytes]:
     }
 
 
-def look_in_stalls() -> list[Promise]:
+def look_in_stalls() -> list[Bound]:
     """Read a body of 1 MiB and insert the request for usage, as the sidecar does in one turn of the loop."""
-    promises = []
+    bounds = []
     for name, body in _bodies().items():
         words = f"loop held by a body of {len(body) / (1 << 20):.2f} MiB: {name}"
-        promises.append(_held(words, body, WORST_MS if name == WORST else BOUND_MS, whole=True))
+        bounds.append(_held(words, body, WORST_MS if name == WORST else BOUND_MS, whole=True))
     for name, text in _LONG_PROMPTS.items():
         beginning = _chat(text * (2 * BODY_BYTES // len(text)))[:BODY_BYTES]
         words = f"loop held by the first {len(beginning) / (1 << 20):.2f} MiB of a longer body: {name}"
-        promises.append(_held(words, beginning, BOUND_MS, whole=False))
-    return promises
+        bounds.append(_held(words, beginning, BOUND_MS, whole=False))
+    return bounds
 
 
-async def upload_stalls() -> list[Promise]:
+async def upload_stalls() -> list[Bound]:
     """The longest turn while a thread uploads 8 MiB in the smallest allowed chunks; for comparison, in large chunks.
 
     A token of another request waits this long for the upload. Engine and relay share the loop.
@@ -106,7 +106,7 @@ async def upload_stalls() -> list[Promise]:
         turns = {chunk: [await _longest_turn(relay.port, chunk) for _ in range(UPLOADS)] for chunk in (large, tiny)}
     floor = f"{median(turns[large]):.3f} ms in chunks of 64 KiB"
     words = f"longest turn while {UPLOAD_BYTES >> 20} MiB are uploaded in chunks of five bytes"
-    return [Promise(words, BOUND_MS, median(turns[tiny]), "ms", spread(turns[tiny]), floor)]
+    return [Bound(words, BOUND_MS, median(turns[tiny]), "ms", spread(turns[tiny]), floor)]
 
 
 async def _longest_turn(port: int, chunk: bytes) -> float:
@@ -122,10 +122,10 @@ async def _longest_turn(port: int, chunk: bytes) -> float:
     return longest * 1e3
 
 
-def _held(words: str, body: bytes, bound_ms: float, *, whole: bool) -> Promise:
+def _held(words: str, body: bytes, bound_ms: float, *, whole: bool) -> Bound:
     took = []
     for _ in range(LOOKS):
         before = time.thread_time()
         ask_for_usage(body, look(body, whole=whole))
         took.append((time.thread_time() - before) * 1e3)
-    return Promise(words, bound_ms, median(took), "ms", spread(took), "nothing to look at")
+    return Bound(words, bound_ms, median(took), "ms", spread(took), "nothing to look at")

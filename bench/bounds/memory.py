@@ -8,7 +8,7 @@ import asyncio
 import socket
 from pathlib import Path
 
-from bench.bounds.bound import Promise
+from bench.bounds.bound import Bound
 from bench.origin import question
 
 
@@ -39,7 +39,7 @@ async def _stuck(port: int, count: int, request: bytes) -> list[socket.socket]:
     return clients
 
 
-async def stuck_readers(port: int, pid: int) -> list[Promise]:
+async def stuck_readers(port: int, pid: int) -> list[Bound]:
     """Measure the sidecar with process id `pid` on `port`."""
     everyone = await _stuck(port, WARM_UP, question("flood"))
     before = resident_kib(pid)
@@ -51,4 +51,4 @@ async def stuck_readers(port: int, pid: int) -> list[Promise]:
         client.close()
     words = f"resident memory per stuck reader, {READERS} of them"
     floor = f"{(idle - before) / READERS:.1f} KiB per idle connection"
-    return [Promise(words, BOUND_KIB, (after - idle) / READERS, "KiB", "one round", floor)]
+    return [Bound(words, BOUND_KIB, (after - idle) / READERS, "KiB", "one round", floor)]

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from statistics import median
 
-from bench.bounds.bound import Promise, spread
+from bench.bounds.bound import Bound, spread
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.limits import MAX_BODY_BYTES, RefusedError
 
@@ -87,12 +87,12 @@ async def _longest_turn(body: bytes | None, encoding: dict[str, bool]) -> float:
     return longest * 1e3
 
 
-async def span_stalls() -> list[Promise]:
-    """One promise per kind of request."""
+async def span_stalls() -> list[Bound]:
+    """One bound per kind of request."""
     floor = f"{median([await _longest_turn(None, {}) for _ in range(ROUNDS)]):.3f} ms when nobody sends"
-    promises = []
+    bounds = []
     for name, (body, encoding) in _requests().items():
         turns = [await _longest_turn(body, encoding) for _ in range(ROUNDS)]
         words = f"longest turn while {len(body) / (1 << 20):.2f} MiB of spans are taken: {name}"
-        promises.append(Promise(words, BOUND_MS, median(turns), "ms", spread(turns), floor))
-    return promises
+        bounds.append(Bound(words, BOUND_MS, median(turns), "ms", spread(turns), floor))
+    return bounds

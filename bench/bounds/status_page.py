@@ -8,7 +8,7 @@ import asyncio
 import time
 from statistics import median
 
-from bench.bounds.bound import Promise, spread
+from bench.bounds.bound import Bound, spread
 from bench.exposition import QuietApp, filled, longest_turn
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.loop_slices import run_sliced
@@ -45,7 +45,7 @@ def _grown(metrics: Metrics) -> None:
             counted.inc(20)
 
 
-async def status_page_stalls() -> list[Promise]:
+async def status_page_stalls() -> list[Bound]:
     """The longest turn of the loop while the page is drawn, and while the history ticks."""
     metrics = filled(SERIES)
     app = QuietApp(metrics)
@@ -88,4 +88,4 @@ async def status_page_stalls() -> list[Promise]:
         "drawn": f"longest turn while the status page of {SERIES:,} series is drawn",
         "ticked": f"longest turn while the history of {SERIES:,} series ticks",
     }
-    return [Promise(words[name], BOUND_MS, median(turns[name]), "ms", spread(turns[name]), floor) for name in words]
+    return [Bound(words[name], BOUND_MS, median(turns[name]), "ms", spread(turns[name]), floor) for name in words]
