@@ -59,7 +59,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed).name]
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
-    incident = kind.draw(engine, load_factor(seed), magnitude, rng)
+    incident = kind.sample(engine, load_factor(seed), magnitude, rng)
     run = play(engine, seed, incident)
     product = Product(engine, run, reports=reports)
     history = History(product.metrics, at=0.0)

@@ -156,20 +156,20 @@ def row(preset: Preset, limits: Limits, rate: float, requests: int, *, seeds: li
     columns: dict[str, list[float]] = {}
     ready: list[int | None] = []
     for seed in seeds:
-        lives = simulated(preset, limits, rate, requests, seed=seed, hits=hits)
-        full, cost, ready_after, microseconds = estimated(lives, seed)
-        slowest = sorted(range(len(lives)), key=lambda number: ttft_of(lives[number]))[-len(lives) // 10 :]
-        share = fmean(waited(lives[number]) for number in slowest)
+        played = simulated(preset, limits, rate, requests, seed=seed, hits=hits)
+        full, cost, ready_after, microseconds = estimated(played, seed)
+        slowest = sorted(range(len(played)), key=lambda number: ttft_of(played[number]))[-len(played) // 10 :]
+        share = fmean(waited(played[number]) for number in slowest)
         ready.append(ready_after)
-        low = envelope(lives)
+        low = envelope(played)
         for name, value in (
-            ("answered", len(full) / len(lives)),
-            ("right", right(lives, full, slowest)),
-            ("cost", right(lives, cost, slowest)),
-            ("envelope", right(lives, low, slowest)),
+            ("answered", len(full) / len(played)),
+            ("right", right(played, full, slowest)),
+            ("cost", right(played, cost, slowest)),
+            ("envelope", right(played, low, slowest)),
             ("constant", max(share, 1 - share)),
-            ("bias", bias(lives, full)),
-            ("envelope bias", bias(lives, low)),
+            ("bias", bias(played, full)),
+            ("envelope bias", bias(played, low)),
             ("us", microseconds),
         ):
             columns.setdefault(name, []).append(value)

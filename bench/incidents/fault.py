@@ -1,4 +1,4 @@
-"""Effects of incidents as data: all that an incident may change about the engine, its traffic and the network between.
+"""Faults as data: all that an incident may change about the engine, its traffic and the network between.
 
 It knows the properties that can change, and when each change begins and ends. It refuses to know why (`kinds.py`) and
 how (`play.py`).
@@ -39,8 +39,8 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """Everything that differs from a healthy run while it lasts. The default changes nothing."""
+class Fault:
+    """Everything that differs from a usual run while it lasts. The default changes nothing; a set-up has the same fields."""
 
     load: Mapping[str, float] = field(default_factory=dict)
     """Lane to the factor of its arrivals, at least 1."""
@@ -60,13 +60,13 @@ class Effect:
     """A new process replaces the old one without a gap; its cache is empty."""
 
 
-NOTHING = Effect()
+NOTHING = Fault()
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An effect and its begin and end, in seconds after the fault. `ends` None: until the incident is over."""
+    """A fault and its begin and end, in seconds after `Run.fault_at`. `ends` None: until the incident is over."""
 
-    effect: Effect
+    fault: Fault
     begins: float = 0.0
     ends: float | None = None

@@ -53,7 +53,7 @@ def healthy_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
     return HealthyDay(
         number,
         engine.name,
-        len(run.lives),
+        len(run.requests),
         [each for each in fired if each.labels.get("severity") == "page"],
         [each for each in fired if each.labels.get("severity") == "ticket"],
     )

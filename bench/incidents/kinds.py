@@ -1,4 +1,4 @@
-"""Table of all kinds of incidents: their draw, their names and the true phases, by which pages are graded.
+"""Table of all kinds of incidents: their sampler, their names and the true phases, by which pages are graded.
 
 It knows faults and their names. It refuses to know the product's verdicts: the labels here were written down before any
 rule was run, with a reason for each set of more than one phase.
@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.incidents import sampling
-from bench.incidents.sampling import Draw
+from bench.incidents.sampling import Sampler
 
 
 Labels = frozenset[str]
@@ -45,7 +45,7 @@ class Kind:
     name: str
     says: str
     """Description of the incident in words."""
-    draw: Draw
+    sample: Sampler
     roots: Roots
     own_lane: Mapping[str, Roots] = field(default_factory=dict)
     """Lane to its own roots; all other lanes have `roots`."""

@@ -1,6 +1,6 @@
-"""Plays one run in virtual time: a healthy engine, an incident, its end; and records the life of every request.
+"""Plays one run in virtual time: a healthy engine, an incident, its end; and records every request.
 
-It knows how to apply effects (`fault.py`) to the simulated replica and to the network around it. It refuses to judge:
+It knows how to apply faults (`fault.py`) to the simulated replica and to the network around it. It refuses to judge:
 `truth.py` says what should be paged, the product says what is.
 """
 
@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineConfig
-from bench.incidents.fault import NOTHING, Effect, Episode, Hop
-from bench.incidents.request import Life, Run, State, TruePhases
+from bench.incidents.fault import NOTHING, Episode, Fault, Hop
+from bench.incidents.request import Request, Run, State, TruePhases
 from bench.incidents.traffic import Active, Asked, Day, arrivals
 from bench.incidents.wire import through_hop, to_slow_client, together
 from sidecar.simulator.simulated_request import SimulatedRequest
@@ -38,11 +38,11 @@ LATE_SECONDS = (5.0, 15.0)
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One incident, as a kind draws it for one seed."""
+    """One incident, as a kind samples it for one seed."""
 
     episodes: tuple[Episode, ...]
-    setup: Effect = NOTHING
-    """Effect from the first to the last instant, in the run and in its pair; it is healthy by itself."""
+    setup: Fault = NOTHING
+    """Changes from the first to the last instant, in the run and in its pair; by themselves they leave it healthy."""
     seconds: float = INCIDENT_SECONDS
     made_of: tuple[str, ...] = ()
     """Names of its kinds, if it is several at once. A phase that is right for any of them is right."""
@@ -74,15 +74,15 @@ def pair_of(incident: Incident) -> Incident:
     return replace(incident, episodes=())
 
 
-class _Guest:
+class _InEngine:
     """One request in the engine."""
 
-    __slots__ = ("asked", "life", "request")
+    __slots__ = ("asked", "request", "simulated")
 
-    def __init__(self, asked: Asked, life: Life, request: SimulatedRequest) -> None:
+    def __init__(self, asked: Asked, request: Request, simulated: SimulatedRequest) -> None:
         self.asked = asked
-        self.life = life
         self.request = request
+        self.simulated = simulated
 
 
 class _Stage:
@@ -100,7 +100,7 @@ class _Stage:
         self._simulation: Simulation | None = None
         self._born_at = 0.0
         self._process = -1
-        self._guests: list[_Guest] = []
+        self._admitted_requests: list[_InEngine] = []
         self._order = count()
         self._due: list[tuple[float, int, str, Any]] = []
 
@@ -136,63 +136,63 @@ class _Stage:
                 self._give_up(at, whom)
 
     def _arrive(self, asked: Asked) -> None:
-        life = Life(
-            len(self._run.lives), asked.lane, asked.prompt_tokens, asked.output_tokens, asked.streaming, asked.at
+        request = Request(
+            len(self._run.requests), asked.lane, asked.prompt_tokens, asked.output_tokens, asked.streaming, asked.at
         )
-        self._run.lives.append(life)
+        self._run.requests.append(request)
         simulation = self._simulation
         if simulation is None:
-            life.ended_at = life.flushed_at = asked.at + 0.003
-            life.outcome = Outcome.ENGINE_UNREACHABLE
+            request.ended_at = request.flushed_at = asked.at + 0.003
+            request.outcome = Outcome.ENGINE_UNREACHABLE
             return
         simulation.advance(asked.at - self._born_at)  # tokens made until now are in the list of each request
         prompt = min(asked.prompt_tokens, self._engine.limits.max_model_len - asked.output_tokens)
-        life.prompt_tokens = prompt
+        request.prompt_tokens = prompt
         size = self._engine.limits.block_size
         blocks = min(asked.shared_tokens, prompt) // size if asked.prefix else 0
         hashes = [f"{asked.prefix}/{block}".encode() for block in range(blocks)]
-        request = simulation.arrive(asked.at - self._born_at, prompt, asked.output_tokens, hashes)
-        guest = _Guest(asked, life, request)
-        self._guests.append(guest)
+        simulated = simulation.arrive(asked.at - self._born_at, prompt, asked.output_tokens, hashes)
+        admitted = _InEngine(asked, request, simulated)
+        self._admitted_requests.append(admitted)
         if asked.luck < GIVE_UP_SHARE:
             aims = self._objectives.aims(asked.lane, BUCKETS.bucket_of(prompt))
             aim = aims.ttft if asked.streaming else aims.e2e
             if aim is not None:
                 patience = 1.0 + 7.0 * asked.luck / GIVE_UP_SHARE
-                self._expect(asked.at + aim.threshold_seconds + patience, "give up", guest)
+                self._expect(asked.at + aim.threshold_seconds + patience, "give up", admitted)
 
-    def _give_up(self, at: float, guest: _Guest) -> None:
+    def _give_up(self, at: float, admitted: _InEngine) -> None:
         """A client leaves if it has received nothing yet."""
-        life, request = guest.life, guest.request
-        if life.ended_at is not None or self._simulation is None:
+        request, simulated = admitted.request, admitted.simulated
+        if request.ended_at is not None or self._simulation is None:
             return
         self._simulation.advance(at - self._born_at)
-        self._write(guest)
-        if (life.reads and life.reads[0] <= at) or (not life.streaming and request.finished):
-            life.ended_at = None if not request.finished else life.ended_at
+        self._write(admitted)
+        if (request.reads and request.reads[0] <= at) or (not request.streaming and simulated.finished):
+            request.ended_at = None if not simulated.finished else request.ended_at
             return
-        self._simulation.abort(at - self._born_at, request)
-        life.reads, life.events, life.pauses, life.phases = [], [], [], None
-        life.ended_at = life.flushed_at = at
-        life.outcome, life.cancelled_in, life.report = Outcome.CLIENT_CANCELLED, Stage.WAITING, None
+        self._simulation.abort(at - self._born_at, simulated)
+        request.reads, request.events, request.pauses, request.phases = [], [], [], None
+        request.ended_at = request.flushed_at = at
+        request.outcome, request.cancelled_in, request.report = Outcome.CLIENT_CANCELLED, Stage.WAITING, None
 
     def _edge(self, at: float) -> None:
         """An episode begins or ends."""
-        effects = [episode.effect for episode in self._active.at(at)]
+        faults = [episode.fault for episode in self._active.at(at)]
         began = [
-            episode.effect for begins, _, episode in self._active.spans() if begins == at and episode.effect in effects
+            episode.fault for begins, _, episode in self._active.spans() if begins == at and episode.fault in faults
         ]
-        if any(effect.down for effect in effects):
+        if any(fault.down for fault in faults):
             self._crash(at)
             return
-        if self._simulation is None or any(effect.fresh for effect in began):
+        if self._simulation is None or any(fault.fresh for fault in began):
             if self._simulation is not None:
                 self._simulation.advance(inf)  # the old process finishes its requests: a rolling update
             self._start(at)
         assert self._simulation is not None
-        self._simulation.adjust(at - self._born_at, **self._knobs(effects))
+        self._simulation.adjust(at - self._born_at, **self._knobs(faults))
 
-    def _knobs(self, effects: Sequence[Effect]) -> dict[str, Any]:
+    def _knobs(self, faults: Sequence[Fault]) -> dict[str, Any]:
         knobs: dict[str, Any] = {
             "front_end_extra_seconds": 0.0,
             "front_end_factor": 1.0,
@@ -202,8 +202,8 @@ class _Stage:
             "kv_blocks": None,
             "hung": False,
         }
-        for effect in effects:
-            knobs.update(effect.knobs)
+        for fault in faults:
+            knobs.update(fault.knobs)
         return knobs
 
     def _start(self, at: float) -> None:
@@ -211,8 +211,8 @@ class _Stage:
         self._process += 1
         self._born_at = at
         self._simulation = Simulation(self._engine.limits, self._engine.costs)
-        effects = [episode.effect for episode in self._active.at(at)]
-        self._simulation.adjust(0.0, **self._knobs(effects))
+        faults = [episode.fault for episode in self._active.at(at)]
+        self._simulation.adjust(0.0, **self._knobs(faults))
 
     def _crash(self, at: float) -> None:
         """The engine process dies: requests in flight are truncated or fail."""
@@ -220,14 +220,14 @@ class _Stage:
             return
         self._simulation.advance(at - self._born_at)
         self._write_all()
-        for guest in self._guests:
-            life = guest.life
-            if life.ended_at is None or life.ended_at > at:
-                said = bool(life.reads) and life.reads[0] <= at
-                life.ended_at = life.flushed_at = at
-                life.outcome = Outcome.ENGINE_TRUNCATED if said else Outcome.ENGINE_ERROR
-                life.report = None
-        self._guests.clear()
+        for admitted in self._admitted_requests:
+            request = admitted.request
+            if request.ended_at is None or request.ended_at > at:
+                said = bool(request.reads) and request.reads[0] <= at
+                request.ended_at = request.flushed_at = at
+                request.outcome = Outcome.ENGINE_TRUNCATED if said else Outcome.ENGINE_ERROR
+                request.report = None
+        self._admitted_requests.clear()
         self._simulation = None
 
     def _state(self, at: float) -> None:
@@ -254,54 +254,58 @@ class _Stage:
     # --- records ------------------------------------------------------------------------------------------------------
 
     def _write_all(self) -> None:
-        for guest in self._guests:
-            if guest.life.outcome is Outcome.OK:
-                self._write(guest)
-        self._guests = [guest for guest in self._guests if not guest.request.finished and guest.life.ended_at is None]
+        for admitted in self._admitted_requests:
+            if admitted.request.outcome is Outcome.OK:
+                self._write(admitted)
+        self._admitted_requests = [
+            admitted
+            for admitted in self._admitted_requests
+            if not admitted.simulated.finished and admitted.request.ended_at is None
+        ]
 
-    def _write(self, guest: _Guest) -> None:
+    def _write(self, admitted: _InEngine) -> None:
         """Record a request as far as it has come."""
-        life, request, born_at = guest.life, guest.request, self._born_at
-        made = request.token_instants
+        request, simulated, born_at = admitted.request, admitted.simulated, self._born_at
+        made = simulated.token_instants
         if not made:
             return
-        sent = [born_at + at + request.delivery_seconds for at in made]
-        hop, slow = self._ways(guest)
-        if not life.streaming:
+        sent = [born_at + at + simulated.delivery_seconds for at in made]
+        hop, slow = self._ways(admitted)
+        if not request.streaming:
             instants, counts = [sent[-1]], [len(sent)]
         elif hop is None:
             instants, counts = together(sent)
         else:
-            instants, counts = through_hop(sent, hop, complete=request.finished)
+            instants, counts = through_hop(sent, hop, complete=simulated.finished)
         reads, pauses, flushed_at = instants, list[tuple[float, float]](), instants[-1] + 0.0005
-        if slow is not None and life.streaming:
+        if slow is not None and request.streaming:
             reads, pauses, flushed_at = to_slow_client(instants, counts, slow)
             pauses = [pause for pause in pauses if pause[0] < reads[-1]]
-        if life.streaming:
-            life.reads, life.events, life.pauses = reads, counts, pauses
-        life.cached_tokens = request.cached_tokens
-        life.preemptions = request.preemptions
-        assert request.scheduled_at is not None
-        queue = request.scheduled_at - request.submitted_at
-        prefill, decode = made[0] - request.scheduled_at, made[-1] - made[0]
+        if request.streaming:
+            request.reads, request.events, request.pauses = reads, counts, pauses
+        request.cached_tokens = simulated.cached_tokens
+        request.preemptions = simulated.preemptions
+        assert simulated.scheduled_at is not None
+        queue = simulated.scheduled_at - simulated.submitted_at
+        prefill, decode = made[0] - simulated.scheduled_at, made[-1] - made[0]
         stream = flushed_at - sent[-1]
-        front_end = request.submitted_at - request.arrived_at
-        life.phases = TruePhases(front_end, queue, prefill, decode, stream, request.delivery_seconds)
-        if not request.finished:
+        front_end = simulated.submitted_at - simulated.arrived_at
+        request.phases = TruePhases(front_end, queue, prefill, decode, stream, simulated.delivery_seconds)
+        if not simulated.finished:
             return
-        life.ended_at, life.flushed_at = max(reads[-1], sent[-1]), max(flushed_at, sent[-1])
-        luck = Random(f"{self._seed}/{life.number}/report")
+        request.ended_at, request.flushed_at = max(reads[-1], sent[-1]), max(flushed_at, sent[-1])
+        luck = Random(f"{self._seed}/{request.number}/report")
         if luck.random() >= LOST_REPORTS_SHARE:
-            life.report = (queue, prefill, decode)
-            life.report_late_seconds = luck.uniform(*LATE_SECONDS) if self._late else 0.0
+            request.report = (queue, prefill, decode)
+            request.report_late_seconds = luck.uniform(*LATE_SECONDS) if self._late else 0.0
 
-    def _ways(self, guest: _Guest) -> tuple[Hop | None, float | None]:
+    def _ways(self, admitted: _InEngine) -> tuple[Hop | None, float | None]:
         """The hop that a request passes, and its client's tokens per second; None without a hop or slow client."""
         hop, slow = None, None
-        for episode in self._active.at(guest.asked.at):
-            hop = episode.effect.hop or hop
-            clients = episode.effect.slow_clients.get(guest.asked.lane)
+        for episode in self._active.at(admitted.asked.at):
+            hop = episode.fault.hop or hop
+            clients = episode.fault.slow_clients.get(admitted.asked.lane)
             # Other digits of its luck than those that decide whether its client gives up.
-            if clients is not None and (guest.asked.luck * 7919) % 1.0 < clients.share:
+            if clients is not None and (admitted.asked.luck * 7919) % 1.0 < clients.share:
                 slow = clients.tokens_per_second
         return hop, slow

@@ -1,9 +1,9 @@
-"""Runs the product on a recorded run: lives go in at the instants at which a sidecar sees them, samples come out.
+"""Runs the product on a recorded run: requests go in at the instants at which a sidecar sees them, samples come out.
 
 The product's own modules do the work: `Settlement` closes ledgers and waits for late reports, `Slo` judges and blames;
 the recorder, the estimator and the engine's state write their metrics. Samples are taken every 15 s; no number that a
-rule reads is computed here. It knows lives as the wire shows them, and reports if there are any; it refuses to know the
-true phases, the fault and the truth.
+rule reads is computed here. It knows requests as the wire shows them, and reports if there are any; it refuses to know
+the true phases, the fault and the truth.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
-from bench.incidents.request import Life, Run, State
+from bench.incidents.request import Request, Run, State
 from bench.incidents.samples import Samples
 from sidecar.config.schema import Config
 from sidecar.engines.dynamo import Dynamo
@@ -73,7 +73,7 @@ class Product:
         self._state = EngineStateRecorder(self.metrics)
         self._state.on_restart = self._restarted
         self._up = self.metrics.gauge(c.ENGINE_UP).child()
-        late = reports and any(life.report_late_seconds > 0 for life in run.lives)
+        late = reports and any(request.report_late_seconds > 0 for request in run.requests)
         self._settlement = observers_of(
             Config.model_validate({"engine": {"url": "http://engine:8000"}, "spans": {"receive": False}}),
             instruments,
@@ -97,7 +97,7 @@ class Product:
                     self.metrics.refresh(at)
                     samples.take()
                 elif what == READ:
-                    self._read(run.lives[number], which, at)
+                    self._read(run.requests[number], which, at)
                 else:
                     self._other(what, number, at)
         return samples
@@ -106,12 +106,12 @@ class Product:
         if what == TICK:
             self._settlement.expire(at)
         elif what == RECEIVED:
-            self._received(self._run.lives[number], at)
+            self._received(self._run.requests[number], at)
         elif what == ENDED:
-            self._ended(self._run.lives[number], at)
+            self._ended(self._run.requests[number], at)
         elif what == WORD:
             self._settlement.word(
-                KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.lives[number]))
+                KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.requests[number]))
             )
         elif what == STATE:
             self._engine_said(self._run.states[number])
@@ -122,52 +122,52 @@ class Product:
 
     # --- one event ----------------------------------------------------------------------------------------------------
 
-    def _received(self, life: Life, at: float) -> None:
-        number = life.number
-        self._in_flight.enter(number, _labels(life), at)
+    def _received(self, request: Request, at: float) -> None:
+        number = request.number
+        self._in_flight.enter(number, _labels(request), at)
         self._estimates.arrived(number, at)
         self._slo.received(
             number,
             at,
-            _labels(life),
-            streaming=life.streaming,
-            prompt_tokens=float(life.prompt_tokens),
+            _labels(request),
+            streaming=request.streaming,
+            prompt_tokens=float(request.prompt_tokens),
         )
 
-    def _read(self, life: Life, which: int, at: float) -> None:
-        number, count = life.number, life.events[which]
-        gap = self._gaps[life.lane]
+    def _read(self, request: Request, which: int, at: float) -> None:
+        number, count = request.number, request.events[which]
+        gap = self._gaps[request.lane]
         if which:
-            gap(at - life.reads[which - 1])
+            gap(at - request.reads[which - 1])
         else:
             self._in_flight.streaming(number)
         for _ in range(count - 1):
             gap(0.0)
-        self._per_read[life.lane](count)
+        self._per_read[request.lane](count)
         self._estimates.spoke(number, at)
         self._slo.output(number, count, at)
 
-    def _ended(self, life: Life, at: float) -> None:
-        number = life.number
-        ok = life.outcome is Outcome.OK
+    def _ended(self, request: Request, at: float) -> None:
+        number = request.number
+        ok = request.outcome is Outcome.OK
         self._in_flight.leave(number)
-        if life.outcome is Outcome.ENGINE_UNREACHABLE:
+        if request.outcome is Outcome.ENGINE_UNREACHABLE:
             self._estimates.forget()
-        length = length_of(life.prompt_tokens, life.cached_tokens if ok else None, None)
-        estimated = self._estimates.ended(number, MODEL, length, ok=ok and life.streaming)
+        length = length_of(request.prompt_tokens, request.cached_tokens if ok else None, None)
+        estimated = self._estimates.ended(number, MODEL, length, ok=ok and request.streaming)
         account = Account(
-            labels=_labels(life),
-            streaming=life.streaming,
-            outcome=life.outcome,
-            marks=_marks(life, ok=ok),
+            labels=_labels(request),
+            streaming=request.streaming,
+            outcome=request.outcome,
+            marks=_marks(request, ok=ok),
             ledger=None,
-            cancelled_in=life.cancelled_in,
+            cancelled_in=request.cancelled_in,
             estimated_prefill_seconds=estimated,
             key=number,
         )
-        in_band = self._reports and life.report is not None and life.report_late_seconds == 0
+        in_band = self._reports and request.report is not None and request.report_late_seconds == 0
         keys = (RequestKey("response", str(number)),)
-        self._settlement.ended(account, _report(life) if in_band else None, keys, None, at=at)
+        self._settlement.ended(account, _report(request) if in_band else None, keys, None, at=at)
 
     def _engine_said(self, state: State) -> None:
         """Take in the engine's health check and its metrics page."""
@@ -206,21 +206,21 @@ class Product:
 
 
 Event = tuple[float, int, int, int]
-"""Instant, kind of event, number of the life or state, number of the read."""
+"""Instant, kind of event, number of the request or state, number of the read."""
 
 
 def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[Event]]:
     """All events in order, some minutes at a time: the events of a day do not fit into memory."""
-    lives, states = iter(run.lives), iter(enumerate(run.states))
-    life, state = next(lives, None), next(states, None)
-    inside: list[Life] = []
+    requests, states = iter(run.requests), iter(enumerate(run.states))
+    request, state = next(requests, None), next(states, None)
+    inside: list[Request] = []
     began = 0.0
     while began <= run.ends_at:
         ends = began + SLICE_SECONDS
-        while life is not None and life.received_at < ends:
-            inside.append(life)
-            life = next(lives, None)
-        events = [event for each in inside for event in _of_life(each, began, ends, reports=reports)]
+        while request is not None and request.received_at < ends:
+            inside.append(request)
+            request = next(requests, None)
+        events = [event for each in inside for event in _events_of(each, began, ends, reports=reports)]
         while state is not None and state[1].at < ends:
             events.append((state[1].at, STATE, state[0], 0))
             state = next(states, None)
@@ -233,52 +233,52 @@ def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[E
         began = ends
 
 
-def _of_life(life: Life, began: float, ends: float, *, reports: bool) -> Iterator[Event]:
+def _events_of(request: Request, began: float, ends: float, *, reports: bool) -> Iterator[Event]:
     """Events of one request, from `began` on and before `ends`."""
-    number = life.number
-    if life.received_at >= began:
-        yield life.received_at, RECEIVED, number, 0
-    for which in range(bisect_left(life.reads, began), bisect_left(life.reads, ends)):
-        yield life.reads[which], READ, number, which
-    for pause in life.pauses:
+    number = request.number
+    if request.received_at >= began:
+        yield request.received_at, RECEIVED, number, 0
+    for which in range(bisect_left(request.reads, began), bisect_left(request.reads, ends)):
+        yield request.reads[which], READ, number, which
+    for pause in request.pauses:
         for what, at in zip((PAUSED, RESUMED), pause, strict=True):
             if began <= at < ends:
                 yield at, what, number, 0
-    if life.flushed_at is None:
+    if request.flushed_at is None:
         return
-    if began <= life.flushed_at < ends:
-        yield life.flushed_at, ENDED, number, 0
-    told_at = life.flushed_at + life.report_late_seconds
-    if reports and life.report is not None and life.report_late_seconds > 0 and began <= told_at < ends:
+    if began <= request.flushed_at < ends:
+        yield request.flushed_at, ENDED, number, 0
+    told_at = request.flushed_at + request.report_late_seconds
+    if reports and request.report is not None and request.report_late_seconds > 0 and began <= told_at < ends:
         yield told_at, WORD, number, 0
 
 
-def _labels(life: Life) -> RequestLabels:
-    return RequestLabels(MODEL, life.lane, BUCKETS.bucket_of(life.prompt_tokens))
+def _labels(request: Request) -> RequestLabels:
+    return RequestLabels(MODEL, request.lane, BUCKETS.bucket_of(request.prompt_tokens))
 
 
-def _report(life: Life) -> EngineReport:
-    assert life.report is not None
-    queue, prefill, decode = life.report
+def _report(request: Request) -> EngineReport:
+    assert request.report is not None
+    queue, prefill, decode = request.report
     return EngineReport(queue_seconds=queue, prefill_seconds=prefill, decode_seconds=decode)
 
 
-def _marks(life: Life, *, ok: bool) -> Marks:
+def _marks(request: Request, *, ok: bool) -> Marks:
     """The instants as the sidecar records them. Usage comes with the end of a complete answer."""
-    first = life.reads[0] if life.reads else None
-    last = life.reads[-1] if life.reads else None
-    paused = sum(min(ended, last) - began for began, ended in life.pauses if last is not None and began < last)
+    first = request.reads[0] if request.reads else None
+    last = request.reads[-1] if request.reads else None
+    paused = sum(min(ended, last) - began for began, ended in request.pauses if last is not None and began < last)
     return Marks(
-        accepted_at=life.received_at - 0.002,
-        received_at=life.received_at,
-        sent_at=life.received_at + 0.0003,
-        headers_at=first or life.ended_at,
+        accepted_at=request.received_at - 0.002,
+        received_at=request.received_at,
+        sent_at=request.received_at + 0.0003,
+        headers_at=first or request.ended_at,
         first_token_at=first,
         last_token_at=last,
-        ended_at=life.ended_at,
-        flushed_at=life.flushed_at,
+        ended_at=request.ended_at,
+        flushed_at=request.flushed_at,
         paused_seconds=paused,
-        output_events=sum(life.events),
+        output_events=sum(request.events),
         choices=1,
-        usage=Usage(life.prompt_tokens, life.cached_tokens, life.output_tokens) if ok else None,
+        usage=Usage(request.prompt_tokens, request.cached_tokens, request.output_tokens) if ok else None,
     )

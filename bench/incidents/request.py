@@ -1,4 +1,4 @@
-"""Records of a run: each request's life, and the engine's state over time.
+"""Records of a run: each request from its arrival to its end, and the engine's state over time.
 
 They know what happened, the true phases included, and refuse to know their readers: `truth.py` reads the true phases,
 `product.py` only the facts that a sidecar would have seen. All instants are in seconds of virtual time.
@@ -23,7 +23,7 @@ class TruePhases:
 
 
 @dataclass(slots=True)
-class Life:
+class Request:
     """One request as it happened."""
 
     number: int
@@ -79,7 +79,7 @@ class State:
 class Run:
     """One run: an incident, or the same seed without it."""
 
-    lives: list[Life]
+    requests: list[Request]
     states: list[State]
     fault_at: float
     recovers_at: float

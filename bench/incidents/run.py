@@ -64,7 +64,7 @@ def done(job: Job) -> Done:
     kind, engine = KINDS_BY_NAME[job.kind], ENGINES_BY_NAME[job.engine]
     rng = Random(f"{job.seed}/{job.kind}")
     magnitude, factor = rng.random(), load_factor(job.seed)
-    incident = kind.draw(engine, factor, magnitude, rng)
+    incident = kind.sample(engine, factor, magnitude, rng)
     kinds = [KINDS_BY_NAME[name] for name in incident.made_of or (job.kind,)]
     run, pair = play(engine, job.seed, incident), play(engine, job.seed, pair_of(incident))
     truth = truth_of(engine, kinds, run, pair)

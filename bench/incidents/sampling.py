@@ -1,4 +1,4 @@
-"""Draws incidents: each function turns an engine, a load and a magnitude into an incident of its kind.
+"""Samples incidents: each function turns an engine, a load and a magnitude into an incident of its kind.
 
 It knows arithmetic on costs, so that a magnitude means the same on every engine: at 0 the objectives are barely missed,
 or just met; at 1 they are missed by far. It refuses to know the truth of the result (`kinds.py`).
@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 from bench.incidents.engines import HIGHEST_LOAD, PREFIXES, EngineConfig
-from bench.incidents.fault import NOTHING, Effect, Episode, Hop, SlowClients, Stranger
+from bench.incidents.fault import NOTHING, Episode, Fault, Hop, SlowClients, Stranger
 from bench.incidents.play import INCIDENT_SECONDS, Incident
 
 
-Draw = Callable[[EngineConfig, float, float, Random], Incident]
+Sampler = Callable[[EngineConfig, float, float, Random], Incident]
 """Function of an engine, the seed's load factor, a magnitude from 0 (barely) to 1, and a random generator."""
 
 
@@ -23,8 +23,8 @@ def _between(low: float, high: float, magnitude: float) -> float:
     return low * math.exp(magnitude * math.log(high / low))
 
 
-def _always(effect: Effect, setup: Effect | None = None) -> Incident:
-    return Incident((Episode(effect),), NOTHING if setup is None else setup)
+def _always(fault: Fault, setup: Fault | None = None) -> Incident:
+    return Incident((Episode(fault),), NOTHING if setup is None else setup)
 
 
 def _everywhere(engine: EngineConfig, value: Any) -> dict[str, Any]:
@@ -45,12 +45,12 @@ def _work_seconds(engine: EngineConfig, lane: str) -> float:
 def burst(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
     share = _between(0.95, 3.0, magnitude)
     lasts = rng.uniform(120.0, 300.0)
-    effect = Effect(load=_to_load(engine, factor, share))
-    return Incident((Episode(effect, 0.0, lasts),), seconds=INCIDENT_SECONDS)
+    fault = Fault(load=_to_load(engine, factor, share))
+    return Incident((Episode(fault, 0.0, lasts),), seconds=INCIDENT_SECONDS)
 
 
 def overload(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    return _always(Effect(load=_to_load(engine, factor, _between(0.9, 1.5, magnitude))))
+    return _always(Fault(load=_to_load(engine, factor, _between(0.9, 1.5, magnitude))))
 
 
 def long_outputs(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
@@ -60,7 +60,7 @@ def long_outputs(engine: EngineConfig, factor: float, magnitude: float, rng: Ran
     most = (engine.limits.max_model_len - 5000) / longest
     # Lighter loads need longer answers to fill the same slots.
     growth = min(most, _between(4.0, 16.0, magnitude) / factor)
-    return _always(Effect(outputs=dict.fromkeys(lanes, growth)))
+    return _always(Fault(outputs=dict.fromkeys(lanes, growth)))
 
 
 def _tight_pool(engine: EngineConfig, factor: float, spare: float) -> int:
@@ -79,15 +79,15 @@ def _tight_pool(engine: EngineConfig, factor: float, spare: float) -> int:
 
 def prompts_beyond_kv(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
     """Prompts outgrow the KV pool, and answers double: each request holds its blocks until its answer ends."""
-    setup = Effect(knobs={"slots": engine.limits.max_num_seqs, "kv_blocks": _tight_pool(engine, factor, 0.7)})
+    setup = Fault(knobs={"slots": engine.limits.max_num_seqs, "kv_blocks": _tight_pool(engine, factor, 0.7)})
     growth = _between(1.5, 5.0, magnitude)
-    effect = Effect(prompts={"interactive": growth, "code": growth}, outputs={"interactive": 2.0})
-    return Incident((Episode(effect),), setup)
+    fault = Fault(prompts={"interactive": growth, "code": growth}, outputs={"interactive": 2.0})
+    return Incident((Episode(fault),), setup)
 
 
 def few_slots(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
     """On a day with many streams the batch size is lowered to about the number of streams at a time, or below it."""
-    setup = Effect(load=_to_load(engine, factor, 0.55))
+    setup = Fault(load=_to_load(engine, factor, 0.55))
     at_a_time = (
         0.55
         * engine.saturates_at
@@ -97,7 +97,7 @@ def few_slots(engine: EngineConfig, factor: float, magnitude: float, _rng: Rando
             for load in engine.lanes
         )
     )
-    return _always(Effect(knobs={"slots": max(1, round(at_a_time * _between(1.1, 0.5, magnitude)))}), setup)
+    return _always(Fault(knobs={"slots": max(1, round(at_a_time * _between(1.1, 0.5, magnitude)))}), setup)
 
 
 def long_tail(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -107,7 +107,7 @@ def long_tail(engine: EngineConfig, factor: float, magnitude: float, _rng: Rando
     cost = engine.costs.chunk(round(0.75 * longest), 0)
     left = 1.0 - factor / engine.saturates_at
     share = left * _between(0.3, 0.9, magnitude)
-    return _always(Effect(strangers=(Stranger("batch", share / cost, (low, longest), (100, 300)),)))
+    return _always(Fault(strangers=(Stranger("batch", share / cost, (low, longest), (100, 300)),)))
 
 
 def cache_lost(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -117,14 +117,14 @@ def cache_lost(engine: EngineConfig, factor: float, magnitude: float, _rng: Rand
     )
     busy = min(HIGHEST_LOAD, max(factor, 0.9 / lost))
     share = _between(0.4, 1.0, magnitude)
-    setup = Effect(load=_everywhere(engine, busy / factor))
-    return _always(Effect(uncached={"interactive": share, "code": share}), setup)
+    setup = Fault(load=_everywhere(engine, busy / factor))
+    return _always(Fault(uncached={"interactive": share, "code": share}), setup)
 
 
 def prefill_slow(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
     """Prefill slows until prompts alone take 0.5 to 1.4 of the engine's time, and by a factor of at least 1.4."""
     work = sum(load.per_second * factor * _work_seconds(engine, load.lane) for load in engine.lanes)
-    return _always(Effect(knobs={"prefill_factor": max(1.4, _between(0.5, 1.4, magnitude) / work)}))
+    return _always(Fault(knobs={"prefill_factor": max(1.4, _between(0.5, 1.4, magnitude) / work)}))
 
 
 def interference(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -133,13 +133,11 @@ def interference(engine: EngineConfig, factor: float, magnitude: float, _rng: Ra
     cost = engine.costs.chunk(load.prompt_tokens, 0)
     left = 1.0 - factor / engine.saturates_at
     lengths = (round(0.8 * load.prompt_tokens), round(1.2 * load.prompt_tokens))
-    return _always(
-        Effect(strangers=(Stranger("batch", left * _between(0.5, 1.0, magnitude) / cost, lengths, (8, 24)),))
-    )
+    return _always(Fault(strangers=(Stranger("batch", left * _between(0.5, 1.0, magnitude) / cost, lengths, (8, 24)),)))
 
 
 def decode_slow(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
-    return _always(Effect(knobs={"decode_factor": _between(1.8, 7.0, magnitude)}))
+    return _always(Fault(knobs={"decode_factor": _between(1.8, 7.0, magnitude)}))
 
 
 def preemption(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -148,23 +146,23 @@ def preemption(engine: EngineConfig, factor: float, magnitude: float, _rng: Rand
     """
     busy = _to_load(engine, factor, 0.5)
     pool = _tight_pool(engine, max(factor, 0.5 * engine.saturates_at), _between(0.5, 0.05, magnitude))
-    effect = Effect(knobs={"kv_blocks": pool}, outputs=_everywhere(engine, _between(2.5, 6.0, magnitude)))
-    return Incident((Episode(effect),), Effect(knobs={"slots": engine.limits.max_num_seqs}, load=busy))
+    fault = Fault(knobs={"kv_blocks": pool}, outputs=_everywhere(engine, _between(2.5, 6.0, magnitude)))
+    return Incident((Episode(fault),), Fault(knobs={"slots": engine.limits.max_num_seqs}, load=busy))
 
 
 def crash(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
-    return Incident((Episode(Effect(down=True), 0.0, _between(30.0, 240.0, magnitude)),))
+    return Incident((Episode(Fault(down=True), 0.0, _between(30.0, 240.0, magnitude)),))
 
 
 def hang(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
-    return Incident((Episode(Effect(knobs={"hung": True}), 0.0, _between(20.0, 240.0, magnitude)),))
+    return Incident((Episode(Fault(knobs={"hung": True}), 0.0, _between(20.0, 240.0, magnitude)),))
 
 
 def cold_start(_engine: EngineConfig, _factor: float, magnitude: float, rng: Random) -> Incident:
     """A new process takes over at full traffic: its cache is empty, and graphs and kernels are still being compiled."""
     warm_up = rng.uniform(90.0, 300.0)
     slow = {"prefill_factor": _between(2.0, 8.0, magnitude), "decode_factor": _between(1.3, 3.0, magnitude)}
-    return Incident((Episode(Effect(fresh=True)), Episode(Effect(knobs=slow), 0.0, warm_up)))
+    return Incident((Episode(Fault(fresh=True)), Episode(Fault(knobs=slow), 0.0, warm_up)))
 
 
 def slow_clients(engine: EngineConfig, _factor: float, magnitude: float, rng: Random) -> Incident:
@@ -172,7 +170,7 @@ def slow_clients(engine: EngineConfig, _factor: float, magnitude: float, rng: Ra
     tpot = engine.lane(lane).aims.tpot
     assert tpot is not None
     pace = _between(0.75, 0.25, magnitude) / tpot.threshold_seconds
-    return _always(Effect(slow_clients={lane: SlowClients(_between(0.3, 1.0, magnitude), pace)}))
+    return _always(Fault(slow_clients={lane: SlowClients(_between(0.3, 1.0, magnitude), pace)}))
 
 
 def hop(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -183,14 +181,14 @@ def hop(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> 
     pace = engine.costs.decode(6, 10_000) * 1.4
     longer = max(1.0, min(1.5 * aim.threshold_seconds / (load.output_tokens * pace), 3.0 / factor))
     events = _between(0.8, 2.5, magnitude) * aim.threshold_seconds / pace
-    setup = Effect(outputs={"interactive": longer})
-    return _always(Effect(hop=Hop(round(events), 60.0)), setup)
+    setup = Fault(outputs={"interactive": longer})
+    return _always(Fault(hop=Hop(round(events), 60.0)), setup)
 
 
 def tokeniser(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
     """The work of the serial front end grows to 0.85 to 1.3 of one core."""
     work = sum(load.per_second * factor * engine.costs.front_end(load.prompt_tokens) for load in engine.lanes)
-    return _always(Effect(knobs={"front_end_factor": _between(0.85, 1.3, magnitude) / work}))
+    return _always(Fault(knobs={"front_end_factor": _between(0.85, 1.3, magnitude) / work}))
 
 
 def noisy_tenant(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
@@ -199,7 +197,7 @@ def noisy_tenant(engine: EngineConfig, factor: float, magnitude: float, rng: Ran
     work = {load.lane: load.per_second * _whole_work(engine, load.lane) for load in engine.lanes}
     share = work[lane] / sum(work.values())
     missing = _between(0.95, 1.6, magnitude) * engine.saturates_at / factor - 1.0
-    return _always(Effect(load={lane: 1.0 + max(0.2, missing / share)}))
+    return _always(Fault(load={lane: 1.0 + max(0.2, missing / share)}))
 
 
 def _whole_work(engine: EngineConfig, lane: str) -> float:
@@ -218,12 +216,12 @@ def two(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> I
     )
 
 
-def _kind(draw: Draw) -> str:
+def _kind(sampler: Sampler) -> str:
     """The kind's name: the name of its function, with hyphens."""
-    return draw.__name__.replace("_", "-")
+    return sampler.__name__.replace("_", "-")
 
 
-PAIRS: tuple[tuple[Draw, Draw], ...] = (
+PAIRS: tuple[tuple[Sampler, Sampler], ...] = (
     (prefill_slow, tokeniser),
     (overload, decode_slow),
     (cache_lost, long_outputs),

@@ -10,7 +10,7 @@ from heapq import merge
 from random import Random
 
 from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
-from bench.incidents.fault import NOTHING, Effect, Episode, Stranger
+from bench.incidents.fault import NOTHING, Episode, Fault, Stranger
 from bench.incidents.request import Run
 
 
@@ -33,8 +33,8 @@ class Asked:
 class Active:
     """Finds the episodes that are active at an instant of the run."""
 
-    def __init__(self, episodes: Sequence[Episode], run: Run, setup: Effect = NOTHING) -> None:
-        """`setup`: effect from the first instant to the last."""
+    def __init__(self, episodes: Sequence[Episode], run: Run, setup: Fault = NOTHING) -> None:
+        """`setup`: changes from the first instant to the last."""
         self.ends_at = run.ends_at
         self._spans = [(0.0, run.ends_at, Episode(setup))]
         for episode in episodes:
@@ -62,7 +62,7 @@ def arrivals(
         streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, day))
         streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active))
     for number, (begins, ends, episode) in enumerate(active.spans()):
-        for stranger in episode.effect.strangers:
+        for stranger in episode.fault.strangers:
             streams.append(_strangers(stranger, Random(f"{seed}/{number}/strangers"), begins, ends))  # noqa: PERF401
     return merge(*streams, key=lambda asked: asked.at)
 
@@ -90,7 +90,7 @@ def _usual(load: LaneLoad, factor: float, rng: Random, active: Active, day: "Day
 def _more(load: LaneLoad, factor: float, rng: Random, active: Active) -> Iterator[Asked]:
     """Arrivals that an incident adds to a lane."""
     for begins, ends, episode in active.spans():
-        more = episode.effect.load.get(load.lane, 1.0) - 1.0
+        more = episode.fault.load.get(load.lane, 1.0) - 1.0
         if more <= 0.0:
             continue
         at = begins + rng.expovariate(load.per_second * factor * more)
@@ -115,8 +115,8 @@ def _asked(load: LaneLoad, at: float, rng: Random, active: Active) -> Asked:
     tenant, streamed, luck = rng.randrange(PREFIXES), rng.random() >= load.unstreamed, rng.random()
     prefix, shared = (f"{load.lane}/{tenant}" if load.shared_tokens else ""), load.shared_tokens
     for episode in active.at(at):
-        own *= episode.effect.prompts.get(load.lane, 1.0)
-        output *= episode.effect.outputs.get(load.lane, 1.0)
-        if (luck * 104_729) % 1.0 < episode.effect.uncached.get(load.lane, 0.0):
+        own *= episode.fault.prompts.get(load.lane, 1.0)
+        output *= episode.fault.outputs.get(load.lane, 1.0)
+        if (luck * 104_729) % 1.0 < episode.fault.uncached.get(load.lane, 0.0):
             prefix = ""
     return Asked(at, load.lane, max(16, round(shared + own)), max(2, round(output)), streamed, prefix, shared, luck)

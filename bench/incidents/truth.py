@@ -1,4 +1,4 @@
-"""The truth of a run, from lives only and never from the product: burn of each lane, phases of waiting, and the fault.
+"""The truth of a run, from its requests and never from the product: burn of each lane, phases of waiting, the fault.
 
 It knows the tiers of the alerts and the table of kinds. It refuses to know counters, ledgers and rules: a miss here is
 an instant on the wire compared with a threshold.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.incidents.engines import BUCKETS, EngineConfig
 from bench.incidents.kinds import Kind, Labels
-from bench.incidents.request import Life, Run
+from bench.incidents.request import Request, Run
 from sidecar.slo.objective import Objective, Objectives
 from sidecar.timeline.outcome import Outcome
 
@@ -109,36 +109,36 @@ def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -
 def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
     """Lane and objective to its verdicts, in order of their instants."""
     found: dict[Key, list[Verdict]] = defaultdict(list)
-    for life in run.lives:
-        aims = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens))
+    for request in run.requests:
+        aims = objectives.aims(request.lane, BUCKETS.bucket_of(request.prompt_tokens))
         for objective in Objective:
             aim = aims.aim(objective)
-            verdict = None if aim is None else _verdict(life, objective, aim.threshold_seconds, run.ends_at)
+            verdict = None if aim is None else _verdict(request, objective, aim.threshold_seconds, run.ends_at)
             if verdict is not None and verdict.at <= run.ends_at:
-                found[life.lane, objective.value].append(verdict)
+                found[request.lane, objective.value].append(verdict)
     for each in found.values():
         each.sort()
     return found
 
 
-def _verdict(life: Life, objective: Objective, threshold: float, ends_at: float) -> Verdict | None:
-    if life.streaming == (objective is Objective.E2E):
+def _verdict(request: Request, objective: Objective, threshold: float, ends_at: float) -> Verdict | None:
+    if request.streaming == (objective is Objective.E2E):
         return None
-    first, ended = life.first_token_at, life.ended_at
+    first, ended = request.first_token_at, request.ended_at
     if objective is Objective.TPOT:
         if first is None or ended is None:
             return None
-        if life.outcome is not Outcome.OK:
-            return Verdict(ended, missed=True) if life.outcome is Outcome.ENGINE_TRUNCATED else None
-        if life.output_tokens < 2:
+        if request.outcome is not Outcome.OK:
+            return Verdict(ended, missed=True) if request.outcome is Outcome.ENGINE_TRUNCATED else None
+        if request.output_tokens < 2:
             return None
-        return Verdict(ended, (life.reads[-1] - first) / (life.output_tokens - 1) > threshold)
-    due = life.received_at + threshold
-    done = first if objective is Objective.TTFT else (life.flushed_at if life.outcome is Outcome.OK else None)
+        return Verdict(ended, (request.reads[-1] - first) / (request.output_tokens - 1) > threshold)
+    due = request.received_at + threshold
+    done = first if objective is Objective.TTFT else (request.flushed_at if request.outcome is Outcome.OK else None)
     if done is not None and done <= due:
         return Verdict(done, missed=False)
     if ended is not None and ended <= due and done is None:
-        return None if life.outcome is Outcome.CLIENT_CANCELLED else Verdict(ended, missed=True)
+        return None if request.outcome is Outcome.CLIENT_CANCELLED else Verdict(ended, missed=True)
     return Verdict(due, missed=True) if due <= ends_at else None
 
 
@@ -205,21 +205,21 @@ _FAILED = (Outcome.ENGINE_ERROR, Outcome.ENGINE_UNREACHABLE, Outcome.ENGINE_TRUN
 def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
     """Lane and objective to the seconds per phase of each request that arrived between fault and recovery."""
     found: dict[Key, list[Waited]] = defaultdict(list)
-    for life in run.lives:
-        phases = life.phases
-        if not run.fault_at <= life.received_at < run.recovers_at:
+    for request in run.requests:
+        phases = request.phases
+        if not run.fault_at <= request.received_at < run.recovers_at:
             continue
-        if life.outcome in _FAILED:
+        if request.outcome in _FAILED:
             # It never got its answer: the whole threshold counts as time that the engine made it wait.
-            objective = ("tpot" if life.reads else "ttft") if life.streaming else "e2e"
-            aim = objectives.aims(life.lane, BUCKETS.bucket_of(life.prompt_tokens)).aim(Objective(objective))
+            objective = ("tpot" if request.reads else "ttft") if request.streaming else "e2e"
+            aim = objectives.aims(request.lane, BUCKETS.bucket_of(request.prompt_tokens)).aim(Objective(objective))
             if aim is not None:
-                found[life.lane, objective].append({"engine": aim.threshold_seconds})
+                found[request.lane, objective].append({"engine": aim.threshold_seconds})
             continue
         if phases is None:
             continue
-        if not life.streaming:
-            found[life.lane, "e2e"].append(
+        if not request.streaming:
+            found[request.lane, "e2e"].append(
                 {
                     "queue": phases.queue,
                     "prefill": phases.prefill,
@@ -229,23 +229,23 @@ def _phases(run: Run, objectives: Objectives) -> dict[Key, list[Waited]]:
                 }
             )
             continue
-        first = life.first_token_at
+        first = request.first_token_at
         assert first is not None
         arrived = phases.front_end + phases.queue + phases.prefill + phases.delivery
-        found[life.lane, "ttft"].append(
+        found[request.lane, "ttft"].append(
             {
                 "queue": phases.queue,
                 "prefill": phases.prefill,
                 "first_token": phases.front_end + phases.delivery,
-                "stream": max(0.0, first - life.received_at - arrived),
+                "stream": max(0.0, first - request.received_at - arrived),
                 "engine": 0.0,
             }
         )
-        if life.outcome is Outcome.OK and life.ended_at is not None and life.output_tokens > 1:
+        if request.outcome is Outcome.OK and request.ended_at is not None and request.output_tokens > 1:
             # Seconds per token, not a sum: a longer answer alone is no excess.
-            slower = max(0.0, life.reads[-1] - first - phases.decode)
-            gaps = life.output_tokens - 1
-            found[life.lane, "tpot"].append({"decode": phases.decode / gaps, "stream": slower / gaps, "engine": 0.0})
+            slower = max(0.0, request.reads[-1] - first - phases.decode)
+            gaps = request.output_tokens - 1
+            found[request.lane, "tpot"].append({"decode": phases.decode / gaps, "stream": slower / gaps, "engine": 0.0})
     return found
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.incidents.engines import CHUNKS_2048
-from bench.incidents.fault import Effect, Episode
+from bench.incidents.fault import Episode, Fault
 from bench.incidents.play import Incident, play
 from bench.incidents.product import Product
 from bench.incidents.request import Run
@@ -28,8 +28,8 @@ NAMES = frozenset(
 )
 
 
-def run_of(effect: Effect, seed: int, ends: float | None = None) -> Run:
-    return play(CHUNKS_2048, seed, Incident((Episode(effect, 0.0, ends),)), factor=0.7)
+def run_of(fault: Fault, seed: int, ends: float | None = None) -> Run:
+    return play(CHUNKS_2048, seed, Incident((Episode(fault, 0.0, ends),)), factor=0.7)
 
 
 def total(samples: Samples, metric: str, **labels: str) -> float:
@@ -43,11 +43,11 @@ def total(samples: Samples, metric: str, **labels: str) -> float:
 
 @pytest.fixture(scope="module")
 def loaded() -> Run:
-    return run_of(Effect(load={"interactive": 4.0, "code": 4.0}), 2)
+    return run_of(Fault(load={"interactive": 4.0, "code": 4.0}), 2)
 
 
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "estimator only"])
-def test_the_products_verdicts_are_those_of_the_lives(loaded: Run, *, reports: bool) -> None:
+def test_the_products_verdicts_are_those_of_the_requests(loaded: Run, *, reports: bool) -> None:
     """Misses counted from the simulated requests equal those that the product counts from their events."""
     samples = Product(CHUNKS_2048, loaded, reports=reports).play(NAMES)
 
@@ -69,18 +69,18 @@ def test_without_reports_nothing_says_that_the_engine_reported(loaded: Run) -> N
 
 def test_late_reports_are_waited_for_and_lost_ones_are_not_made_up() -> None:
     """In a run whose reports come 5 to 15 s late, nearly all reports are joined; one in twenty never comes."""
-    runs = (run_of(Effect(load={"code": 2.0}), seed) for seed in range(20))
-    run = next(run for run in runs if any(life.report_late_seconds for life in run.lives))
+    runs = (run_of(Fault(load={"code": 2.0}), seed) for seed in range(20))
+    run = next(run for run in runs if any(request.report_late_seconds for request in run.requests))
 
     samples = Product(CHUNKS_2048, run, reports=True).play(NAMES)
 
     joined = total(samples, "llm_phase_attribution_total", reason="late_report")
-    ended = sum(life.outcome is Outcome.OK and life.ended_at is not None for life in run.lives)
+    ended = sum(request.outcome is Outcome.OK and request.ended_at is not None for request in run.requests)
     assert 0.90 < joined / ended < 0.97
 
 
 def test_a_crash_is_seen_as_an_engine_that_is_down_and_then_another() -> None:
-    run = run_of(Effect(down=True), 3, 60.0)
+    run = run_of(Fault(down=True), 3, 60.0)
 
     samples = Product(CHUNKS_2048, run, reports=True).play(NAMES)
 

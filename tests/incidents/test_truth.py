@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from bench.incidents.engines import CHUNKS_2048, EngineConfig
-from bench.incidents.fault import Effect, Episode
+from bench.incidents.fault import Episode, Fault
 from bench.incidents.kinds import BY_NAME, KINDS
 from bench.incidents.play import Incident, pair_of, play
-from bench.incidents.request import Life, Run, State, TruePhases
+from bench.incidents.request import Request, Run, State, TruePhases
 from bench.incidents.truth import Truth, truth_of
 from sidecar.timeline.outcome import Outcome
 
@@ -16,9 +16,9 @@ from sidecar.timeline.outcome import Outcome
 QUIET = TruePhases(0.01, 0.02, 0.10, 1.0, 0.0, 0.004)
 
 
-def life(number: int, at: float, ttft: float | None, phases: TruePhases = QUIET) -> Life:
+def request(number: int, at: float, ttft: float | None, phases: TruePhases = QUIET) -> Request:
     """One streamed request of the interactive lane, 11 tokens, 10 ms apart."""
-    made = Life(number, "interactive", 2000, 11, True, at)
+    made = Request(number, "interactive", 2000, 11, True, at)
     if ttft is not None:
         made.reads = [at + ttft + step * 0.01 for step in range(11)]
         made.events = [1] * 11
@@ -27,19 +27,19 @@ def life(number: int, at: float, ttft: float | None, phases: TruePhases = QUIET)
     return made
 
 
-def over(number: int, at: float, ended_at: float, outcome: Outcome) -> Life:
+def over(number: int, at: float, ended_at: float, outcome: Outcome) -> Request:
     """A request that ended without a token."""
-    made = life(number, at, None)
+    made = request(number, at, None)
     made.ended_at, made.flushed_at, made.outcome = ended_at, ended_at, outcome
     return made
 
 
-def run_of(lives: list[Life], states: list[State] | None = None) -> Run:
-    return Run(lives, states or [], 600.0, 1200.0, 1500.0)
+def run_of(requests: list[Request], states: list[State] | None = None) -> Run:
+    return Run(requests, states or [], 600.0, 1200.0, 1500.0)
 
 
 def usual() -> Run:
-    return run_of([life(number, float(number), 0.15) for number in range(1500)])
+    return run_of([request(number, float(number), 0.15) for number in range(1500)])
 
 
 def truth(run: Run, kind: str = "burst", engine: EngineConfig = CHUNKS_2048) -> Truth:
@@ -48,14 +48,14 @@ def truth(run: Run, kind: str = "burst", engine: EngineConfig = CHUNKS_2048) -> 
 
 def test_a_lane_in_which_half_miss_must_page_and_its_excess_is_where_they_waited() -> None:
     queued = TruePhases(0.01, 3.0, 0.2, 1.0, 0.0, 0.004)
-    lives = [
-        life(number, float(number), 3.3, queued)
+    requests = [
+        request(number, float(number), 3.3, queued)
         if 600 <= number < 900 and number % 5
-        else life(number, float(number), 0.15)
+        else request(number, float(number), 0.15)
         for number in range(1500)
     ]
 
-    found = truth(run_of(lives)).lanes["interactive", "ttft"]
+    found = truth(run_of(requests)).lanes["interactive", "ttft"]
 
     assert (found.must_page, found.may_page, found.proximate) == (True, True, "queue")
     assert found.root == {"queue"}
@@ -73,27 +73,29 @@ def test_a_lane_that_keeps_its_promises_may_not_page() -> None:
 
 def test_a_burn_of_four_times_is_a_ticket() -> None:
     """A target of 95 % allows one miss in twenty; here one request in five misses, until the end of the run."""
-    lives = [life(number, float(number), 2.5 if number >= 600 and number % 5 == 0 else 0.15) for number in range(2400)]
+    requests = [
+        request(number, float(number), 2.5 if number >= 600 and number % 5 == 0 else 0.15) for number in range(2400)
+    ]
 
-    found = truth(Run(lives, [], 600.0, 2400.0, 2400.0)).lanes["interactive", "ttft"]
+    found = truth(Run(requests, [], 600.0, 2400.0, 2400.0)).lanes["interactive", "ttft"]
 
     assert (found.must_page, found.must_ticket) == (False, True)
 
 
 def test_a_miss_falls_at_its_deadline_even_if_no_token_ever_comes() -> None:
     """During two minutes of silence every request misses, at its deadline two seconds later."""
-    lives = [life(number, float(number), None if 600 <= number < 720 else 0.15) for number in range(1500)]
+    requests = [request(number, float(number), None if 600 <= number < 720 else 0.15) for number in range(1500)]
 
-    found = truth(run_of(lives), "hang").lanes["interactive", "ttft"]
+    found = truth(run_of(requests), "hang").lanes["interactive", "ttft"]
 
     assert (found.misses, found.must_page) == (120, True)
 
 
 def test_who_leaves_before_the_threshold_counts_nowhere_and_who_fails_is_a_miss() -> None:
-    lives = [life(number, float(number), 0.15) for number in range(700)]
-    lives += [over(700, 700.0, 701.0, Outcome.CLIENT_CANCELLED), over(701, 701.0, 701.1, Outcome.ENGINE_UNREACHABLE)]
+    requests = [request(number, float(number), 0.15) for number in range(700)]
+    requests += [over(700, 700.0, 701.0, Outcome.CLIENT_CANCELLED), over(701, 701.0, 701.1, Outcome.ENGINE_UNREACHABLE)]
 
-    found = truth(run_of(lives), "crash").lanes["interactive", "ttft"]
+    found = truth(run_of(requests), "crash").lanes["interactive", "ttft"]
 
     assert (found.misses, found.requests) == (1, 101)
     assert found.proximate == "engine"
@@ -102,17 +104,17 @@ def test_who_leaves_before_the_threshold_counts_nowhere_and_who_fails_is_a_miss(
 def test_a_pool_that_ran_full_while_requests_waited_makes_the_engine_right_too() -> None:
     full = [State(float(at), True, 5, 8, 1.0, 0, 0, 0, 0) for at in range(600, 1200, 5)]
     roomy = [State(float(at), True, 5, 8, 0.5, 0, 0, 0, 0) for at in range(600, 1200, 5)]
-    lives = usual().lives
+    requests = usual().requests
 
-    assert truth(run_of(lives, full)).lanes["interactive", "ttft"].root == {"queue", "engine"}
-    assert truth(run_of(lives, roomy)).lanes["interactive", "ttft"].root == {"queue"}
-    assert truth(run_of(lives, full), "hop").lanes["interactive", "ttft"].root == {"stream"}
+    assert truth(run_of(requests, full)).lanes["interactive", "ttft"].root == {"queue", "engine"}
+    assert truth(run_of(requests, roomy)).lanes["interactive", "ttft"].root == {"queue"}
+    assert truth(run_of(requests, full), "hop").lanes["interactive", "ttft"].root == {"stream"}
 
 
 def test_of_two_faults_at_once_either_is_right() -> None:
     """A drawn incident names its two faults, and each is a kind of the table. The phase of either is right."""
     for seed in range(20):
-        incident = BY_NAME["two-faults"].draw(CHUNKS_2048, 0.7, 0.5, Random(seed))
+        incident = BY_NAME["two-faults"].sample(CHUNKS_2048, 0.7, 0.5, Random(seed))
         assert len(incident.made_of) == 2
         assert set(incident.made_of) < set(BY_NAME)
 
@@ -122,17 +124,17 @@ def test_of_two_faults_at_once_either_is_right() -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize(
-    ("effect", "objective", "phase"),
+    ("fault", "objective", "phase"),
     [
-        (Effect(knobs={"front_end_extra_seconds": 3.0}), "ttft", "first_token"),
-        (Effect(knobs={"decode_factor": 8.0}), "tpot", "decode"),
-        (Effect(load={"interactive": 5.0, "code": 5.0, "batch": 5.0}), "ttft", "queue"),
+        (Fault(knobs={"front_end_extra_seconds": 3.0}), "ttft", "first_token"),
+        (Fault(knobs={"decode_factor": 8.0}), "tpot", "decode"),
+        (Fault(load={"interactive": 5.0, "code": 5.0, "batch": 5.0}), "ttft", "queue"),
     ],
     ids=["front end", "decode", "load"],
 )
-def test_a_known_delay_is_found_in_its_phase(effect: Effect, objective: str, phase: str) -> None:
-    """Runs the real simulation with the effect, and compares it with the paired run without it."""
-    incident = Incident((Episode(effect),))
+def test_a_known_delay_is_found_in_its_phase(fault: Fault, objective: str, phase: str) -> None:
+    """Runs the real simulation with the fault, and compares it with the paired run without it."""
+    incident = Incident((Episode(fault),))
     run, pair = play(CHUNKS_2048, 2, incident, factor=0.6), play(CHUNKS_2048, 2, pair_of(incident), factor=0.6)
 
     found = truth_of(CHUNKS_2048, [BY_NAME["overload"]], run, pair).lanes["interactive", objective]

@@ -15,25 +15,25 @@ from sidecar.simulator.simulation import Simulation
 pytestmark = pytest.mark.bench
 
 
-def lives_at_the_printed_rate() -> list[SimulatedRequest]:
-    lives = []
+def played_at_the_printed_rate() -> list[SimulatedRequest]:
+    played = []
     for seed in (101, 102, 103, 104):
         arrivals = islice(LLAMA_70B.reference_load.arrivals(rate_for_mean_queue(LLAMA_70B), Random(seed)), 4000)
         simulation = Simulation(LLAMA_70B.limits, LLAMA_70B.costs)
-        lives += simulation.run((arrival.at, arrival.prompt_tokens, arrival.output_tokens) for arrival in arrivals)
-    return lives
+        played += simulation.run((arrival.at, arrival.prompt_tokens, arrival.output_tokens) for arrival in arrivals)
+    return played
 
 
 def test_at_the_printed_rate_the_70b_preset_shows_the_phases_it_promises() -> None:
     """In ms: queue 90, prefill 220 at 1,500 tokens, 700 at 4k, 2,500 at 8k, decode 900, front end and delivery 40;
     within 30 %."""
-    lives = lives_at_the_printed_rate()
-    chats = [life.phases for life in lives if life.prompt_tokens == 1500]
+    played = played_at_the_printed_rate()
+    chats = [request.phases for request in played if request.prompt_tokens == 1500]
 
     def prefill(prompt_tokens: int) -> float:
-        return fmean(life.phases.prefill_seconds for life in lives if life.prompt_tokens == prompt_tokens)
+        return fmean(request.phases.prefill_seconds for request in played if request.prompt_tokens == prompt_tokens)
 
-    assert fmean(life.phases.queue_seconds for life in lives) == pytest.approx(0.090, rel=0.3)
+    assert fmean(request.phases.queue_seconds for request in played) == pytest.approx(0.090, rel=0.3)
     assert prefill(1500) == pytest.approx(0.220, rel=0.3)
     assert prefill(4096) == pytest.approx(0.700, rel=0.3)
     assert prefill(8192) == pytest.approx(2.500, rel=0.3)

@@ -53,20 +53,20 @@ def arrivals_of(load: list[Asked]) -> list[tuple[float, int, int]]:
 
 def watched(simulation: Simulation, arrivals: list[tuple[float, int, int]]) -> list[SimulatedRequest]:
     """Run event by event, as the HTTP face does, and check the pool after each."""
-    lives = []
+    played = []
     todo = list(arrivals)
     while True:
         event_at = simulation.next_event_at()
         if todo and (event_at is None or todo[0][0] <= event_at):
-            lives.append(simulation.arrive(*todo.pop(0)))
+            played.append(simulation.arrive(*todo.pop(0)))
         elif event_at is None:
-            return lives
+            return played
         else:
             simulation.advance(event_at)
         pool = simulation.pool
         assert 0 <= pool.used <= pool.blocks
         assert pool.used + pool.idle <= pool.blocks
-        assert pool.used == sum(life.private + len(life.shared) for life in simulation.running)
+        assert pool.used == sum(request.private + len(request.shared) for request in simulation.running)
 
 
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
@@ -76,24 +76,24 @@ def test_nothing_is_lost_and_nothing_is_invented(load: list[Asked], limits: Limi
     never overdrawn."""
     simulation = Simulation(limits, COSTS)
 
-    lives = watched(simulation, arrivals_of(load))
+    played = watched(simulation, arrivals_of(load))
 
-    assert [asked.output_tokens for asked in load] == [len(life.token_instants) for life in lives]
+    assert [asked.output_tokens for asked in load] == [len(request.token_instants) for request in played]
     assert sum(asked.output_tokens for asked in load) == simulation.totals.generation_tokens
     assert sum(asked.prompt_tokens for asked in load) == simulation.totals.prompt_tokens
     assert simulation.pool.used == 0
     assert len(load) == simulation.totals.finished
-    for life in lives:
-        phases = life.phases
+    for request in played:
+        phases = request.phases
         parts = (phases.front_end_seconds, phases.queue_seconds, phases.prefill_seconds, phases.decode_seconds)
         assert min(parts) >= 0
-        assert life.token_instants == sorted(life.token_instants)
-        assert life.token_instants[-1] - life.arrived_at == pytest.approx(sum(parts))
+        assert request.token_instants == sorted(request.token_instants)
+        assert request.token_instants[-1] - request.arrived_at == pytest.approx(sum(parts))
 
 
 @given(loads, st.sampled_from([ROOMY, TIGHT]))
 @settings(max_examples=40)
-def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[Asked], limits: Limits) -> None:
+def test_played_in_real_time_or_run_to_the_end_the_requests_are_the_same(load: list[Asked], limits: Limits) -> None:
     """Taking many decode steps at once is an optimisation: the instants are the same as step by step."""
     at_once = Simulation(limits, COSTS).run(arrivals_of(load))
 
@@ -108,10 +108,10 @@ def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[As
 @given(loads)
 @settings(max_examples=40)
 def test_without_preemption_whoever_comes_first_is_scheduled_first(load: list[Asked]) -> None:
-    lives = Simulation(ROOMY, COSTS).run(arrivals_of(load))
+    played = Simulation(ROOMY, COSTS).run(arrivals_of(load))
 
-    assert sum(life.preemptions for life in lives) == 0
-    scheduled = [life.scheduled_at for life in lives if life.scheduled_at is not None]
+    assert sum(request.preemptions for request in played) == 0
+    scheduled = [request.scheduled_at for request in played if request.scheduled_at is not None]
     assert scheduled == sorted(scheduled)
     assert len(scheduled) == len(load)
 
@@ -138,14 +138,14 @@ def test_a_preempted_request_keeps_its_first_scheduling() -> None:
 
 def test_a_step_costs_what_is_in_it() -> None:
     """A prompt of two chunks alone: each step pays its base and its own tokens, the second chunk its longer context."""
-    life = Simulation(ROOMY, COSTS).run([(0.0, 800, 2)])[0]
+    request = Simulation(ROOMY, COSTS).run([(0.0, 800, 2)])[0]
 
     whole_prompt = 800 * 1e-4 + 2e-8 * 800 * 400
-    assert life.phases.prefill_seconds == pytest.approx(2 * 0.004 + whole_prompt)
-    assert life.phases.prefill_seconds == pytest.approx(COSTS.prefill_alone(800, 512))
-    assert life.phases.decode_seconds == pytest.approx(0.004 + 1e-4 + 1e-7 * 800)
-    assert life.phases.front_end_seconds == pytest.approx(0.002 + 800e-6)
-    assert life.phases.delivery_seconds == 0.001
+    assert request.phases.prefill_seconds == pytest.approx(2 * 0.004 + whole_prompt)
+    assert request.phases.prefill_seconds == pytest.approx(COSTS.prefill_alone(800, 512))
+    assert request.phases.decode_seconds == pytest.approx(0.004 + 1e-4 + 1e-7 * 800)
+    assert request.phases.front_end_seconds == pytest.approx(0.002 + 800e-6)
+    assert request.phases.delivery_seconds == 0.001
 
 
 def test_chunked_prefill_lets_others_decode_in_between() -> None:
@@ -244,9 +244,9 @@ def test_an_abort_in_any_phase_leaves_nothing_behind(leaves_at: float) -> None:
 def one_request(**knobs: float) -> SimulatedRequest:
     simulation = Simulation(ROOMY, COSTS)
     simulation.adjust(0.0, **knobs)
-    life = simulation.arrive(0.0, 500, 50)
+    request = simulation.arrive(0.0, 500, 50)
     simulation.advance(100.0)
-    return life
+    return request
 
 
 def test_each_knob_moves_its_own_phase_and_no_other() -> None:
@@ -266,24 +266,24 @@ def test_each_knob_moves_its_own_phase_and_no_other() -> None:
 def test_slots_taken_away_are_time_in_the_queue() -> None:
     simulation = Simulation(ROOMY, COSTS)
     simulation.adjust(0.0, slots=0)
-    life = simulation.arrive(0.0, 100, 5)
+    request = simulation.arrive(0.0, 100, 5)
     simulation.advance(2.0)
-    assert life.scheduled_at is None
+    assert request.scheduled_at is None
     assert simulation.next_event_at() is None
 
     simulation.adjust(2.0, slots=None)
     simulation.advance(3.0)
 
-    assert life.phases.queue_seconds == pytest.approx(2.0 - life.submitted_at)
+    assert request.phases.queue_seconds == pytest.approx(2.0 - request.submitted_at)
 
 
 def test_a_hang_stops_the_step_in_flight_and_what_follows() -> None:
     """After five silent seconds everything continues from the same state."""
     undisturbed = Simulation(ROOMY, COSTS).run([(0.0, 100, 50)])[0]
     simulation = Simulation(ROOMY, COSTS)
-    life = simulation.arrive(0.0, 100, 50)
+    request = simulation.arrive(0.0, 100, 50)
     simulation.advance(0.1)
-    before = len(life.token_instants)
+    before = len(request.token_instants)
 
     simulation.adjust(0.1, hung=True)
     assert simulation.advance(5.0)[before:] == []
@@ -293,12 +293,12 @@ def test_a_hang_stops_the_step_in_flight_and_what_follows() -> None:
 
     assert 0 < before == sum(instant <= 0.1 for instant in undisturbed.token_instants)
     expected = [instant + (5.0 if instant > 0.1 else 0.0) for instant in undisturbed.token_instants]
-    assert expected == pytest.approx(life.token_instants)
+    assert expected == pytest.approx(request.token_instants)
 
 
 def test_a_pool_that_shrinks_preempts_until_it_fits() -> None:
     simulation = Simulation(Limits(8, 512, 1024, 400), COSTS)
-    lives = [simulation.arrive(0.0, 500, 300) for _ in range(5)]
+    played = [simulation.arrive(0.0, 500, 300) for _ in range(5)]
     simulation.advance(0.5)
     assert simulation.pool.used > 100
 
@@ -307,7 +307,7 @@ def test_a_pool_that_shrinks_preempts_until_it_fits() -> None:
     assert simulation.pool.used <= 70
     assert simulation.totals.preemptions > 0
     simulation.advance(1000.0)
-    assert [len(life.token_instants) for life in lives] == [300] * 5
+    assert [len(request.token_instants) for request in played] == [300] * 5
 
 
 def test_any_mixture_of_faults_ends_with_an_empty_replica() -> None:
@@ -316,20 +316,20 @@ def test_any_mixture_of_faults_ends_with_an_empty_replica() -> None:
         rng = Random(seed)
         simulation = Simulation(TIGHT, COSTS)
         hashes = [bytes([number]) for number in range(40)]
-        lives: list[SimulatedRequest] = []
+        played: list[SimulatedRequest] = []
         at = 0.0
         for _ in range(150):
             at += rng.expovariate(20.0)
             match rng.randrange(6):
-                case 0 if lives:
-                    simulation.abort(at, rng.choice(lives))
+                case 0 if played:
+                    simulation.abort(at, rng.choice(played))
                 case 1:
                     simulation.adjust(at, slots=rng.choice([0, 1, None]), kv_blocks=rng.choice([64, 80, None]))
                 case 2:
                     simulation.adjust(at, hung=rng.random() < 0.5, decode_factor=rng.choice([1.0, 3.0]))
                 case _:
                     prompt = rng.randint(1, 640)
-                    lives.append(
+                    played.append(
                         simulation.arrive(at, prompt, rng.randint(1, 100), hashes[: rng.randint(0, prompt // 16)])
                     )
             assert 0 <= simulation.pool.used <= simulation.pool.blocks
@@ -337,8 +337,8 @@ def test_any_mixture_of_faults_ends_with_an_empty_replica() -> None:
         simulation.adjust(at, hung=False, slots=None, kv_blocks=None)
         simulation.advance(at + 10_000)
 
-        assert all(life.finished != (life.aborted_at is not None) for life in lives)
-        assert simulation.totals.finished + simulation.totals.aborted == len(lives)
+        assert all(request.finished != (request.aborted_at is not None) for request in played)
+        assert simulation.totals.finished + simulation.totals.aborted == len(played)
         assert (len(simulation.running), len(simulation.waiting), simulation.pool.used) == (0, 0, 0)
 
 

@@ -48,7 +48,7 @@ def test_constant_service_waits_as_long_as_m_d_1_says(utilisation: float) -> Non
         at += rng.expovariate(rate)
         arrivals.append((at, MEAN_PROMPT, 1))
 
-    waits = [life.phases.queue_seconds for life in prefill_only().run(arrivals)]
+    waits = [request.phases.queue_seconds for request in prefill_only().run(arrivals)]
 
     assert_mean_wait(utilisation * service / (2 * (1 - utilisation)), waits[1000:])
 
@@ -66,7 +66,7 @@ def test_exponential_service_waits_as_long_as_m_m_1_says(utilisation: float) -> 
         # millionth.
         arrivals.append((at, max(1, min(199_999, round(rng.expovariate(1 / MEAN_PROMPT)))), 1))
 
-    waits = [life.phases.queue_seconds for life in prefill_only().run(arrivals)]
+    waits = [request.phases.queue_seconds for request in prefill_only().run(arrivals)]
 
     assert_mean_wait(utilisation * service / (1 - utilisation), waits[1000:])
 
@@ -86,7 +86,7 @@ def test_geometric_outputs_wait_as_long_as_pollaczek_and_khinchine_say() -> None
             tokens += 1
         arrivals.append((at, 1, tokens))
 
-    waits = [life.phases.queue_seconds for life in simulation.run(arrivals)]
+    waits = [request.phases.queue_seconds for request in simulation.run(arrivals)]
 
     second_moment = (2 - stop) / stop**2 * 0.01**2
     assert_mean_wait(rate * second_moment / (2 * (1 - 0.6)), waits[1000:])
@@ -101,9 +101,9 @@ def test_every_single_wait_is_lindleys() -> None:
         at += rng.expovariate(7.0)
         arrivals.append((at, rng.randint(1, 2 * MEAN_PROMPT), 1))
 
-    lives = prefill_only().run(arrivals)
+    played = prefill_only().run(arrivals)
 
     expected = [0.0]
     for (came, prompt_tokens, _), (comes, _, _) in pairwise(arrivals):
         expected.append(max(0.0, expected[-1] + prompt_tokens * SECONDS_A_TOKEN - (comes - came)))
-    assert expected == pytest.approx([life.phases.queue_seconds for life in lives], abs=1e-9)
+    assert expected == pytest.approx([request.phases.queue_seconds for request in played], abs=1e-9)
