@@ -67,7 +67,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
     seen: dict[float, dict[str, Measured]] = {}
     inside = False
 
-    def look(at: float) -> None:
+    def set_gauges(at: float) -> None:
         # A snapshot makes all gauges compute that are computed at scrape time, which calls this function again.
         nonlocal inside
         if inside:
@@ -78,7 +78,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
         seen[at] = {one.lane or "": one for one in run_now(live.lanes(now))}
         inside = False
 
-    product.metrics.before_scrape(look)
+    product.metrics.before_scrape(set_gauges)
     samples = product.play(names_in())
     samples.without_idle_buckets()
     samples.add_constant("up", {}, 1.0)

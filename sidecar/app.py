@@ -313,7 +313,7 @@ class App:
         limited = metrics.counter(own.DROPPED_TOTAL).child("log_limited")
         confirmed, corrected = estimates.child("confirmed"), estimates.child("corrected")
 
-        def look(_at: float) -> None:
+        def set_gauges(_at: float) -> None:
             metrics.gauge(own.READY).child().set(int(self.ready()[0]))
             metrics.gauge(own.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
             metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.settlement.joins))
@@ -324,7 +324,7 @@ class App:
             connections.child("client").set(self.traffic.open_connections)
             connections.child("engine").set(self.road.pool.open_connections)
 
-        metrics.before_scrape(look)
+        metrics.before_scrape(set_gauges)
 
 
 def _shown(address: tuple[str, int]) -> str:

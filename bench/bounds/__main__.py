@@ -18,7 +18,7 @@ import uvloop
 from bench.bounds.added_latency import added_latency
 from bench.bounds.bound import Bound, table
 from bench.bounds.leaving import leaving
-from bench.bounds.loop_stalls import look_in_stalls, scrape_stalls, upload_stalls
+from bench.bounds.loop_stalls import body_peek_stalls, scrape_stalls, upload_stalls
 from bench.bounds.memory import stuck_readers
 from bench.bounds.span_stalls import span_stalls
 from bench.bounds.status_page import status_page_stalls
@@ -42,7 +42,7 @@ async def measured() -> list[Bound]:
                 await asyncio.to_thread(running.__exit__, None, None, None)
     bounds += await scrape_stalls()
     bounds += await status_page_stalls()
-    bounds += look_in_stalls()
+    bounds += body_peek_stalls()
     bounds += await upload_stalls()
     bounds += await span_stalls()
     return bounds

@@ -15,7 +15,7 @@ from statistics import median
 from bench.bounds.bound import Bound, spread
 from bench.exposition import OPENMETRICS, QuietApp, filled, one
 from sidecar.admin.listener import AdminListener
-from sidecar.classify.body import look
+from sidecar.classify.body import peek
 from sidecar.observe.usage_chunk import ask_for_usage
 from tests.support.origin import Origin, Visit
 from tests.support.proxy import running
@@ -79,7 +79,7 @@ def _bodies() -> dict[str, bytes]:
     }
 
 
-def look_in_stalls() -> list[Bound]:
+def body_peek_stalls() -> list[Bound]:
     """Read a body of 1 MiB and insert the request for usage, as the sidecar does in one turn of the loop."""
     bounds = []
     for name, body in _bodies().items():
@@ -126,6 +126,6 @@ def _held(words: str, body: bytes, bound_ms: float, *, whole: bool) -> Bound:
     took = []
     for _ in range(LOOKS):
         before = time.thread_time()
-        ask_for_usage(body, look(body, whole=whole))
+        ask_for_usage(body, peek(body, whole=whole))
         took.append((time.thread_time() - before) * 1e3)
-    return Bound(words, bound_ms, median(took), "ms", spread(took), "nothing to look at")
+    return Bound(words, bound_ms, median(took), "ms", spread(took), "nothing to read")

@@ -32,7 +32,7 @@ class Asked(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Peek:
     """Values that were found in the body; None if the body does not state one, or not within the bound."""
 
     whole: bool = False
@@ -54,7 +54,7 @@ class Look:
     """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
 
 
-BLIND = Look()
+UNREAD_BODY = Peek()
 
 MAX_STRING = 1024
 """Characters of a name (model, user, service tier); a longer value is None."""
@@ -117,7 +117,7 @@ _TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
 _LISTS = re.compile(rb"\s*\[\s*\[")
 
 
-def look(body: bytes, *, whole: bool) -> Look:
+def peek(body: bytes, *, whole: bool) -> Peek:
     """Read a request body; `whole`: these are all its bytes, not only its beginning up to the look-in bound. Never
     raises.
 
@@ -132,7 +132,7 @@ def look(body: bytes, *, whole: bool) -> Look:
         return _beginning(body)
     prompt = bytes(said.prompt) or bytes(said.input_ids)
     prompts, prompt_tokens = _prompts(prompt)
-    return Look(
+    return Peek(
         whole=True,
         model=_name(said.model),
         stream=_flag(said.stream),
@@ -147,13 +147,13 @@ def look(body: bytes, *, whole: bool) -> Look:
     )
 
 
-def _beginning(body: bytes) -> Look:
+def _beginning(body: bytes) -> Peek:
     """Read the scalar members that are complete in the first bytes of an object."""
     found: dict[str, object] = {}
     for member in members(body):
         if member.name in _SCALARS:
             found[member.name] = _decoded(body[member.start : member.end])
-    return Look(
+    return Peek(
         model=_name(found.get("model")),
         stream=_flag(found.get("stream")),
         max_tokens=_max_tokens(

@@ -8,13 +8,13 @@ state does not hold; the value is never taken as zero, false or empty.
 import hashlib
 from collections.abc import Callable, Sequence
 
-from sidecar.classify.body import Look
+from sidecar.classify.body import Peek
 from sidecar.config.schema import LaneRule, LanesConfig
 from sidecar.config.values import OTHER
 
 
 Headers = Sequence[tuple[bytes, bytes]]
-_Condition = Callable[[bytes, Headers, Look, str | None], bool]
+_Condition = Callable[[bytes, Headers, Peek, str | None], bool]
 
 _LONGEST_PATTERN_BYTES = 1024
 """The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not
@@ -37,7 +37,7 @@ class LaneRules:
         self._by_value = {lane.encode(): lane for lane in self.lanes}
         self._rules = [(rule.lane, _conditions(rule, config)) for rule in config.rules]
 
-    def lane_of(self, path: bytes, headers: Headers, look: Look, api_key_sha256: str | None) -> str:
+    def lane_of(self, path: bytes, headers: Headers, peek: Peek, api_key_sha256: str | None) -> str:
         """The lane in the lane header if there is one, else of the first rule that holds, else the default.
 
         `path` is the request's target as received (a query is ignored), `headers` in the client's case and order,
@@ -50,7 +50,7 @@ class LaneRules:
                 return self._by_value.get(values[0], OTHER) if len(set(values)) == 1 else OTHER
         path = path.partition(b"?")[0]
         for lane, conditions in self._rules:
-            if all(holds(path, headers, look, api_key_sha256) for holds in conditions):
+            if all(holds(path, headers, peek, api_key_sha256) for holds in conditions):
                 return lane
         return self._default
 
@@ -114,9 +114,9 @@ class _Patterns:
 
 
 def _streaming(wanted: bool) -> _Condition:
-    def holds(_path: bytes, _headers: Headers, look: Look, _key: str | None) -> bool:
+    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None) -> bool:
         # Every API's default is not to stream; but only a body that was read whole is known not to ask for it.
-        said = look.stream if look.stream is not None or not look.whole else False
+        said = peek.stream if peek.stream is not None or not peek.whole else False
         return said is wanted
 
     return holds
@@ -127,34 +127,34 @@ def _within(value: int | None, low: int | None, high: int | None) -> bool:
 
 
 def _max_tokens(low: int | None, high: int | None) -> _Condition:
-    return lambda _path, _headers, look, _key: _within(look.max_tokens, low, high)
+    return lambda _path, _headers, peek, _key: _within(peek.max_tokens, low, high)
 
 
 def _priority(low: int | None, high: int | None) -> _Condition:
-    return lambda _path, _headers, look, _key: _within(look.priority, low, high)
+    return lambda _path, _headers, peek, _key: _within(peek.priority, low, high)
 
 
 def _service_tier(tiers: frozenset[str]) -> _Condition:
-    return lambda _path, _headers, look, _key: look.service_tier in tiers
+    return lambda _path, _headers, peek, _key: peek.service_tier in tiers
 
 
 def _api_key(hashes: frozenset[str]) -> _Condition:
-    return lambda _path, _headers, _look, key: key in hashes
+    return lambda _path, _headers, _peek, key: key in hashes
 
 
 def _model(patterns: _Patterns) -> _Condition:
-    def holds(_path: bytes, _headers: Headers, look: Look, _key: str | None) -> bool:
-        if look.model is None:
+    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None) -> bool:
+        if peek.model is None:
             return False
         # One character more than the longest pattern is enough to tell "equal" from "has the same beginning".
-        return patterns.match(look.model[: _LONGEST_PATTERN_BYTES + 1].encode("utf-8", "surrogatepass"))
+        return patterns.match(peek.model[: _LONGEST_PATTERN_BYTES + 1].encode("utf-8", "surrogatepass"))
 
     return holds
 
 
 def _path(patterns: _Patterns) -> _Condition:
-    return lambda path, _headers, _look, _key: patterns.match(path)
+    return lambda path, _headers, _peek, _key: patterns.match(path)
 
 
 def _header(lower_name: bytes, patterns: _Patterns) -> _Condition:
-    return lambda _path, headers, _look, _key: any(patterns.match(value) for value in _values(headers, lower_name))
+    return lambda _path, headers, _peek, _key: any(patterns.match(value) for value in _values(headers, lower_name))

@@ -40,7 +40,7 @@ def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[
 
     `before`: unchanged histogram children are shared with it.
     """
-    metrics.look(at)
+    metrics.set_gauges(at)
     children: dict[str, list[tuple[Labels, float]]] = {}
     histograms = {}
     for series in GROWTH_SERIES:

@@ -209,20 +209,20 @@ class Metrics:
         """Whether so many more series fit under the limit, kept places left out."""
         return self.spent + series <= self._limit
 
-    def before_scrape(self, look: Callable[[float], None]) -> None:
-        """Have `look(at)` called before each scrape, to set gauges that are computed then. It must be quick."""
-        self._before_scrape.append(look)
+    def before_scrape(self, set_gauges: Callable[[float], None]) -> None:
+        """Have `set_gauges(at)` called before each scrape, to set gauges that are computed then. It must be quick."""
+        self._before_scrape.append(set_gauges)
 
-    def look(self, at: float) -> None:
+    def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time, as of this instant, for a reader in this process. Unlike a
         scrape, this fixes no constants.
         """
-        for look in self._before_scrape:
-            look(at)
+        for set_gauges in self._before_scrape:
+            set_gauges(at)
 
     def refresh(self, at: float) -> None:
         """A scrape begins at this instant of the monotonic clock."""
-        self.look(at)
+        self.set_gauges(at)
         if not self._constants.sealed and any(
             child.value for child in self._counters[REQUESTS_TOTAL.name].children.values()
         ):

@@ -29,7 +29,7 @@ class Estimates:
         self._answers = metrics.counter(c.ESTIMATOR_ANSWERS_TOTAL)
         self._error = metrics.histogram(c.ESTIMATOR_ERROR_SECONDS)
         self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
-        metrics.before_scrape(self._look)
+        metrics.before_scrape(self._set_gauges)
 
     def ended(self, key: Hashable, model: str, length: Length | None, *, ok: bool) -> float | None:
         """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
@@ -80,7 +80,7 @@ class Estimates:
         right = (account.ledger.ttft_seconds > 2 * estimated) == (queue.seconds > prefill.seconds)
         self._verdicts.child_for(account.labels, "right" if right else "wrong").inc()
 
-    def _look(self, _at: float) -> None:
+    def _set_gauges(self, _at: float) -> None:
         for model in self._models.shown():
             self._ready.child(model).set(int(self.estimator.ready(model)))
             self._samples.child(model).set(self.estimator.samples(model))

@@ -33,7 +33,7 @@ class Evidence:
         self._silent = metrics.gauge(p.ENGINE_SILENCE_SECONDS).child()
         self._silent_expected = metrics.gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS).child()
         self._stalled = metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child()
-        metrics.before_scrape(self.look)
+        metrics.before_scrape(self.set_gauges)
 
     def received(
         self,
@@ -114,9 +114,9 @@ class Evidence:
         """The engine process was replaced: forget what prompts cost the old one."""
         self._work.forget()
 
-    def look(self, at: float) -> None:
+    def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
-        silent = self._silence.look(at)
+        silent = self._silence.check(at)
         self._silent.set(silent.seconds)
         self._silent_expected.set(silent.expected_seconds)
         # Adding a difference may be off by the last bit; the counter must not be asked to fall by it.

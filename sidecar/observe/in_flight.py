@@ -70,7 +70,7 @@ class InFlight:
         """By the label values of the gauge's child with state waiting."""
         self._group_of: dict[Hashable, _Group] = {}
         self._held: set[Hashable] = set()
-        metrics.before_scrape(self.look)
+        metrics.before_scrape(self.set_gauges)
 
     def __len__(self) -> int:
         """Number of requests in flight."""
@@ -129,7 +129,7 @@ class InFlight:
             for instant, key, labels, stage in nsmallest(count, entered, key=lambda one: one[0])
         ]
 
-    def look(self, at: float) -> None:
+    def set_gauges(self, at: float) -> None:
         """Set both gauges as of this instant; a lane or model without any request so far stands at 0."""
         if self._metrics.told != self._told:
             self._told = self._metrics.told

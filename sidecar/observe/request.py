@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from sidecar.classify.body import BLIND, Look, look
+from sidecar.classify.body import UNREAD_BODY, Peek, peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
@@ -91,7 +91,7 @@ class RequestObserver:
         self._head = head
         self._dialect = dialect
         self._timeline = Timeline(head.accepted_at)
-        self._look: Look = BLIND
+        self._peek: Peek = UNREAD_BODY
         self._labels = UNLABELLED
         self._asked_for_usage = False
         self._stream: StreamedResponse | None = None
@@ -117,9 +117,9 @@ class RequestObserver:
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = _is_encoded(self._head.fields)
-        self._look = BLIND if encoded else look(body, whole=whole)
-        if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
-            self._look = replace(self._look, stream=True)
+        self._peek = UNREAD_BODY if encoded else peek(body, whole=whole)
+        if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
+            self._peek = replace(self._peek, stream=True)
         self._name()
         self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._arrive()
@@ -141,7 +141,7 @@ class RequestObserver:
             return "encoded_request"
         if not self._engine.takes_include_usage(self._dialect.name):
             return "engine_not_proven"
-        asked = ask_for_usage(body, self._look)
+        asked = ask_for_usage(body, self._peek)
         return asked.value if isinstance(asked, NotAsked) else asked
 
     def _name(self) -> None:
@@ -150,9 +150,9 @@ class RequestObserver:
             return
         rules = self._shared.rules
         api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
-        lane = rules.lane_of(self._head.target, self._head.fields, self._look, api_key)
-        model = self._engine.model_of(self._look.model)
-        if model == OTHER and self._look.model is not None:
+        lane = rules.lane_of(self._head.target, self._head.fields, self._peek, api_key)
+        model = self._engine.model_of(self._peek.model)
+        if model == OTHER and self._peek.model is not None:
             self._instruments.recorder.outside("model")
         if lane == OTHER:
             self._instruments.recorder.outside("lane")
@@ -163,9 +163,9 @@ class RequestObserver:
             self._settlement.joins.claim(self._trace.trace_id, self._head.accepted_at)
 
     def _estimated_bucket(self, model: str) -> str:
-        if self._look.prompt_tokens is not None:
-            return self._shared.buckets.bucket_of(self._look.prompt_tokens)
-        return self._shared.lengths.bucket_of(model, self._look.text_bytes)
+        if self._peek.prompt_tokens is not None:
+            return self._shared.buckets.bucket_of(self._peek.prompt_tokens)
+        return self._shared.lengths.bucket_of(model, self._peek.text_bytes)
 
     def _arrive(self) -> None:
         """Start the request's deadlines, once its body is complete and its lane is known."""
@@ -175,7 +175,7 @@ class RequestObserver:
         self._arrived = True
         if self._instruments.estimates is not None:
             self._instruments.estimates.arrived(self, received_at)
-        shared, seen = self._shared, self._look
+        shared, seen = self._shared, self._peek
         tokens: float | None = seen.prompt_tokens
         if tokens is None:
             tokens = shared.lengths.tokens(self._labels.model, seen.text_bytes)
@@ -287,7 +287,7 @@ class RequestObserver:
         self._count_unread()
         account = Account(
             labels=self._labels._replace(prompt_bucket=self._bucket()),
-            streaming=self._look.stream is True if self._streaming is None else self._streaming,
+            streaming=self._peek.stream is True if self._streaming is None else self._streaming,
             outcome=outcome,
             marks=timeline.marks(),
             ledger=None,
@@ -340,13 +340,13 @@ class RequestObserver:
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
-        estimates, usage, look = self._instruments.estimates, self._timeline.usage, self._look
+        estimates, usage, peek = self._instruments.estimates, self._timeline.usage, self._peek
         if estimates is None:
             return None
         if failure is Failure.ENGINE_REFUSED:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
-        tokens = look.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
-        length = length_of(tokens, None if usage is None else usage.cached_tokens, look.text_bytes)
+        tokens = peek.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
+        length = length_of(tokens, None if usage is None else usage.cached_tokens, peek.text_bytes)
         return estimates.ended(self, self._labels.model, length, ok=outcome is Outcome.OK and self._streaming is True)
 
     def _bucket(self) -> str:
@@ -354,7 +354,7 @@ class RequestObserver:
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
             return self._estimated_bucket(self._labels.model)
-        shared.lengths.learn(self._labels.model, self._look.text_bytes, usage.prompt_tokens)
+        shared.lengths.learn(self._labels.model, self._peek.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)
 
     def _notes(self, end: End) -> dict[str, str]:

@@ -61,7 +61,7 @@ class Slo:
         self._prompt_tokens = metrics.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL)
         self._told: int | None = None
         self.replace(objectives)
-        metrics.before_scrape(self._look)
+        metrics.before_scrape(self._set_gauges)
 
     def replace(self, objectives: Objectives) -> None:
         """Put a config's objectives into force. Requests in flight keep the objectives that they arrived with."""
@@ -205,7 +205,7 @@ class Slo:
             self._misses.child_for(labels, objective).inc()
         self._burning.decided(self._now, missed=missed, allowed=aim.allowed_misses)
 
-    def _look(self, at: float) -> None:
+    def _set_gauges(self, at: float) -> None:
         self.tick(at)
         self._begin_at_zero()
         for child in self._overdue.children.values():

@@ -13,7 +13,7 @@ the finish reason to the usage chunk, and so out of what this client gets.
 
 from collections.abc import Sequence
 
-from sidecar.classify.body import Asked, Look
+from sidecar.classify.body import Asked, Peek
 from sidecar.classify.top_level import members
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.timeline.events import Reading
@@ -27,16 +27,16 @@ _KEY = b'"stream_options":{"include_usage":true}'
 _VALUE = b'{"include_usage":true}'
 
 
-def ask_for_usage(body: bytes, look: Look) -> bytes | NotAsked:
+def ask_for_usage(body: bytes, peek: Peek) -> bytes | NotAsked:
     """The body with `stream_options.include_usage` true written into it, every other byte unchanged; or why not.
 
-    `look` must be made of this body. `json.loads` of the result equals that of the body plus this one key.
+    `peek` must be made of this body. `json.loads` of the result equals that of the body plus this one key.
     """
-    if not look.whole:
+    if not peek.whole:
         return NotAsked.NOT_WHOLE
-    if look.stream is not True:
+    if peek.stream is not True:
         return NotAsked.NOT_STREAMED
-    match look.usage_asked:
+    match peek.usage_asked:
         case Asked.WANTED:
             return NotAsked.ALREADY_ASKED
         case Asked.DECLINED:
@@ -47,11 +47,11 @@ def ask_for_usage(body: bytes, look: Look) -> bytes | NotAsked:
             return NotAsked.ENGINE_DEFAULT
         case Asked.ABSENT | Asked.NULL:
             pass
-    if look.choices is None:
+    if peek.choices is None:
         return NotAsked.UNCLEAR
-    if look.choices != 1:
+    if peek.choices != 1:
         return NotAsked.SEVERAL_CHOICES
-    return _inserted(body) if look.usage_asked is Asked.ABSENT else _replaced(body)
+    return _inserted(body) if peek.usage_asked is Asked.ABSENT else _replaced(body)
 
 
 def _inserted(body: bytes) -> bytes:

@@ -50,20 +50,20 @@ class Upload:
         self._waiting.append(data)
         self.waiting_bytes += len(data)
         if self.held and self.waiting_bytes > self._look_in_bytes:
-            self._look(whole=False)
+            self._show_body(whole=False)
 
     def end(self, at: float) -> None:
         """The client has sent all of it."""
         self._observer.mark(Mark.RECEIVED, at)
         self.complete = True
         if self.held:
-            self._look(whole=True)
+            self._show_body(whole=True)
         elif self._engine is not None:
             if self._head.framing is Framing.CHUNKED:
                 self._engine.write(LAST_CHUNK)
             self.written()
 
-    def _look(self, *, whole: bool) -> None:
+    def _show_body(self, *, whole: bool) -> None:
         """Show the body to the observer. The engine gets the observer's changed body if there is one, else this one."""
         self.held = False
         held = b"".join(self._waiting)

@@ -57,7 +57,7 @@ class Silence:
         self._since: float | None = None
         """Set exactly while a stream is being read."""
         self._expected_seconds = 0.0
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self.stalled_seconds = 0.0
         """Total seconds of silence that no work explains; never decreases."""
 
@@ -77,7 +77,7 @@ class Silence:
         `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
         whole answer; None if it has none.
         """
-        self.look(at)
+        self.check(at)
         cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
         if streaming:
             self._await(key, cost, at)
@@ -97,13 +97,13 @@ class Silence:
 
     def left(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer. A second call changes nothing."""
-        self.look(at)
+        self.check(at)
         self._seen(key, at)
         self.given_up(key, at)
 
     def given_up(self, key: Hashable, at: float) -> None:
         """The request ended before its answer was complete: this is no output, and it excuses nothing from now on."""
-        self.look(at)
+        self.check(at)
         self._unawait(key)
         self._heard.discard(key)
         self._paused.discard(key)
@@ -127,14 +127,14 @@ class Silence:
         if since is None:
             return
         if at - since >= STALL_SECONDS:
-            self.look(at)
+            self.check(at)
         self._since = at
         self._expected_seconds = self._work_seconds
 
     def paused(self, key: Hashable, at: float) -> None:
         """The sidecar stops reading this stream: its client is slow."""
         if key in self._heard:
-            self.look(at)
+            self.check(at)
             self._heard.discard(key)
             self._paused.add(key)
             self._settle()
@@ -142,15 +142,15 @@ class Silence:
     def resumed(self, key: Hashable, at: float) -> None:
         """The sidecar reads this stream again."""
         if key in self._paused:
-            self.look(at)
+            self.check(at)
             self._paused.discard(key)
             self._hear(key, at)
 
     # --- the result ------------------------------------------------------------------------------------------------------
 
-    def look(self, at: float) -> Silent:
+    def check(self, at: float) -> Silent:
         """The silence at this instant. The part of it that is a stall is added to `stalled_seconds`."""
-        looked_at, self._looked_at = self._looked_at, at
+        checked_at, self._checked_at = self._checked_at, at
         since = self._since
         if since is None:
             return Silent(0.0, 0.0)
@@ -162,7 +162,7 @@ class Silence:
                 return Silent(0.0, 0.0)
             excused_until = max(excused_until, unseen_until)
         if at > excused_until:
-            self.stalled_seconds += at - max(excused_until, looked_at)
+            self.stalled_seconds += at - max(excused_until, checked_at)
         return Silent(at - since, self._expected_seconds)
 
     def _await(self, key: Hashable, cost_seconds: float, at: float) -> None:

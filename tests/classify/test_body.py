@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import BLIND, Asked, Look, look
+from sidecar.classify.body import UNREAD_BODY, Asked, Peek, peek
 from sidecar.classify.top_level import MAX_TOKENS
 
 
-def seen(**body: object) -> Look:
-    return look(json.dumps(body).encode(), whole=True)
+def seen(**body: object) -> Peek:
+    return peek(json.dumps(body).encode(), whole=True)
 
 
 CHAT = {
@@ -27,7 +27,7 @@ CHAT = {
 
 class TestAWholeBody:
     def test_says_what_it_says(self) -> None:
-        assert seen(**CHAT) == Look(
+        assert seen(**CHAT) == Peek(
             whole=True,
             model="llama",
             stream=True,
@@ -41,20 +41,20 @@ class TestAWholeBody:
         )
 
     def test_says_nothing_where_nothing_stands(self) -> None:
-        assert look(b" {} ", whole=True) == Look(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
+        assert peek(b" {} ", whole=True) == Peek(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
 
     def test_keeps_to_the_last_of_duplicate_keys_as_python_does(self) -> None:
         body = b'{"model":"a","stream":false,"model":"b","str\\u0065am":true}'
 
         assert (json.loads(body)["model"], json.loads(body)["stream"]) == ("b", True)
-        assert (look(body, whole=True).model, look(body, whole=True).stream) == ("b", True)
-        assert (look(body[:-1], whole=False).model, look(body + b" ", whole=False).stream) == ("b", True)
+        assert (peek(body, whole=True).model, peek(body, whole=True).stream) == ("b", True)
+        assert (peek(body[:-1], whole=False).model, peek(body + b" ", whole=False).stream) == ("b", True)
 
     @pytest.mark.parametrize("odd", [None, 3, "yes", [], {}, 1.5])
     def test_takes_no_odd_type_for_a_value(self, odd: object) -> None:
         found = seen(model=[odd], stream=odd, max_tokens=[odd], user={"a": odd}, priority=str(odd), service_tier=[odd])
 
-        assert found == Look(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
+        assert found == Peek(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)
 
     def test_takes_no_bool_for_a_number(self) -> None:
         found = seen(max_tokens=True, priority=False, n=True)
@@ -75,7 +75,7 @@ class TestAWholeBody:
         assert seen(**stated).max_tokens == expected
 
     def test_does_not_keep_a_name_that_is_none(self) -> None:
-        assert seen(model="x" * 2000, user="x" * 2000) == Look(
+        assert seen(model="x" * 2000, user="x" * 2000) == Peek(
             whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0
         )
 
@@ -157,37 +157,37 @@ class TestABeginning:
     def test_says_what_ends_within_it(self) -> None:
         body = b'{"model": "llama", "stream" : true,"messages":[{"content":"a]}\\"","x":[1,{}]}],"user":"ada","max_tokens":12'
 
-        assert look(body, whole=False) == Look(model="llama", stream=True, user="ada")
-        assert look(body + b"3,", whole=False).max_tokens == 123
+        assert peek(body, whole=False) == Peek(model="llama", stream=True, user="ada")
+        assert peek(body + b"3,", whole=False).max_tokens == 123
 
     def test_of_a_body_that_is_no_json_is_read_as_far_as_it_goes(self) -> None:
-        assert look(b'{"model":"llama","stream":true,"x":NaN,"user":"ada",', whole=True) == Look(
+        assert peek(b'{"model":"llama","stream":true,"x":NaN,"user":"ada",', whole=True) == Peek(
             model="llama", stream=True, user="ada"
         )
 
     def test_ends_at_a_value_that_does_not_end(self) -> None:
         for value in (b'"ll', b'"ll\\', b"[1", b'{"a":"}', b"tru", b"-1", b""):
-            assert look(b'{"stream":true,"model":' + value, whole=False) == Look(stream=True)
+            assert peek(b'{"stream":true,"model":' + value, whole=False) == Peek(stream=True)
 
     @pytest.mark.parametrize(
         "body",
         [b"", b" ", b"[", b"null", b'"model"', b"\xff\xfe{", b"{]", b"{,", b'{"model"}', b'{"model":}', b"{\x00"],
     )
     def test_that_is_nothing_says_nothing(self, body: bytes) -> None:
-        assert (look(body, whole=False), look(body, whole=True)) == (BLIND, BLIND)
+        assert (peek(body, whole=False), peek(body, whole=True)) == (UNREAD_BODY, UNREAD_BODY)
 
     @pytest.mark.parametrize("bomb", [b'{"a":' * 200_000, b'{"a":' + b"[" * 1_000_000, b'{"a":' + b"[]," * 300_000])
     def test_of_a_nesting_bomb_is_given_up(self, bomb: bytes) -> None:
-        assert (look(bomb, whole=False), look(bomb, whole=True)) == (BLIND, BLIND)
+        assert (peek(bomb, whole=False), peek(bomb, whole=True)) == (UNREAD_BODY, UNREAD_BODY)
 
     def test_behind_which_numbers_are_huge_says_nothing_of_them(self) -> None:
         huge = b"9" * 100_000
 
-        assert look(b'{"max_tokens":' + huge + b',"model":"a"}', whole=False) == Look(model="a")
-        assert look(b'{"max_tokens":' + huge + b',"model":"a"}', whole=True) == Look(model="a")
+        assert peek(b'{"max_tokens":' + huge + b',"model":"a"}', whole=False) == Peek(model="a")
+        assert peek(b'{"max_tokens":' + huge + b',"model":"a"}', whole=True) == Peek(model="a")
 
     def test_with_characters_that_are_none_says_nothing_of_them(self) -> None:
-        assert look(b'{"user":"\xff","model":"\\ud800","stream":true,', whole=False) == Look(stream=True)
+        assert peek(b'{"user":"\xff","model":"\\ud800","stream":true,', whole=False) == Peek(stream=True)
 
 
 KEYS = st.sampled_from(
@@ -202,8 +202,8 @@ VALUES = st.recursive(
 
 @given(body=st.binary(max_size=60), whole=st.booleans())
 def test_random_bytes_never_raise(body: bytes, whole: bool) -> None:
-    assert look(body, whole=whole).whole in (whole, False)
-    assert look(b'{"' + body, whole=whole).whole in (whole, False)
+    assert peek(body, whole=whole).whole in (whole, False)
+    assert peek(b'{"' + body, whole=whole).whole in (whole, False)
 
 
 @given(said=st.dictionaries(KEYS, VALUES), at=st.integers(0, 400), byte=st.integers(0, 255))
@@ -212,16 +212,16 @@ def test_mutated_json_never_raises(said: dict[str, object], at: int, byte: int) 
     place = at % len(raw)
     mutated = raw[:place] + bytes([byte]) + raw[place + 1 :]
 
-    assert isinstance(look(mutated, whole=True), Look)
-    assert isinstance(look(mutated, whole=False), Look)
+    assert isinstance(peek(mutated, whole=True), Peek)
+    assert isinstance(peek(mutated, whole=False), Peek)
 
 
 @given(said=st.dictionaries(KEYS, VALUES), cut=st.integers(0, 400))
 def test_a_beginning_never_contradicts_the_whole(said: dict[str, object], cut: int) -> None:
     """Values in a beginning equal those in the whole body: the bodies have each key once, as a Python dict does."""
     raw = json.dumps(said, allow_nan=False).encode() if _finite(said) else b"{}"
-    whole = look(raw, whole=True)
-    part = look(raw[:cut], whole=False)
+    whole = peek(raw, whole=True)
+    part = peek(raw[:cut], whole=False)
 
     for name in ("model", "stream", "max_tokens", "user", "priority", "service_tier"):
         assert getattr(part, name) in (None, getattr(whole, name))
@@ -250,6 +250,6 @@ def test_native_apis_call_their_prompts_by_other_names(
     body: bytes, text_bytes: int | None, prompt_tokens: int | None
 ) -> None:
     """SGLang, Triton and TGI have other names for the prompt; a Responses request's `text` is no prompt."""
-    seen = look(body, whole=True)
+    seen = peek(body, whole=True)
 
     assert (seen.text_bytes, seen.prompt_tokens) == (text_bytes, prompt_tokens)

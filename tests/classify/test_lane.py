@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import BLIND, Look
+from sidecar.classify.body import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.config.schema import LanesConfig
 
@@ -29,10 +29,10 @@ def test_first_rule_decides() -> None:
     )
 
     assert [
-        lanes.lane_of(CHAT, (), Look(whole=True, model="coder-7b", stream=True, max_tokens=9000), None),
-        lanes.lane_of(CHAT, (), Look(whole=True, model="coder-7b"), None),
-        lanes.lane_of(CHAT, (), Look(whole=True, model="m", stream=True, max_tokens=4096), None),
-        lanes.lane_of(CHAT, (), Look(whole=True, model="m", stream=True, max_tokens=4095), None),
+        lanes.lane_of(CHAT, (), Peek(whole=True, model="coder-7b", stream=True, max_tokens=9000), None),
+        lanes.lane_of(CHAT, (), Peek(whole=True, model="coder-7b"), None),
+        lanes.lane_of(CHAT, (), Peek(whole=True, model="m", stream=True, max_tokens=4096), None),
+        lanes.lane_of(CHAT, (), Peek(whole=True, model="m", stream=True, max_tokens=4095), None),
     ] == [
         "code",
         "batch",
@@ -61,15 +61,15 @@ def test_silence_holds_no_condition(condition: dict[str, object]) -> None:
     """A value that the request does not state is unknown: no condition holds for it, not even one for false or zero."""
     lanes = rules({"lane": "taken", **condition}, api_keys={"k": KEY_HASH})
 
-    assert lanes.lane_of(CHAT, (), BLIND, None) == "default"
+    assert lanes.lane_of(CHAT, (), UNREAD_BODY, None) == "default"
 
 
 def test_a_whole_body_without_stream_is_not_streamed() -> None:
     """A missing `stream` means the APIs' default, false, but only once the body was read whole."""
     lanes = rules({"lane": "batch", "streaming": False})
 
-    assert lanes.lane_of(CHAT, (), Look(whole=True), None) == "batch"
-    assert lanes.lane_of(CHAT, (), Look(whole=False), None) == "default"
+    assert lanes.lane_of(CHAT, (), Peek(whole=True), None) == "batch"
+    assert lanes.lane_of(CHAT, (), Peek(whole=False), None) == "default"
 
 
 def test_all_conditions_of_a_rule_must_hold() -> None:
@@ -93,26 +93,26 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
     headers = [(b"x-TEAM", b" ads-7 "), (b"X-Env", b"")]
     said = {"model": "b", "stream": True, "max_tokens": 20, "priority": 1, "service_tier": "flex"}
 
-    assert lanes.lane_of(CHAT + b"?x=1", headers, Look(whole=True, **said), KEY_HASH) == "all"  # type: ignore[arg-type]  # a table of keywords
+    assert lanes.lane_of(CHAT + b"?x=1", headers, Peek(whole=True, **said), KEY_HASH) == "all"  # type: ignore[arg-type]  # a table of keywords
     for missing in said:
         less = {key: value for key, value in said.items() if key != missing}
-        assert lanes.lane_of(CHAT, headers, Look(**less), KEY_HASH) == "default", missing  # type: ignore[arg-type]  # as above
-    assert lanes.lane_of(b"/v2/chat", headers, Look(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
-    assert lanes.lane_of(CHAT, headers[:1], Look(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
-    assert lanes.lane_of(CHAT, headers, Look(**said), "f" * 64) == "default"  # type: ignore[arg-type]  # as above
+        assert lanes.lane_of(CHAT, headers, Peek(**less), KEY_HASH) == "default", missing  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(b"/v2/chat", headers, Peek(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(CHAT, headers[:1], Peek(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(CHAT, headers, Peek(**said), "f" * 64) == "default"  # type: ignore[arg-type]  # as above
 
 
 def test_the_lane_header_names_declared_lanes_only() -> None:
     """The header comes before the rules; an unknown name, or two names, give `other`; without it the rules decide."""
     lanes = rules({"lane": "code", "models": "*"}, header="X-Lane", names="batch")
-    look = Look(whole=True, model="m")
+    peek = Peek(whole=True, model="m")
 
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch ")], look, None) == "batch"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"X-LANE", b"batch")], look, None) == "batch"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"x-lane", b"code")], look, None) == "other"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"Batch")], look, None) == "other"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"a\xff")], look, None) == "other"
-    assert lanes.lane_of(CHAT, [], look, None) == "code"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch ")], peek, None) == "batch"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"X-LANE", b"batch")], peek, None) == "batch"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"x-lane", b"code")], peek, None) == "other"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"Batch")], peek, None) == "other"
+    assert lanes.lane_of(CHAT, [(b"x-lane", b"a\xff")], peek, None) == "other"
+    assert lanes.lane_of(CHAT, [], peek, None) == "code"
 
 
 @given(
@@ -132,7 +132,7 @@ def test_no_request_leaves_the_closed_set(
         header="x-lane",
     )
 
-    assert lanes.lane_of(path, headers, Look(model=model, max_tokens=max_tokens), hash_api_key(headers)) in lanes.lanes
+    assert lanes.lane_of(path, headers, Peek(model=model, max_tokens=max_tokens), hash_api_key(headers)) in lanes.lanes
     assert lanes.lanes == ("a", "b", "c", "default", "other")
 
 
@@ -141,7 +141,7 @@ def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
     giant = b"m" * 10_000_000
     lanes = rules({"lane": "exact", "headers": {"x": "m"}}, {"lane": "prefix", "headers": {"x": "mm*"}})
 
-    assert lanes.lane_of(CHAT, [(b"x", giant)], BLIND, None) == "prefix"
+    assert lanes.lane_of(CHAT, [(b"x", giant)], UNREAD_BODY, None) == "prefix"
 
 
 @pytest.mark.parametrize(

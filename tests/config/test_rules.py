@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import Look
+from sidecar.classify.body import Peek
 from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions
 from sidecar.config.describe import Path
@@ -66,8 +66,8 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
     for said in product(*(PARTS[part]() for part in parts)):
         request: dict[str, Any] = {"path": b"/", "headers": [], "api_key_sha256": None}
         request |= {key: value for part in said for key, value in part.items()}
-        look = {key: request.pop(key) for key in [*request] if key not in ("path", "headers", "api_key_sha256")}
-        found |= {lanes.lane_of(look=Look(whole=whole, **look), **request) for whole in (False, True)}
+        peek = {key: request.pop(key) for key in [*request] if key not in ("path", "headers", "api_key_sha256")}
+        found |= {lanes.lane_of(peek=Peek(whole=whole, **peek), **request) for whole in (False, True)}
     return found
 
 

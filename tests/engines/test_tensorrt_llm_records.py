@@ -77,7 +77,7 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
             walk.answer(f"{api}-2048")
             engine.records = json.loads(fixture(vintage))
 
-            await walk.look()
+            await walk.fetch()
 
             assert walk.phases() == [SETTLED]
             assert walk.drops() == {}
@@ -94,7 +94,7 @@ def test_the_transfer_of_the_cache_is_told_apart() -> None:
 
 
 def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
-    """The stream's last byte goes out before the record is stored: some looks are too early."""
+    """The stream's last byte goes out before the record is stored: some fetches are too early."""
 
     async def scenario() -> None:
         engine = Draining()
@@ -102,11 +102,11 @@ def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_oft
             walk.answer("chatcmpl-2048")
             pauses = []
             for _ in range(5):
-                pauses.append(await walk.look())
+                pauses.append(await walk.fetch())
                 walk.clock.later(pauses[-1])
             engine.records = [record(2048)]
 
-            assert await walk.look() == IDLE_SECONDS
+            assert await walk.fetch() == IDLE_SECONDS
 
             assert pauses == [0.2, 0.4, 0.8, 1.6, 2.0]
             assert walk.phases() == [SETTLED]
@@ -120,17 +120,17 @@ def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
     async def scenario() -> None:
         engine = Draining()
         async with polling(engine.answer) as walk:
-            await walk.look()
+            await walk.fetch()
             assert engine.asked == 0
             for number in range(4):
                 walk.answer(f"chatcmpl-{number}")
             engine.records = [record(number) for number in range(4)]
 
-            await walk.look()
+            await walk.fetch()
             assert (engine.asked, walk.phases()) == (1, [SETTLED] * 4)
             walk.answer("chatcmpl-9")
             walk.clock.later(-0.65)
-            assert await walk.look() == pytest.approx(RecordsPoll.FIRST_SECONDS - 0.05)
+            assert await walk.fetch() == pytest.approx(RecordsPoll.FIRST_SECONDS - 0.05)
 
             assert engine.asked == 1
 
@@ -146,7 +146,7 @@ def test_twice_for_nobody_and_unreadable_are_counted() -> None:
             walk.answer("chatcmpl-2048")
             engine.records = [record(2048), record(2048), record(7), *json.loads(fixture("disaggregated")), "no", 3]
 
-            await walk.look()
+            await walk.fetch()
             walk.settlement.expire(walk.clock.later(11.0))
 
             assert walk.phases() == [SETTLED]
@@ -189,7 +189,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
             walk.answer("chatcmpl-2048")
             with capture_logs() as lines:
                 for _ in range(2):
-                    assert await walk.look() == FAILED_SECONDS
+                    assert await walk.fetch() == FAILED_SECONDS
                     walk.clock.later(FAILED_SECONDS)
             walk.settlement.expire(walk.clock.later(1.0))
 
@@ -206,7 +206,7 @@ def test_an_engine_that_is_not_there_is_no_error_of_ours() -> None:
     async def scenario() -> None:
         walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
         walk.answer("chatcmpl-2048")
-        await walk.look()
+        await walk.fetch()
         await walk.report_fetcher.close()
 
         assert walk.drops() == {"report_source_failed": 1}

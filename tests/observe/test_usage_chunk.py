@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import look
+from sidecar.classify.body import peek
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.usage_chunk import MAX_HELD_BYTES, UsageCut, ask_for_usage
 from sidecar.timeline.dialects import dialect_for
@@ -18,7 +18,7 @@ from tests.support.streams import STREAMS, dialect_of, written
 
 
 def asked(body: bytes, *, whole: bool = True) -> bytes | NotAsked:
-    return ask_for_usage(body, look(body, whole=whole))
+    return ask_for_usage(body, peek(body, whole=whole))
 
 
 class TestAsking:

@@ -60,14 +60,14 @@ class Engine:
 
 
 async def page(sidecar: SidecarProcess, path: str) -> tuple[int, str]:
-    def look() -> tuple[int, str]:
+    def get() -> tuple[int, str]:
         try:
             return 200, sidecar.page(path)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
 
-    return await asyncio.to_thread(look)
+    return await asyncio.to_thread(get)
 
 
 async def until_not_ready(sidecar: SidecarProcess) -> None:

@@ -55,17 +55,17 @@ def test_a_real_llama_cpp_is_read_where_the_config_says_so_and_only_there(llama_
     """With the setting, the page is read: no request waits, none runs, and both prompt counts are present. Without it,
     nothing is read."""
 
-    async def look(found: Readings, *, wanted: bool) -> bool:
+    async def probe(found: Readings, *, wanted: bool) -> bool:
         engine = Engine("llama_cpp")
         engine.up = True
         async with state_session() as session:
-            return await StateProber(llama_cpp.url, engine, found, may_reset=wanted).look(session)
+            return await StateProber(llama_cpp.url, engine, found, may_reset=wanted).probe(session)
 
     unasked, found = Readings(), Readings()
 
-    assert not asyncio.run(look(unasked, wanted=False))
+    assert not asyncio.run(probe(unasked, wanted=False))
     assert unasked.results == []
-    assert asyncio.run(look(found, wanted=True))
+    assert asyncio.run(probe(found, wanted=True))
     assert found.results == ["ok"]
     (state,) = found.states
     assert (state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == (0.0, 0.0, None)

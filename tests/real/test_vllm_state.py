@@ -68,14 +68,14 @@ def test_a_queue_in_a_real_vllm_is_seen_and_its_cache_is_counted(vllm: RunningEn
 
     async def scenario() -> None:
         async with state_session() as session, aiohttp.ClientSession() as clients:
-            await prober.look(session)
+            await prober.probe(session)
             asked = [
                 asyncio.create_task(_answered(clients, f"{vllm.url}/v1/completions", body)) for _ in range(CLIENTS)
             ]
             while not all(task.done() for task in asked):
-                await prober.look(session)
+                await prober.probe(session)
             await asyncio.gather(*asked)
-            await prober.look(session)
+            await prober.probe(session)
 
     asyncio.run(scenario())
     busiest = max(found.states, key=lambda state: (state.requests_running or 0.0, state.requests_waiting or 0.0))

@@ -25,24 +25,24 @@ class Engine:
         self.asked(at, key)
         self.silence.began(key, at)
 
-    def looked(self, at: float) -> tuple[float, float]:
+    def checked(self, at: float) -> tuple[float, float]:
         """(seconds silent, seconds of prefill work that were pending when the silence began)."""
-        seconds, expected = astuple(self.silence.look(at))
+        seconds, expected = astuple(self.silence.check(at))
         return round(seconds, 9), round(expected, 9)
 
     def stalled(self, at: float) -> float:
-        self.silence.look(at)
+        self.silence.check(at)
         return round(self.silence.stalled_seconds, 9)
 
 
 def test_an_idle_engine_is_not_silent() -> None:
     engine = Engine()
-    assert engine.looked(1000.0) == (0.0, 0.0)
+    assert engine.checked(1000.0) == (0.0, 0.0)
 
     engine.streams(1000.0, "a")
     engine.silence.left("a", 1001.0)
 
-    assert engine.looked(2000.0) == (0.0, 0.0)
+    assert engine.checked(2000.0) == (0.0, 0.0)
     assert engine.stalled(2000.0) == 0.0
 
 
@@ -61,7 +61,7 @@ def test_three_times_the_work_that_was_pending_is_no_stall(at: float, stalled: f
     engine = Engine()
     engine.asked(100.0, "long", cost=10.0)
 
-    assert engine.looked(at) == (at - 100.0, 10.0)
+    assert engine.checked(at) == (at - 100.0, 10.0)
     assert engine.stalled(at) == stalled
     assert EXCUSE == 3
 
@@ -73,7 +73,7 @@ def test_a_long_prompt_in_prefill_excuses_the_streams_beside_it() -> None:
     engine.asked(100.5, "long", cost=10.0)
     engine.silence.spoke(100.6)
 
-    assert engine.looked(130.0) == (29.4, 10.0)
+    assert engine.checked(130.0) == (29.4, 10.0)
     assert engine.stalled(130.6) == 0.0
     assert engine.stalled(131.6) == 1.0
 
@@ -86,7 +86,7 @@ def test_work_that_came_later_does_not_excuse() -> None:
     for second in range(20):
         engine.asked(102.0 + second, f"{second}", cost=10.0)
 
-    assert engine.looked(131.0) == (30.0, 0.0)
+    assert engine.checked(131.0) == (30.0, 0.0)
     assert engine.stalled(131.0) == 22.0
 
 
@@ -98,7 +98,7 @@ def test_all_that_was_pending_excuses_together() -> None:
     engine.silence.left("gone", 101.0)
     engine.silence.began("a", 102.0)
 
-    assert engine.looked(110.0) == (8.0, 7.0)
+    assert engine.checked(110.0) == (8.0, 7.0)
 
 
 def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
@@ -106,7 +106,7 @@ def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
     engine = Engine()
     engine.asked(100.0, "a", cost=None)
 
-    assert engine.looked(101.0) == (1.0, UNKNOWN_SECONDS)
+    assert engine.checked(101.0) == (1.0, UNKNOWN_SECONDS)
     assert engine.stalled(160.0) == 0.0
     assert engine.stalled(161.0) == 1.0
 
@@ -117,7 +117,7 @@ def test_output_ends_a_silence_whoever_it_is_of() -> None:
     engine.streams(105.0, "b")
     engine.silence.spoke(107.0)
 
-    assert engine.looked(110.0) == (3.0, 0.0)
+    assert engine.checked(110.0) == (3.0, 0.0)
 
 
 # --- slow clients --------------------------------------------------------------------------------------------------------
@@ -128,11 +128,11 @@ def test_a_client_that_does_not_read_is_not_spoken_to() -> None:
     engine = Engine()
     engine.streams(100.0, "a")
     engine.silence.paused("a", 101.0)
-    assert engine.looked(700.0) == (0.0, 0.0)
+    assert engine.checked(700.0) == (0.0, 0.0)
 
     engine.silence.resumed("a", 700.0)
 
-    assert engine.looked(705.0) == (5.0, 0.0)
+    assert engine.checked(705.0) == (5.0, 0.0)
     assert engine.stalled(709.0) == 1.0
 
 
@@ -143,7 +143,7 @@ def test_what_was_read_before_the_pause_may_be_told_after_it() -> None:
     engine.silence.paused("a", 101.0)
     engine.silence.spoke(101.0)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.checked(200.0) == (0.0, 0.0)
 
 
 def test_a_first_token_that_fills_the_socket_starts_no_silence_either() -> None:
@@ -152,7 +152,7 @@ def test_a_first_token_that_fills_the_socket_starts_no_silence_either() -> None:
     engine.silence.paused("a", 101.0)
     engine.silence.began("a", 101.0)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.checked(200.0) == (0.0, 0.0)
 
 
 def test_one_slow_client_excuses_nobody_else() -> None:
@@ -161,7 +161,7 @@ def test_one_slow_client_excuses_nobody_else() -> None:
     engine.streams(100.0, "quick")
     engine.silence.paused("slow", 101.0)
 
-    assert engine.looked(120.0) == (20.0, 0.0)
+    assert engine.checked(120.0) == (20.0, 0.0)
     assert engine.stalled(120.0) == 12.0
 
 
@@ -181,7 +181,7 @@ def test_who_left_while_paused_is_forgotten() -> None:
     engine.silence.left("a", 102.0)
     engine.silence.resumed("a", 103.0)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.checked(200.0) == (0.0, 0.0)
 
 
 # # --- unseen requests
@@ -199,9 +199,9 @@ def test_a_whole_answer_explains_for_as_long_as_it_may_take_why_those_who_wait_g
     engine.asked(90.0, "whole", streaming=False, answer=answer)
     engine.asked(100.0, "waits")
 
-    assert engine.looked(100.0 + excused) == (0.0, 0.0)
+    assert engine.checked(100.0 + excused) == (0.0, 0.0)
     assert UNKNOWN_ANSWER_SECONDS == 60
-    assert engine.looked(101.0 + excused) == (1.0 + excused, 0.2)
+    assert engine.checked(101.0 + excused) == (1.0 + excused, 0.2)
     assert engine.stalled(107.0 + excused) == 7.0
 
 
@@ -221,7 +221,7 @@ def test_a_hang_shows_although_an_unstreamed_request_is_in_flight() -> None:
     for number in range(100):
         engine.asked(number * 0.01, f"{number}")
     for second in range(2, 3600):
-        engine.silence.look(float(second))
+        engine.silence.check(float(second))
 
     assert engine.stalled(3600.0) == 3540.0
 
@@ -243,7 +243,7 @@ def test_one_that_was_given_up_excuses_nothing_from_then_on() -> None:
     engine.asked(100.0, "waits")
     engine.silence.given_up("whole", 150.0)
 
-    assert engine.looked(160.0) == (60.0, 0.2)
+    assert engine.checked(160.0) == (60.0, 0.2)
     assert engine.stalled(160.0) == 10.0
 
 
@@ -254,7 +254,7 @@ def test_it_does_not_explain_why_a_stream_that_has_begun_gets_nothing() -> None:
     engine.asked(100.0, "whole", streaming=False, cost=4.0)
     engine.silence.spoke(100.5)
 
-    assert engine.looked(110.5) == (10.0, 4.0)
+    assert engine.checked(110.5) == (10.0, 4.0)
     assert engine.stalled(112.5) == 0.0
     assert engine.stalled(120.5) == 8.0
 
@@ -266,7 +266,7 @@ def test_a_begun_stream_whose_client_is_slow_is_owed_nothing() -> None:
     engine.asked(100.0, "whole", streaming=False, answer=300.0)
     engine.silence.paused("stream", 101.0)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.checked(200.0) == (0.0, 0.0)
     engine.silence.resumed("stream", 200.0)
     assert engine.stalled(203.0) == 3.0
 
@@ -278,7 +278,7 @@ def test_when_the_whole_answer_has_come_the_silence_begins_anew() -> None:
     engine.asked(101.0, "stream", cost=4.0)
     engine.silence.left("whole", 160.0)
 
-    assert engine.looked(170.0) == (10.0, 4.0)
+    assert engine.checked(170.0) == (10.0, 4.0)
     assert engine.stalled(172.0) == 0.0
     assert engine.stalled(173.0) == 1.0
 
@@ -290,7 +290,7 @@ def test_one_of_two_whole_answers_is_not_both() -> None:
     engine.asked(100.0, "second", streaming=False, answer=300.0)
     engine.silence.left("first", 101.0)
 
-    assert engine.looked(200.0) == (0.0, 0.0)
+    assert engine.checked(200.0) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("by_its_head", [True, False])
@@ -303,7 +303,7 @@ def test_who_streams_after_all_is_heard_from_then_on(by_its_head: bool) -> None:
     else:
         engine.silence.began("a", 130.0)
 
-    assert engine.looked(140.0) == (10.0, 1.0 if by_its_head else 0.0)
+    assert engine.checked(140.0) == (10.0, 1.0 if by_its_head else 0.0)
     assert engine.stalled(140.0) == 2.0
 
 
@@ -314,10 +314,10 @@ def test_who_cannot_be_read_after_all_explains_a_minute() -> None:
     engine.asked(100.0, "b")
     engine.silence.answering("a", 101.0, streaming=False)
 
-    assert engine.looked(161.0) == (0.0, 0.0)
+    assert engine.checked(161.0) == (0.0, 0.0)
     assert engine.stalled(163.0) == 2.0
     engine.silence.left("a", 200.0)
-    assert engine.looked(203.0) == (3.0, 0.1)
+    assert engine.checked(203.0) == (3.0, 0.1)
 
 
 def test_a_stall_that_such_a_head_ends_has_been_one() -> None:
@@ -337,7 +337,7 @@ def test_an_expected_head_changes_nothing() -> None:
     engine.silence.answering("nobody", 105.0, streaming=False)
     engine.silence.left("whole", 106.0)
 
-    assert engine.looked(110.0) == (4.0, 0.1)
+    assert engine.checked(110.0) == (4.0, 0.1)
 
 
 # --- the total -----------------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> Non
     for engine in (rarely, often):
         engine.streams(100.0, "a")
     for second in range(17):
-        often.silence.look(101.0 + second)
+        often.silence.check(101.0 + second)
     for engine in (rarely, often):
         engine.silence.spoke(120.0)
 
@@ -375,7 +375,7 @@ def test_an_end_ends_a_stall_too() -> None:
     assert engine.stalled(500.0) == 10.0
 
 
-_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "given_up", "look")
+_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "given_up", "check")
 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
@@ -399,7 +399,7 @@ def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, floa
         elif verb in ("paused", "resumed", "left", "given_up"):
             getattr(silence, verb)(key, now)
             inside -= {key} if verb in ("left", "given_up") else set()
-        silent, _ = engine.looked(now)
+        silent, _ = engine.checked(now)
         assert silence.stalled_seconds >= total
         total = silence.stalled_seconds
         assert (silence._since is not None) == bool(silence._heard)
@@ -410,4 +410,4 @@ def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, floa
 
     tables = (silence._pending, silence._heard, silence._paused, silence._opaque)
     assert [len(table) for table in tables] == [0, 0, 0, 0]
-    assert (silence._pending_seconds, engine.looked(now + 1e6)) == (0.0, (0.0, 0.0))
+    assert (silence._pending_seconds, engine.checked(now + 1e6)) == (0.0, (0.0, 0.0))

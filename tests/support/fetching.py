@@ -1,7 +1,7 @@
 """A walk that fetches the engine's reports from a real folder or loopback server, with traffic and clock in memory.
 
 `fetching.answer(id)` plays a stream with this id through the road: 0.45 s to the first token, 0.2 s to the last, 0.05 s
-to the end. `await fetching.look()` looks once, as the task would; `fetching.phases()` are the phases of the settled
+to the end. `await fetching.fetch()` fetches once, as the task would; `fetching.phases()` are the phases of the settled
 requests.
 """
 
@@ -50,9 +50,9 @@ class Fetching(Walk):
         self.settlement.listens = self.report_fetcher.listens
         self.settlement.on_ended = self.report_fetcher.ended
 
-    async def look(self) -> float:
-        """One look of the fetcher's task."""
-        return await self.report_fetcher.look()
+    async def fetch(self) -> float:
+        """One fetch by the fetcher's task."""
+        return await self.report_fetcher.fetch()
 
     def begin(self, path: str = "/v1/chat/completions") -> tuple[Socket, Socket]:
         """Start a request; returns its client and its engine connection."""

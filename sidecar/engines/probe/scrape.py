@@ -23,7 +23,7 @@ STATE_TIMEOUT_SECONDS = 4.0
 MAX_PAGE_BYTES = 8 << 20
 """An estimate with room: one rank's page is in the order of 100 KiB."""
 NOT_YET_SECONDS = 1.0
-"""How soon it is looked again whether the engine has become known and up."""
+"""Time after which it is checked again whether the engine is known and up."""
 
 
 log = structlog.get_logger()
@@ -86,7 +86,7 @@ class StateProber:
             while True:
                 asked = True
                 try:
-                    asked = await self.look(session)
+                    asked = await self.probe(session)
                 except Exception:
                     self._sink.unknown()
                     log.exception("probe_failed")
@@ -98,7 +98,7 @@ class StateProber:
         kind = self._engine.speaks
         return None if kind.reading_resets and not self._may_reset else kind.state
 
-    async def look(self, session: aiohttp.ClientSession) -> bool:
+    async def probe(self, session: aiohttp.ClientSession) -> bool:
         """One reading, unless the engine is not to be asked; returns whether it was. What is not known afterwards is said to be unknown."""
         engine, sink, names = self._engine, self._sink, self.names
         if names is None or not engine.up:

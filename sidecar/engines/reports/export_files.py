@@ -1,8 +1,8 @@
 """Follows the files that an engine exports, from one to the next, and hands their new bytes on. The only engine file with a disk.
 
-Only the two newest are followed, by name, since a late line may still go into the one before. What stood there before the first look is history; a file
+Only the two newest are followed, by name, since a late line may still go into the one before. What stood there before the first read is history; a file
 that appears later is read from its start; one that is cut short or replaced begins anew. It never reads more than
-`MAX_LOOK_BYTES` in a look, keeps no bytes, and knows nothing of what they say (`export_lines.py`).
+`MAX_READ_BYTES` in one call, keeps no bytes, and knows nothing of what they say (`export_lines.py`).
 All of it runs in a thread of its own, which a disk that hangs may hold for ever without holding anything else.
 """
 
@@ -23,7 +23,7 @@ from sidecar.engines.reports.export_lines import STEP_BYTES
 
 T = TypeVar("T")
 FOLLOWED = 2
-MAX_LOOK_BYTES = 16 * STEP_BYTES
+MAX_READ_BYTES = 16 * STEP_BYTES
 MTIME_SECONDS = 2.0
 """The coarsest time stamp of a directory: within it, one that looks unchanged may have changed."""
 
@@ -42,8 +42,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """The findings of one look."""
+class ReadResult:
+    """New bytes of one read of the directory."""
 
     pieces: list[Piece]
     more: bool
@@ -64,7 +64,7 @@ class _File:
 
 
 class ExportDirectory:
-    """One directory. Not thread-safe: one thread at a time looks."""
+    """One directory. Not thread-safe: one thread at a time reads."""
 
     def __init__(self, path: str, name: re.Pattern[str]) -> None:
         self._path = Path(path)
@@ -74,8 +74,8 @@ class ExportDirectory:
         self._listed: tuple[int, ...] | None = None
         """The directory as it was when it was listed; None: never, or it could not be."""
 
-    def look(self, now_unix: float) -> Looked:
-        """New bytes, at most `MAX_LOOK_BYTES`. Never raises OSError. `now_unix`: wall-clock seconds."""
+    def read(self, now_unix: float) -> ReadResult:
+        """New bytes, at most `MAX_READ_BYTES`. Never raises OSError. `now_unix`: wall-clock seconds."""
         pieces: list[Piece] = []
         # Before it is listed, for what is no longer there then may have had a last line.
         more, error = self._drain(pieces), None
@@ -85,15 +85,15 @@ class ExportDirectory:
             except OSError as raised:
                 error = raised
             more = self._drain(pieces)
-        return Looked(pieces, more, frozenset(file.number for file in self._files.values()), error)
+        return ReadResult(pieces, more, frozenset(file.number for file in self._files.values()), error)
 
     def _drain(self, pieces: list[Piece]) -> bool:
-        """Whether there is more than may be read in one look."""
+        """Whether there is more than may be read in one call."""
         for name in sorted(self._files):
             # A file that cannot be read now may be another time; the others can be.
             with contextlib.suppress(OSError):
                 while name in self._files:
-                    if sum(len(piece.data) for piece in pieces) >= MAX_LOOK_BYTES:
+                    if sum(len(piece.data) for piece in pieces) >= MAX_READ_BYTES:
                         return True
                     if not self._read(name, pieces):
                         break

@@ -1,7 +1,7 @@
 """Fetches the reports of engines that neither send nor say them: exported files, polled records, sums of lone requests.
 
-One task, which looks with the reader that the engine's kind declares a source for: soon after a request that waits for its
-report has ended, and otherwise as rarely as the source allows. It knows when to look, how to ask and what failed; what is
+One task, which fetches with the reader that the engine's kind declares a source for: soon after a request that waits for its
+report has ended, and otherwise as rarely as the source allows. It knows when to fetch, how to ask and what failed; what is
 read is judged in pure files (`export_lines.py`, `lone_requests.py`, the engine's own). An engine or a disk that hangs costs
 reports that are late or missing, and nothing else.
 """
@@ -27,7 +27,7 @@ from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Tro
 
 
 IDLE_SECONDS = 1.0
-"""Between two looks while no request waits."""
+"""Between two fetches while no request waits."""
 MAX_RECORDS_BYTES = 1 << 20
 """Decoded in one step of 1 ms: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
 RECORDS_A_STEP = 32
@@ -50,11 +50,11 @@ class Reader(Protocol):
     """Reads one source of reports."""
 
     def ended(self, ending: Ending) -> bool:
-        """A request ended; returns whether to look now."""
+        """A request ended; returns whether to fetch now."""
         ...
 
-    async def look(self) -> float:
-        """One look; returns after how many seconds the next is due."""
+    async def fetch(self) -> float:
+        """One fetch; returns after how many seconds the next is due."""
         ...
 
     async def close(self) -> None:
@@ -63,7 +63,7 @@ class Reader(Protocol):
 
 
 class ReportFetcher:
-    """Looks with the reader of the engine's kind, if it has one."""
+    """Fetches with the reader of the engine's kind, if it has one."""
 
     def __init__(self, readers: Mapping[str, Reader], engine: Engine) -> None:
         """`readers`: by the kind's name."""
@@ -83,11 +83,11 @@ class ReportFetcher:
             self._now.set()
 
     async def run(self) -> None:
-        """Look for ever. Cancel to stop."""
+        """Fetch for ever. Cancel to stop."""
         try:
             while True:
                 self._now.clear()
-                pause = await self.look()
+                pause = await self.fetch()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._now.wait()
@@ -99,13 +99,13 @@ class ReportFetcher:
         for reader in self._readers.values():
             await reader.close()
 
-    async def look(self) -> float:
-        """One look; returns after how many seconds the next is due. Never raises."""
+    async def fetch(self) -> float:
+        """One fetch; returns after how many seconds the next is due. Never raises."""
         reader = self._readers.get(self._engine.kind)
         if reader is None:
             return IDLE_SECONDS
         try:
-            return await reader.look()
+            return await reader.fetch()
         except Exception:
             log.exception("report_source_failed", engine=self._engine.kind)
             return FAILED_SECONDS
@@ -147,27 +147,27 @@ class ExportTail:
     def ended(self, ending: Ending) -> bool:
         return ending.waits
 
-    async def look(self) -> float:
+    async def fetch(self) -> float:
         unix = self._unix()
-        looked = await self._thread.run(lambda: self._directory.look(unix))
-        for piece in looked.pieces:
+        found = await self._thread.run(lambda: self._directory.read(unix))
+        for piece in found.pieces:
             lines = self._lines.setdefault(piece.file, ExportLines(self._files, begun=piece.begun))
             if piece.broken_off:
                 lines.broken_off()
             for report in lines.feed(piece.data):
                 self._sink.reported(report)
             await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
-        gone = [self._lines.pop(number) for number in list(self._lines) if number not in looked.followed]
+        gone = [self._lines.pop(number) for number in list(self._lines) if number not in found.followed]
         for lines in gone:
             lines.broken_off()
         for lines in (*gone, *self._lines.values()):
             if lines.unreadable:
                 self._sink.dropped("report_unreadable", lines.unreadable)
                 lines.unreadable = 0
-        if looked.error is not None:
-            return self._trouble.failed(looked.error.strerror or type(looked.error).__name__)
+        if found.error is not None:
+            return self._trouble.failed(found.error.strerror or type(found.error).__name__)
         self._trouble.over()
-        if looked.more:
+        if found.more:
             return 0.0
         return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
 
@@ -193,7 +193,7 @@ class RecordsPoll:
             self._pause = self.FIRST_SECONDS
         return ending.waits
 
-    async def look(self) -> float:
+    async def fetch(self) -> float:
         if not self._sink.waiting():
             return IDLE_SECONDS
         early = self._asked_at + self.FIRST_SECONDS - self._sink.clock()
@@ -246,7 +246,7 @@ class LoneReadings:
         self._ended_at = ending.at
         return ending.waits
 
-    async def look(self) -> float:
+    async def fetch(self) -> float:
         now = self._sink.clock()
         if not self._engine.up or (self._lone.has_reading and not self._lone.ended):
             return IDLE_SECONDS

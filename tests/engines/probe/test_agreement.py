@@ -236,7 +236,7 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
             known.up = True
             recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (0.0, road.in_flight))
             prober = StateProber(engine.url, known, recorder)
-            await prober.look(session)
+            await prober.probe(session)
             before = await sums_of(engine, session)
             through = asyncio.gather(*(ask(road.port, 10) for _ in range(16 - past)))
             around = asyncio.gather(*(ask(direct, 10) for _ in range(past)))
@@ -244,7 +244,7 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
             await settled(road, 10 * (16 - past))
             for account in road.accounts:
                 tally.closed(account)
-            await prober.look(session)
+            await prober.probe(session)
             after = await sums_of(engine, session)
         grown = {phase: after[name] - before[name] for phase, name in SUMS.items()}
         expected = {phase: tally.counts[Count(phase)] / grown[phase] for phase in SUMS}

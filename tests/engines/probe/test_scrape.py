@@ -54,9 +54,9 @@ class StateProberHarness:
     def _restarted(self) -> None:
         self.restarts_told += 1
 
-    async def look(self, timeout_seconds: float = 4.0) -> bool:
+    async def probe(self, timeout_seconds: float = 4.0) -> bool:
         async with state_session(timeout_seconds) as session:
-            return await self.prober.look(session)
+            return await self.prober.probe(session)
 
     @property
     def shown(self) -> dict[str, float]:
@@ -88,7 +88,7 @@ def test_a_known_vllm_tells_its_queue_and_its_cache() -> None:
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
             harness = StateProberHarness(url)
-            assert await harness.look()
+            assert await harness.probe()
             return harness.shown
 
     assert asyncio.run(scenario()) == {
@@ -112,7 +112,7 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
             harness = StateProberHarness(url)
             seen = []
             for _ in range(3):
-                await harness.look()
+                await harness.probe()
                 seen.append(
                     (harness.shown["preemptions_total"], harness.shown["restarts_total"], harness.restarts_told)
                 )
@@ -135,7 +135,7 @@ def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> N
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer) as url:
             harness = StateProberHarness(url, kind=kind, up=up)
-            assert not await harness.look()
+            assert not await harness.probe()
             return harness.shown
 
     assert asyncio.run(scenario()) == {}
@@ -220,8 +220,8 @@ def test_an_answer_that_is_no_page_takes_the_gauges_off_and_is_counted(handler: 
         async with engine_answering(answer) as url:
             harness = StateProberHarness(url)
             answers.extend([good, handler])
-            await harness.look()
-            assert await harness.look(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
+            await harness.probe()
+            assert await harness.probe(timeout_seconds=0.3 if result is Scraped.TIMEOUT else 10.0)
             return harness.shown
 
     assert asyncio.run(scenario()) == {
@@ -237,7 +237,7 @@ def test_an_engine_that_is_gone_is_unreachable() -> None:
         async with engine_answering(fail) as url:
             pass
         harness = StateProberHarness(url)
-        await harness.look()
+        await harness.probe()
         return harness.shown
 
     assert asyncio.run(scenario()) == {'scrapes_total{result="unreachable"}': 1.0}
@@ -253,7 +253,7 @@ def test_an_engine_that_dies_while_it_is_read_leaves_no_gauge_behind() -> None:
 
         async with engine_answering(answer) as url:
             harness = StateProberHarness(url)
-            await harness.look()
+            await harness.probe()
             return harness.shown
 
     assert asyncio.run(scenario()) == {'scrapes_total{result="ok"}': 1.0}
@@ -277,7 +277,7 @@ def test_a_page_of_megabytes_gives_others_their_turns() -> None:
         async with engine_answering(answer) as url:
             harness = StateProberHarness(url)
             task = asyncio.create_task(others())
-            await harness.look()
+            await harness.probe()
             task.cancel()
             return turns, harness.shown["requests_waiting"]
 
@@ -310,7 +310,7 @@ def test_each_engine_is_read_where_its_page_stands(kind: str, path: str, body: b
     async def scenario() -> dict[str, float]:
         async with engine_answering(answer, path) as url:
             harness = StateProberHarness(url, kind=kind, may_reset=True)
-            await harness.look()
+            await harness.probe()
             return harness.shown
 
     found = asyncio.run(scenario())
@@ -334,7 +334,7 @@ def test_an_engine_of_another_kind_in_its_place_is_read_by_its_own_names_and_its
             seen = []
             for kind in ("vllm", "sglang", "sglang"):
                 harness.engine.is_kind(kind)
-                await harness.look()
+                await harness.probe()
                 seen.append(harness.shown["preemptions_total"])
             return seen
 

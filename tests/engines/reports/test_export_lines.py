@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from sidecar.engines.reports import fetcher
-from sidecar.engines.reports.export_files import MAX_LOOK_BYTES, ExportDirectory, OwnThread
+from sidecar.engines.reports.export_files import MAX_READ_BYTES, ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import MAX_LINE_BYTES, ExportLines
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
 from sidecar.engines.sglang import SGLang
@@ -50,12 +50,12 @@ def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) ->
 
     async def scenario() -> None:
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         walk.answer(OURS)
         assert walk.accounts == []
 
         append(tmp_path / THIS_HOUR, FIXTURE)
-        await walk.look()
+        await walk.fetch()
 
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
@@ -68,12 +68,12 @@ def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Pat
 
     async def scenario() -> None:
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         client, engine = walk.begin()
         client.take(0)
         walk.say(engine, OURS)
         append(tmp_path / THIS_HOUR, FIXTURE)
-        await walk.look()
+        await walk.fetch()
         for _ in range(60):
             walk.settlement.expire(walk.clock.later(1.0))
 
@@ -90,13 +90,13 @@ def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Pa
 
     async def scenario() -> None:
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         walk.answer("late")
         walk.settlement.expire(walk.clock.later(6.0))
         walk.answer(OURS)
 
         append(tmp_path / THIS_HOUR, line("late") + line() + line() + line("another client's"))
-        await walk.look()
+        await walk.fetch()
         walk.settlement.expire(walk.clock.later(6.0))
 
         assert walk.phases() == [NO_SPLIT, EXACT | BY_WIRE]
@@ -110,11 +110,11 @@ def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -
 
     async def scenario() -> None:
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         walk.answer(OURS)
 
         append(tmp_path / THIS_HOUR, line(num_retractions=1, queue_time=0.02))
-        await walk.look()
+        await walk.fetch()
 
         assert walk.phases() == [NO_SPLIT]
         assert walk.value("llm_phase_attribution_total", source="none", reason="report_incomplete") == 1
@@ -202,8 +202,8 @@ def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) ->
 
 
 def read(directory: ExportDirectory) -> bytes:
-    """All bytes that one look finds, over all files."""
-    return b"".join(piece.data for piece in directory.look(now_unix=0.0).pieces)
+    """All bytes that one read finds, over all files."""
+    return b"".join(piece.data for piece in directory.read(now_unix=0.0).pieces)
 
 
 def test_what_was_there_before_is_history(tmp_path: Path) -> None:
@@ -212,11 +212,11 @@ def test_what_was_there_before_is_history(tmp_path: Path) -> None:
     async def scenario() -> None:
         append(tmp_path / THIS_HOUR, LINES[0] + LINES[1][:50])
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         walk.answer(OURS)
 
         append(tmp_path / THIS_HOUR, LINES[1][50:] + line())
-        await walk.look()
+        await walk.fetch()
 
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops() == {}
@@ -239,16 +239,16 @@ def test_the_hour_changes_and_a_late_line_goes_into_the_old_file(tmp_path: Path)
 def test_only_the_two_newest_files_are_followed_and_nothing_else_in_the_folder(tmp_path: Path) -> None:
     """Years of files cost nothing; pipes, folders and files of other names are ignored."""
     directory = ExportDirectory(str(tmp_path), SGLang.source.name)
-    directory.look(now_unix=0.0)
+    directory.read(now_unix=0.0)
     for hour in range(24):
         append(tmp_path / f"sglang-request-metrics-20261119_{hour:02}.log", b"%d\n" % hour)
     append(tmp_path / "sglang-request-metrics-20261119_24.log.gz", b"no\n")
     (tmp_path / "sglang-request-metrics-20261120_00.log").mkdir()
     os.mkfifo(tmp_path / "sglang-request-metrics-20261119_99.log")
 
-    looked = directory.look(now_unix=0.0)
+    found = directory.read(now_unix=0.0)
 
-    assert (looked.pieces, len(looked.followed)) == ([], 0)
+    assert (found.pieces, len(found.followed)) == ([], 0)
     (tmp_path / "sglang-request-metrics-20261120_00.log").rmdir()
     (tmp_path / "sglang-request-metrics-20261119_99.log").unlink()
     assert read(directory) == b"22\n23\n"
@@ -261,9 +261,9 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
     async def scenario() -> None:
         path = tmp_path / THIS_HOUR
         walk = fetching(tmp_path)
-        await walk.look()
+        await walk.fetch()
         append(path, LINES[0] * 2 + LINES[1][:100])
-        await walk.look()
+        await walk.fetch()
         walk.answer(OURS)
 
         if how == "truncated":
@@ -274,10 +274,10 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
                 (tmp_path / "new").write_bytes(line())
                 (tmp_path / "new").rename(path)
             else:
-                await walk.look()
+                await walk.fetch()
                 append(path, line())
-        await walk.look()
-        await walk.look()
+        await walk.fetch()
+        await walk.fetch()
 
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops()["report_unreadable"] == 1
@@ -285,17 +285,17 @@ def test_a_file_that_is_cut_or_replaced_begins_anew(tmp_path: Path, how: str) ->
     asyncio.run(scenario())
 
 
-def test_a_look_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
-    """A file that grew by megabytes is read in several looks, and other tasks run in between."""
+def test_a_read_is_bounded_and_says_that_there_is_more(tmp_path: Path) -> None:
+    """A file that grew by megabytes is read in several calls, and other tasks run in between."""
     directory = ExportDirectory(str(tmp_path), SGLang.source.name)
-    directory.look(now_unix=0.0)
-    append(tmp_path / THIS_HOUR, b"x" * (2 * MAX_LOOK_BYTES + 1))
+    directory.read(now_unix=0.0)
+    append(tmp_path / THIS_HOUR, b"x" * (2 * MAX_READ_BYTES + 1))
 
-    looks = [directory.look(now_unix=0.0) for _ in range(4)]
+    reads = [directory.read(now_unix=0.0) for _ in range(4)]
 
-    assert [(sum(len(piece.data) for piece in looked.pieces), looked.more) for looked in looks] == [
-        (MAX_LOOK_BYTES, True),
-        (MAX_LOOK_BYTES, True),
+    assert [(sum(len(piece.data) for piece in found.pieces), found.more) for found in reads] == [
+        (MAX_READ_BYTES, True),
+        (MAX_READ_BYTES, True),
         (1, False),
         (0, False),
     ]
@@ -308,17 +308,17 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path)
         folder = tmp_path / "not mounted yet"
         walk = fetching(folder)
         with capture_logs() as lines:
-            await walk.look()
-            await walk.look()
+            await walk.fetch()
+            await walk.fetch()
         assert walk.drops() == {"report_source_failed": 2}
         assert str(lines).count("No such file") == 1
         folder.mkdir()
         append(folder / THIS_HOUR, LINES[0])
 
-        await walk.look()
+        await walk.fetch()
         walk.answer(OURS)
         append(folder / THIS_HOUR, line())
-        await walk.look()
+        await walk.fetch()
 
         assert walk.phases() == [EXACT | BY_WIRE]
         assert walk.drops() == {"report_source_failed": 2}
@@ -331,9 +331,9 @@ def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
 
     async def scenario() -> tuple[float, float]:
         walk = fetching(tmp_path)
-        idle = await walk.look()
+        idle = await walk.fetch()
         walk.answer(OURS)
-        return idle, await walk.look()
+        return idle, await walk.fetch()
 
     assert asyncio.run(scenario()) == (IDLE_SECONDS, ExportTail.WAITING_SECONDS)
 
@@ -356,8 +356,8 @@ def test_a_disk_that_hangs_holds_a_thread_and_nothing_else() -> None:
     assert asyncio.run(scenario())
 
 
-def test_the_task_looks_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not wait for its next idle look, which here never comes; and it ends when cancelled."""
+def test_the_task_fetches_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for its next idle fetch, which here never comes; and it ends when cancelled."""
     monkeypatch.setattr(fetcher, "IDLE_SECONDS", 3600.0)
 
     async def scenario() -> None:

@@ -65,7 +65,7 @@ async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
     await server.start_server()
     walk = Fetching("lmdeploy", str(server.make_url("")).rstrip("/"))
     try:
-        await walk.look()
+        await walk.fetch()
         walk.clock.later(1.0)
         yield walk
     finally:
@@ -73,10 +73,10 @@ async def reading(engine: Summing) -> "AsyncIterator[Fetching]":
         await server.close()
 
 
-async def settled_look(walk: Fetching) -> None:
-    """The look that the fetcher makes once the page has settled."""
+async def settled_fetch(walk: Fetching) -> None:
+    """The fetch that the fetcher makes once the page has settled."""
     walk.clock.later(0.5)
-    await walk.look()
+    await walk.fetch()
 
 
 def told(scenario: Callable[[Summing, Fetching], object], engine: Summing | None = None) -> Fetching:
@@ -88,7 +88,7 @@ def told(scenario: Callable[[Summing, Fetching], object], engine: Summing | None
             waited = scenario(summing, walk)
             if asyncio.iscoroutine(waited):
                 await waited
-            await settled_look(walk)
+            await settled_fetch(walk)
             walk.settlement.expire(walk.clock.later(4.0))
         return walk
 
@@ -115,7 +115,7 @@ def test_request_after_request_is_told_each_by_the_reading_between() -> None:
         for number in range(3):
             walk.answer(str(number), USAGE)
             engine.finish()
-            await settled_look(walk)
+            await settled_fetch(walk)
 
     assert told(scenario).phases() == [SETTLED] * 3
 
@@ -152,7 +152,7 @@ def test_one_that_was_inside_at_the_last_reading_is_not_told_while_others_run() 
         _, slow = walk.begin()
         walk.answer("2", USAGE)
         engine.finish()
-        await settled_look(walk)
+        await settled_fetch(walk)
         _, _other = walk.begin()
         walk.say(slow, "1", USAGE)
         engine.finish()
@@ -181,14 +181,14 @@ def test_clients_that_bypass_us_end_all_belief_for_ten_minutes() -> None:
         engine.finish()
         walk.answer("1", USAGE)
         engine.finish()
-        await settled_look(walk)
+        await settled_fetch(walk)
         walk.answer("2", USAGE)
         engine.finish()
-        await settled_look(walk)
+        await settled_fetch(walk)
         walk.settlement.expire(walk.clock.later(UNSAFE_SECONDS))
         walk.answer("3", USAGE)  # the reading before it was made within UNSAFE_SECONDS
         engine.finish()
-        await settled_look(walk)
+        await settled_fetch(walk)
         walk.settlement.expire(walk.clock.later(4.0))
         walk.answer("4", USAGE)
         engine.finish()
@@ -228,7 +228,7 @@ def test_a_restart_begins_anew() -> None:
     async def scenario(engine: Summing, walk: Fetching) -> None:
         walk.answer("1", USAGE)
         engine.page = re.sub(r" 41\.0$", " 1.0", PAGE, flags=re.MULTILINE)
-        await settled_look(walk)
+        await settled_fetch(walk)
         walk.answer("2", USAGE)
         engine.finish()
 
@@ -251,11 +251,11 @@ def test_while_requests_end_in_rows_the_page_is_left_alone() -> None:
     """It is read only after some request has ended and no other has ended for `SETTLE_SECONDS`."""
 
     async def scenario(engine: Summing, walk: Fetching) -> None:
-        assert await walk.look() == IDLE_SECONDS
+        assert await walk.fetch() == IDLE_SECONDS
         assert engine.asked == 1
         for number in range(20):
             walk.answer(str(number))
-            assert await walk.look() == pytest.approx(SETTLE_SECONDS)
+            assert await walk.fetch() == pytest.approx(SETTLE_SECONDS)
         assert engine.asked == 1
 
     told(scenario)
