@@ -227,7 +227,7 @@ _PROMPTS = Row(
     ),
 )
 
-_PROMISES = Row(
+_OBJECTIVES = Row(
     "Objectives in force",
     (
         Panel(
@@ -262,6 +262,6 @@ BOARD = Board(
     "llm-lanes",
     "LLM lanes and prompt lengths",
     "TTFT, queue and prefill by lane and prompt bucket; how prompts, answers and the cached share drift. Never a number over all lanes.",
-    (_TABLES, _HEAT, _OVER_TIME, _PROMPTS, _PROMISES),
+    (_TABLES, _HEAT, _OVER_TIME, _PROMPTS, _OBJECTIVES),
     runbooks=("LLMPromptsGrowing", "LLMPrefixCacheCollapsed"),
 )

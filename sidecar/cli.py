@@ -15,7 +15,13 @@ from sidecar.config.checks import counted_models
 from sidecar.config.file import FLAGS, ConfigErrors, flag_of, load
 from sidecar.config.folding import WIDTH, folded, width
 from sidecar.config.notes import Note, notes
-from sidecar.config.objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
+from sidecar.config.objectives import (
+    ObjectiveSetting,
+    bucket_objectives,
+    lane_objective,
+    lanes_without_objectives,
+    preset_name,
+)
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.config.values import UNKNOWN
 from sidecar.slo.objective import Objective
@@ -179,7 +185,7 @@ def describe(config: Config, told: Iterable[Note] = (), columns: int = WIDTH) ->
                 "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):",
                 columns,
             ),
-            *_promises(config, columns),
+            *_objectives(config, columns),
             "",
             *_listed(_series(config), columns),
             *_listed((("note", f"{names}: {hint}") for names, hint in said), columns),
@@ -204,19 +210,19 @@ def _conditions(rule: dict[str, object]) -> str:
     return " and ".join(said) or "anything"
 
 
-def _promises(config: Config, columns: int) -> list[str]:
+def _objectives(config: Config, columns: int) -> list[str]:
     """The objectives as a table. If a bucket's target differs from its lane's, the bucket's cell shows it."""
     rows = []
     for lane in config.lanes.declared:
         said = config.objectives.get(lane, LaneObjectivesConfig())
         first = (lane, preset_name(lane, said))
         for objective in Objective:
-            promises = bucket_promises(objective, lane, said, config.prompt_buckets.edges)
-            targets = [promise.aim.target for promise in promises.values() if promise.aim is not None]
+            settings = bucket_objectives(objective, lane, said, config.prompt_buckets.edges)
+            targets = [setting.aim.target for setting in settings.values() if setting.aim is not None]
             if not targets:
                 continue
-            target = lane_promise(objective, lane, said).target or targets[0]
-            cells = [_cell(promise, target) for promise in promises.values()]
+            target = lane_objective(objective, lane, said).target or targets[0]
+            cells = [_cell(setting, target) for setting in settings.values()]
             rows.append((*first, str(objective), f"{target:.6g}", *cells))
             first = ("", "")
     head = ("lane", "preset", "objective", "target", *bucket_labels(config.prompt_buckets.edges), UNKNOWN)
@@ -227,11 +233,11 @@ def _promises(config: Config, columns: int) -> list[str]:
     return [*(table if rows else ()), *said_of]
 
 
-def _cell(promise: Promise, target: float) -> str:
-    if promise.aim is None:
+def _cell(setting: ObjectiveSetting, target: float) -> str:
+    if setting.aim is None:
         return "-"
-    seconds = f"{promise.aim.threshold_seconds:.6g}"
-    return seconds if promise.aim.target == target else f"{seconds} ({promise.aim.target:.6g})"
+    seconds = f"{setting.aim.threshold_seconds:.6g}"
+    return seconds if setting.aim.target == target else f"{seconds} ({setting.aim.target:.6g})"
 
 
 def _series(config: Config) -> list[tuple[str, str]]:

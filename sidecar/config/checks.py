@@ -10,7 +10,7 @@ from typing import Final, TypeGuard
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.describe import KEY_MARK, Path
-from sidecar.config.objectives import bucket_promises, lane_promise, preset_name
+from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
 from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.suggest import did_you_mean
@@ -182,7 +182,7 @@ def _objectives(known: Known) -> Iterator[Finding]:
                 continue  # which preset a lane has by its name is not known before its name is mended
         for objective in Objective if edges else ():
             if _readable(known, here, objective, edges):
-                yield from _promises(here, objective, value, edges)
+                yield from _objective_findings(here, objective, value, edges)
 
 
 def _bucket_names(here: Path, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
@@ -225,27 +225,29 @@ def _shares(known: Known, here: Path) -> Iterator[Finding]:
             yield here, f"add up to {total:.6g}, and must add up to 1"
 
 
-def _promises(here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
+def _objective_findings(
+    here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int]
+) -> Iterator[Finding]:
     """Findings on one objective of one lane with values that are each right in themselves."""
     lane, key = str(here[1]), objective.value
     said = _alone(value, objective, (*bucket_labels(edges), UNKNOWN))
-    whole = lane_promise(objective, lane, said)
+    whole = lane_objective(objective, lane, said)
     if (whole.threshold_seconds is None) != (whole.target is None):
         missing = "target" if whole.target is None else "threshold_seconds"
         yield (*here, key), f"has no {missing}, and the lane's preset ({preset_name(lane, said)}) has none to give"
         return
     shorter, least_seconds = "", 0.0
-    for label, promise in bucket_promises(objective, lane, said, edges).items():
+    for label, setting in bucket_objectives(objective, lane, said, edges).items():
         path: Path = (*here, "prompt_buckets", label, key)
-        if (promise.threshold_seconds is None) != (promise.target is None):
-            missing = "target" if promise.target is None else "threshold_seconds"
+        if (setting.threshold_seconds is None) != (setting.target is None):
+            missing = "target" if setting.target is None else "threshold_seconds"
             yield path, f"has no {missing}, and neither the lane nor its preset has one to give"
-        elif promise.threshold_seconds is not None and label != UNKNOWN:
-            if promise.threshold_seconds < least_seconds:
+        elif setting.threshold_seconds is not None and label != UNKNOWN:
+            if setting.threshold_seconds < least_seconds:
                 text = f"is below the {least_seconds:g} of {shorter}: longer prompts cannot have less time"
                 yield (*path, "threshold_seconds"), text
             else:
-                shorter, least_seconds = label, promise.threshold_seconds
+                shorter, least_seconds = label, setting.threshold_seconds
 
 
 def _alone(value: Mapping[str, object], objective: Objective, labels: Sequence[str]) -> LaneObjectivesConfig:

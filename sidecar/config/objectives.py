@@ -15,7 +15,7 @@ from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
 from sidecar.slo.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
 
 
-class Promise(NamedTuple):
+class ObjectiveSetting(NamedTuple):
     """One objective of one bucket. A value that neither the config nor a preset has is None."""
 
     threshold_seconds: float | None
@@ -29,7 +29,7 @@ class Promise(NamedTuple):
         return Aim(self.threshold_seconds, self.target)
 
 
-NO_PROMISE = Promise(None, None)
+NO_OBJECTIVE = ObjectiveSetting(None, None)
 
 
 def objectives_of(config: Config) -> Objectives:
@@ -39,7 +39,7 @@ def objectives_of(config: Config) -> Objectives:
 
 
 def lanes_without_objectives(config: Config) -> list[str]:
-    """The declared lanes, `other` among them, to which nothing is promised."""
+    """The declared lanes, `other` among them, without any objective."""
     return [lane for lane, buckets in objectives_of(config).by_lane.items() if not any(buckets.values())]
 
 
@@ -48,48 +48,48 @@ def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
     return said.preset or preset_for(lane)
 
 
-def lane_promise(objective: Objective, lane: str, said: LaneObjectivesConfig) -> Promise:
+def lane_objective(objective: Objective, lane: str, said: LaneObjectivesConfig) -> ObjectiveSetting:
     """A lane's objective for prompts of ordinary and of unknown length."""
     preset = PRESETS[preset_name(lane, said)]
     if _is_off(said, objective):
-        return NO_PROMISE
+        return NO_OBJECTIVE
     own = _own(said, objective)
     threshold_seconds = _first(own.threshold_seconds if own else None, preset.threshold_seconds(objective))
     if own is None and threshold_seconds is None:
-        return NO_PROMISE
-    return Promise(threshold_seconds, _first(own.target if own else None, preset.target))
+        return NO_OBJECTIVE
+    return ObjectiveSetting(threshold_seconds, _first(own.target if own else None, preset.target))
 
 
-def bucket_promises(
+def bucket_objectives(
     objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int]
-) -> Mapping[str, Promise]:
+) -> Mapping[str, ObjectiveSetting]:
     """A lane's objective for each prompt bucket, from short to long, then for `unknown`."""
     preset = PRESETS[preset_name(lane, said)]
-    base = lane_promise(objective, lane, said)
-    ttft_seconds = lane_promise(Objective.TTFT, lane, said).threshold_seconds
-    found: dict[str, Promise] = {}
+    base = lane_objective(objective, lane, said)
+    ttft_seconds = lane_objective(Objective.TTFT, lane, said).threshold_seconds
+    found: dict[str, ObjectiveSetting] = {}
     least_seconds = 0.0
     for label, tokens in zip(bucket_labels(edges), longest_tokens(edges), strict=True):
         inherited = base
         if base.threshold_seconds is not None:
             stretched = _stretched(objective, base.threshold_seconds, ttft_seconds, preset, tokens)
             inherited = base._replace(threshold_seconds=max(stretched, least_seconds))
-        found[label] = _bucket_promise(objective, said.prompt_buckets.get(label), inherited, preset)
+        found[label] = _bucket_objective(objective, said.prompt_buckets.get(label), inherited, preset)
         least_seconds = max(least_seconds, found[label].threshold_seconds or 0.0)
-    found[UNKNOWN] = _bucket_promise(objective, said.prompt_buckets.get(UNKNOWN), base, preset)
+    found[UNKNOWN] = _bucket_objective(objective, said.prompt_buckets.get(UNKNOWN), base, preset)
     return found
 
 
-def _bucket_promise(
-    objective: Objective, said: BucketObjectivesConfig | None, inherited: Promise, preset: Preset
-) -> Promise:
+def _bucket_objective(
+    objective: Objective, said: BucketObjectivesConfig | None, inherited: ObjectiveSetting, preset: Preset
+) -> ObjectiveSetting:
     if said is not None and _is_off(said, objective):
-        return NO_PROMISE
+        return NO_OBJECTIVE
     own = None if said is None else _own(said, objective)
     if own is None:
         return inherited
     target = _first(own.target, inherited.target)
-    return Promise(_first(own.threshold_seconds, inherited.threshold_seconds), _first(target, preset.target))
+    return ObjectiveSetting(_first(own.threshold_seconds, inherited.threshold_seconds), _first(target, preset.target))
 
 
 def _stretched(
@@ -115,7 +115,7 @@ def _first(*values: float | None) -> float | None:
 
 
 def _aims(lane: str, said: LaneObjectivesConfig, edges: Sequence[int]) -> dict[str, Aims]:
-    ttft, tpot, e2e = (bucket_promises(each, lane, said, edges) for each in Objective)
+    ttft, tpot, e2e = (bucket_objectives(each, lane, said, edges) for each in Objective)
     shares = TTFT_SHARES
     if said.blame_shares is not None:
         own = said.blame_shares

@@ -12,7 +12,7 @@ from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
 from sidecar.metrics.self_metrics import OWN
-from sidecar.metrics.slo_metrics import PROMISES
+from sidecar.metrics.slo_metrics import SLO_METRICS
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     EVENTS_PER_READ,
@@ -279,7 +279,7 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
 
 CATALOGUE: tuple[Metric, ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Metric)),
-    *PROMISES,
+    *SLO_METRICS,
     *OWN,
 )
 """In the order of the page: this file, then slo_metrics.py and self_metrics.py."""

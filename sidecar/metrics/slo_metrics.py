@@ -12,7 +12,7 @@ from sidecar.metrics.vocabulary import (
     OBJECTIVE,
     PER_LANE,
     PER_LENGTH,
-    PER_PROMISE,
+    PER_OBJECTIVE,
 )
 
 
@@ -51,13 +51,13 @@ SLO_BLAMED_MISSES_TOTAL = Counter(
 SLO_THRESHOLD_SECONDS = Gauge(
     "llm_slo_threshold_seconds",
     "The threshold of an objective, by the config in force.",
-    PER_PROMISE,
+    PER_OBJECTIVE,
     typical=0.5,
 )
 SLO_TARGET_RATIO = Gauge(
     "llm_slo_target_ratio",
     "The share of requests that is to meet the threshold, 0 to 1, by the config in force.",
-    PER_PROMISE,
+    PER_OBJECTIVE,
     typical=0.5,
 )
 REQUESTS_OVERDUE = Gauge(
@@ -152,5 +152,5 @@ ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "Seconds for which llm_engine_silence_seconds was above 8 and above three times llm_engine_silence_expected_seconds.",
 )
 
-PROMISES = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))
+SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))
 """In the order of the page."""

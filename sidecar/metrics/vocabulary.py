@@ -42,7 +42,7 @@ OUTCOME = Label("outcome", tuple(Outcome))
 STAGE = Label("stage", tuple(Stage))
 STATE = Label("state", ("waiting", "streaming"))
 OBJECTIVE = Label("objective", tuple(Objective))
-PER_PROMISE = (LANE, PROMPT_BUCKET, OBJECTIVE)
+PER_OBJECTIVE = (LANE, PROMPT_BUCKET, OBJECTIVE)
 BLAMED_PHASE = Label("phase", tuple(Blame))
 BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)
 

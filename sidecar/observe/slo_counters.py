@@ -225,14 +225,14 @@ class Slo:
             self._begin_lane(model, lane, buckets)
 
     def _begin_lane(self, model: str, lane: str, buckets: dict[str, Aims]) -> None:
-        promised = [(bucket, of) for bucket, aims in buckets.items() for of in Objective if aims.aim(of) is not None]
-        if not promised:
+        objectives = [(bucket, of) for bucket, aims in buckets.items() for of in Objective if aims.aim(of) is not None]
+        if not objectives:
             return
         for family in (self._overdue, self._deadlines, self._deadline_misses):
             family.begin(model=model, lane=lane)
-        for objective in sorted({of for _, of in promised}, key=list(Objective).index):
+        for objective in sorted({of for _, of in objectives}, key=list(Objective).index):
             self._blamed.begin(model=model, lane=lane, objective=objective)
-        for counter, bucket in product((self._good, self._good_tokens), dict(promised)):
+        for counter, bucket in product((self._good, self._good_tokens), dict(objectives)):
             counter.begin(model=model, lane=lane, prompt_bucket=bucket)
-        for counter, (bucket, of) in product((self._requests, self._misses, self._allowed), promised):
+        for counter, (bucket, of) in product((self._requests, self._misses, self._allowed), objectives):
             counter.begin(model=model, lane=lane, prompt_bucket=bucket, objective=of)

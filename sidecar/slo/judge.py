@@ -177,12 +177,12 @@ class Judge:
         The kind of answer that the request asked for counts, not the kind that came: an error is no stream.
         """
         if case.streaming is False:
-            promises: tuple[Objective, ...] = (Objective.E2E,)
+            objectives: tuple[Objective, ...] = (Objective.E2E,)
         elif case.first_token_at is not None:
-            promises = (Objective.TPOT,)
+            objectives = (Objective.TPOT,)
         else:
-            promises = (Objective.TTFT, Objective.TPOT) if case.streaming else tuple(Objective)
-        for objective in promises:
+            objectives = (Objective.TTFT, Objective.TPOT) if case.streaming else tuple(Objective)
+        for objective in objectives:
             pointless = outcome is Outcome.REJECTED and objective is Objective.TPOT  # it was never admitted
             if pointless or case.aims.aim(objective) is None or case.decided.get(objective) is False:
                 continue

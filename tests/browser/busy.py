@@ -39,8 +39,8 @@ class BusyApp:
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
         self.troubles = Troubles(lambda: self.now)
-        promised = {lane: dict.fromkeys((*BUCKETS, "unknown"), AIMS) for lane in LANES if lane != "code"}
-        self.slo = Slo(self.metrics, Objectives(promised))
+        objectives = {lane: dict.fromkeys((*BUCKETS, "unknown"), AIMS) for lane in LANES if lane != "code"}
+        self.slo = Slo(self.metrics, Objectives(objectives))
         self.slo.on_blamed = self.troubles.missed
         self.text = "127.0.0.1:8000 (vLLM 0.33.0)"
 

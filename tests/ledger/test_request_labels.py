@@ -100,7 +100,7 @@ def test_few_modules_name_a_label_of_requests() -> None:
     bar for each prompt length."""
     declares = {"ledger/request_labels.py", "metrics/vocabulary.py", "metrics/declaration.py"}
     fills = {"observe/request.py"}
-    promises = {"slo/objective.py", "observe/slo_counters.py"}
+    objectives = {"slo/objective.py", "observe/slo_counters.py"}
     draws = {f"admin/page/{name}.py" for name in ("anatomy", "failure_table", "phases", "picture")} | {
         "history/series.py"
     }
@@ -112,7 +112,7 @@ def test_few_modules_name_a_label_of_requests() -> None:
         if "prompt_bucket" in {getattr(node, field, None) for field in ("id", "attr", "arg", "value")}
     }
 
-    assert named == declares | fills | promises | draws
+    assert named == declares | fills | objectives | draws
 
 
 def test_the_labels_of_requests_come_first_in_every_declaration() -> None:

@@ -335,11 +335,11 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
     harness = SloHarness(Objectives({"chat": {"0-512": AIMS, "512+": LOOSE}}))
     counters = harness.metrics.counter
 
-    promised = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
+    declared = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
     models = ("llama", "other")
     for metric in (p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL):
         found = counters(metric).children
-        assert {*found} == {(model, "chat", *rest) for model in models for rest in promised}
+        assert {*found} == {(model, "chat", *rest) for model in models for rest in declared}
         assert {child.value for child in found.values()} == {0}
     assert {*counters(p.SLO_BLAMED_MISSES_TOTAL).children} == {
         (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases

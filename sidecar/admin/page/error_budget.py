@@ -9,7 +9,7 @@ from html import escape
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.budget import Budget, Tally
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
-from sidecar.admin.page.latency_tables import kept, promise
+from sidecar.admin.page.latency_tables import kept, objective_text
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import times
 
@@ -35,7 +35,7 @@ def _row(budget: Budget) -> list[str]:
     missed = kept(budget).partition(" <small>")[0]
     burn = budget.now.burn
     return [
-        f"{named} <small>{promise(budget)}</small>",
+        f"{named} <small>{objective_text(budget)}</small>",
         missed,
         quiet("none decided") if burn is None else times(burn).replace(" ", "\u00a0"),
         _left(budget.ever),
@@ -61,8 +61,8 @@ def _left(ever: Tally) -> str:
 
 
 def _never(anatomy: Anatomy, lanes: Sequence[str]) -> str:
-    promised = {budget.lane for budget in anatomy.budgets}
-    without = [lane for lane in lanes if lane not in promised and lane != OTHER]
+    with_objective = {budget.lane for budget in anatomy.budgets}
+    without = [lane for lane in lanes if lane not in with_objective and lane != OTHER]
     said = []
     if without:
         which = "This lane has" if len(without) == 1 else "These lanes have"

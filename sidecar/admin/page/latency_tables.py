@@ -18,17 +18,17 @@ from sidecar.slo.objective import Objective
 
 def two_numbers(anatomy: Anatomy) -> str:
     """The section."""
-    promises = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
+    budgets = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
     body = (
         '<div class="two"><div class="card"><h3>Time to first token</h3>'
-        f"{_card(anatomy.ends, promises, Objective.TTFT)}</div>"
+        f"{_card(anatomy.ends, budgets, Objective.TTFT)}</div>"
         '<div class="card"><h3>Between tokens</h3>'
-        f"{_card(anatomy.ends, promises, Objective.TPOT)}</div></div>"
+        f"{_card(anatomy.ends, budgets, Objective.TPOT)}</div></div>"
     )
     return section("two-numbers", "Two numbers", f"last {span(anatomy.window_seconds)}, streamed requests", body)
 
 
-def _card(ends: Iterable[LaneEnds], promises: Mapping[tuple[str, Objective], Budget], objective: Objective) -> str:
+def _card(ends: Iterable[LaneEnds], budgets: Mapping[tuple[str, Objective], Budget], objective: Objective) -> str:
     ttft = objective is Objective.TTFT
     rows = []
     for lane in ends:
@@ -37,7 +37,7 @@ def _card(ends: Iterable[LaneEnds], promises: Mapping[tuple[str, Objective], Bud
             of = "1 request" if quantiles.count == 1 else f"{quantiles.count:,} {'requests' if ttft else 'gaps'}"
             name = f"{escape(lane.lane)} <small>{of}</small>"
             rows.append(
-                [name, *(_quantile(quantiles, q) for q in SAMPLES_FOR), kept(promises.get((lane.lane, objective)))]
+                [name, *(_quantile(quantiles, q) for q in SAMPLES_FOR), kept(budgets.get((lane.lane, objective)))]
             )
     if not rows:
         return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
@@ -50,7 +50,7 @@ def kept(budget: Budget | None) -> str:
     """The state of an objective in the window, as HTML: the share of requests that missed it, and its target."""
     if budget is None:
         return quiet("nothing promised")
-    said = f"<small>{promise(budget)}</small>"
+    said = f"<small>{objective_text(budget)}</small>"
     if budget.now.missed is None:
         return f"{quiet('none decided')} {said}"
     missed = percent(budget.now.missed)
@@ -61,7 +61,7 @@ def kept(budget: Budget | None) -> str:
     return f'<span class="state bad">✗ {missed}</span> {said}'
 
 
-def promise(budget: Budget) -> str:
+def objective_text(budget: Budget) -> str:
     """The objective as text, `95 % ≤ 1.50 s`; as a range if it depends on the prompt length."""
     shortest, most = budget.thresholds
     until = seconds(shortest) if shortest == most else f"{seconds(shortest)} to {seconds(most)}"

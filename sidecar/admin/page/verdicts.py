@@ -32,7 +32,7 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
         diagnoses,
         key=lambda one: (
             order[one.outcome],
-            not _promised(one),
+            not _has_objective(one),
             one.phase is not Blame.ENGINE,
             *_doubt(one),
             -_over(one),
@@ -48,7 +48,7 @@ def _doubt(d: Diagnosis) -> tuple[bool, bool]:
     return d.phase is Blame.UNATTRIBUTED, (_missed(d) or 0.0) < FEWEST_MISSES
 
 
-def _promised(d: Diagnosis) -> bool:
+def _has_objective(d: Diagnosis) -> bool:
     """Whether the lane has an objective: only such a lane can page."""
     m = d.measured
     return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e))
@@ -93,7 +93,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         assert worst.first is not None
         also = len(broken) - 1
         more = quiet(f" and {also} more {'lane is' if also == 1 else 'lanes are'} broken") if also else ""
-        held = "misses its" if _promised(worst) else "has nothing promised, but is slow in its"
+        held = "misses its" if _has_objective(worst) else "has nothing promised, but is slow in its"
         sentence = (
             f'<span class="chip p-{worst.phase}">{escape(_phase(worst))}</span> '
             f"{escape(_who(worst, ordered))} {held} {NAMES[worst.first]}{more}"
@@ -107,7 +107,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         return f"No verdict on {escape(_who(refused[0], ordered))}", prose(what), "unsure", ""
     if not ordered:
         return ("Quiet", "Nothing came within the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
-    if not any(_promised(d) for d in ordered):
+    if not any(_has_objective(d) for d in ordered):
         return "Nothing is promised", "No lane with traffic has an objective, so nothing here can page.", "", ""
     return "Every promise is kept", "", "good", ""
 
@@ -161,7 +161,7 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
         about.append(f"confidence {d.confidence}")
     if d.regime is not None:
         about.append({"spike": "a spike", "steady": "steady"}[d.regime])
-    if not _promised(d):
+    if not _has_objective(d):
         about.append("nothing is promised here, and nothing pages: by what readers expect")
     title = (
         f'<span class="chip p-{d.phase}">{escape(_phase(d))}</span> {escape(_who(d, among))} {quiet(", ".join(about))}'
