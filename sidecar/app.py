@@ -103,9 +103,9 @@ class App:
                 config.engine,
                 self.engine,
                 ReportSink(
-                    reported=settlement.word,
+                    reported=settlement.reported,
                     dropped=self.recorder.dropped,
-                    waiting=lambda: len(settlement.joins),
+                    waiting=lambda: len(settlement.pending),
                     in_flight=lambda: len(self.inside),
                     clock=clock,
                 ),
@@ -193,7 +193,7 @@ class App:
         if self.road.in_flight:
             log.warning("grace_over", cut_short=self.road.in_flight)
             self.traffic.abandon()
-        self.settlement.joins.close_all(Reason.SHUTDOWN)
+        self.settlement.pending.close_all(Reason.SHUTDOWN)
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
@@ -316,7 +316,7 @@ class App:
         def set_gauges(_at: float) -> None:
             metrics.gauge(own.READY).child().set(int(self.ready()[0]))
             metrics.gauge(own.DRAINING).child().set(int(self.readiness.life is not Life.SERVING))
-            metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.settlement.joins))
+            metrics.gauge(own.OPEN_LEDGERS).child().set(len(self.settlement.pending))
             lengths = self.observers.lengths
             limited.inc(self.logs.limited_lines - limited.value)
             corrected.inc(lengths.corrections - corrected.value)

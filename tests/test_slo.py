@@ -254,7 +254,7 @@ def test_a_late_report_settles_the_vote_later() -> None:
     assert (verdicts(walk, "ttft"), votes(walk)) == ((1, 1), {})
 
     span_id = next(iter(walk.settlement.minted))
-    walk.settlement.word(KeyedReport((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
+    walk.settlement.reported(KeyedReport((span_key(span_id),), EngineReport(0.02, 0.4, 0.2)))
 
     assert votes(walk) == {"ttft": "prefill", "tpot": "decode"}
 
@@ -266,7 +266,7 @@ def test_who_waits_in_vain_votes_all_the_same(how: str) -> None:
     ask(walk, stream=True)
     play(walk, USAGE)
     if how == "shutdown":
-        walk.settlement.joins.close_all(Reason.SHUTDOWN)
+        walk.settlement.pending.close_all(Reason.SHUTDOWN)
     else:
         tick(walk, 120.0)
 

@@ -110,7 +110,7 @@ class Product:
         elif what == ENDED:
             self._ended(self._run.requests[number], at)
         elif what == WORD:
-            self._settlement.word(
+            self._settlement.reported(
                 KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.requests[number]))
             )
         elif what == STATE:

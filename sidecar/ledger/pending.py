@@ -1,4 +1,4 @@
-"""Joins requests that have ended with the engine's reports on them ("words" in this module's names). Pure.
+"""Joins requests that have ended with the engine's reports on them. Pure.
 
 A request is known by keys that only it has: the response id in its stream, the span that the sidecar minted for it. A
 report carries such keys too, and may come before the request has ended or seconds after. A trace id is weaker: an agent
@@ -9,13 +9,13 @@ request is kept for a while and then counted; a report that comes twice is used 
 Each opened request is settled exactly once: by its report, its deadline, the table's bound, or the end of the process.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
 from sidecar.ledger.account import Reason
-from sidecar.ledger.report import EngineReport, of_choices
+from sidecar.ledger.report import EngineReport, RequestKey, of_choices
 
 
 E = TypeVar("E")
@@ -29,7 +29,7 @@ MAX_ENTRIES = 4096
 class Lost(StrEnum):
     """Why a report was dropped without a join: a closed set, a counter's label."""
 
-    FOR_NOBODY = "report_unmatched"
+    UNMATCHED = "report_unmatched"
     """No request with any of its keys ended before the report's deadline."""
     TWICE = "report_twice"
     """Its request was settled by an earlier report, or the same part waits already."""
@@ -42,25 +42,25 @@ class Lost(StrEnum):
 # States of a request, and what moves it on:
 #
 #   running    claim(trace) and expect(key). A report on an expected key waits as long as the request runs.
-#   ended      ended(keys). Then exactly one of: told() if the answer contained its report, open() if it must wait, or
-#              neither (it failed, or no report can come).
+#   ended      ended(keys). Then exactly one of: settled_in_band() if the answer contained its report, open() if it must
+#              wait, or neither (it failed, or no report can come).
 #   waiting    open(), unless its whole report is there already, which settles it at once. It leaves this state by
-#                word()       the last part of its report has come    -> settled, LATE_REPORT
+#                reported()   the last part of its report has come    -> settled, LATE_REPORT
 #                expire()     `wait_seconds` have passed              -> settled, NO_REPORT
 #                open()       the table is full, it is the oldest     -> settled, TABLE_FULL
 #                close_all()  the process ends                        -> settled, with the caller's reason
-#   used       for `wait_seconds` after told() or a join: its keys recognise a second report (TWICE).
+#   used       for `wait_seconds` after settled_in_band() or a join: its keys recognise a second report (TWICE).
 #
-# States of a report (a word):
+# States of a report:
 #
 #   arrives    a key is used, or its part waits already               -> dropped, TWICE
 #              several waiting requests have its keys                 -> dropped, AMBIGUOUS
 #              it completes the report of one waiting request         -> joined
 #   waiting    in all other cases. It leaves this state by
-#                open() or word()  its request waits and the report is whole  -> joined
-#                word()       the table is full, it is the oldest     -> dropped, EVICTED
+#                open() or reported()  its request waits and the report is whole -> joined
+#                reported()   the table is full, it is the oldest     -> dropped, EVICTED
 #                expire()     its request still runs                  -> waits again, at least 1 s
-#                expire()     otherwise                               -> dropped, FOR_NOBODY
+#                expire()     otherwise                               -> dropped, UNMATCHED
 #
 # Why so strict: a missing join costs one request its split (`unattributed`). A wrong join puts wrong numbers into a
 # ledger, casts a wrong vote, and cannot be seen afterwards. So every doubt ends in "no join": two requests with one
@@ -72,12 +72,12 @@ class _Waiting(Generic[E]):
     """A waiting request (`content` is its entry) or a waiting report (`content` is the report)."""
 
     content: E
-    keys: tuple[Hashable, ...]
-    trace: Hashable | None
+    keys: tuple[RequestKey, ...]
+    trace: str | None
     due_at: float
-    words: int = 1
+    parts: int = 1
     """For a request: number of parts of its report."""
-    part: Hashable | None = None
+    part: str | None = None
     """For a report: key that distinguishes it from other reports on the same request."""
 
 
@@ -86,7 +86,7 @@ class _Table(Generic[E]):
 
     def __init__(self) -> None:
         self.waiting: dict[int, _Waiting[E]] = {}
-        self._by_key: dict[Hashable, set[int]] = {}
+        self._by_key: dict[RequestKey | str | None, set[int]] = {}
         self._numbers = 0
 
     def add(self, waiting: _Waiting[E]) -> int:
@@ -96,7 +96,7 @@ class _Table(Generic[E]):
             self._by_key.setdefault(key, set()).add(self._numbers)
         return self._numbers
 
-    def having(self, keys: Iterable[Hashable]) -> set[int]:
+    def having(self, keys: Iterable[RequestKey | str]) -> set[int]:
         """Numbers of all entries that have any of these keys."""
         return set().union(*(self._by_key.get(key, ()) for key in keys))
 
@@ -122,7 +122,7 @@ class _Table(Generic[E]):
         return due
 
 
-class Joins(Generic[E]):
+class Pending(Generic[E]):
     """Both tables. `settle` is called once per request, with its report, or with None and the reason."""
 
     def __init__(
@@ -138,12 +138,12 @@ class Joins(Generic[E]):
         self._lost = lost
         self._max_entries = max_entries
         self._requests: _Table[E] = _Table()
-        self._words: _Table[EngineReport] = _Table()
-        self._used: dict[Hashable, float] = {}
+        self._reports: _Table[EngineReport] = _Table()
+        self._used: dict[RequestKey, float] = {}
         """Key of a settled request to the instant until which a second report is recognised."""
-        self._claims: dict[Hashable, tuple[int, float]] = {}
+        self._claims: dict[str, tuple[int, float]] = {}
         """Trace id to the number of requests that have claimed it, and the instant until which that counts."""
-        self._expected: dict[Hashable, None] = {}
+        self._expected: dict[RequestKey, None] = {}
         """Keys of requests that still run: a report on one of them waits until it ends."""
 
     def __len__(self) -> int:
@@ -152,7 +152,7 @@ class Joins(Generic[E]):
 
     # --- requests --------------------------------------------------------------------------------------------------------
 
-    def claim(self, trace: Hashable, at: float) -> None:
+    def claim(self, trace: str, at: float) -> None:
         """A request of this trace has begun. Call it for every request, or a shared trace looks unshared."""
         claims, _ = self._claims.pop(trace, (0, 0.0))
         self._claims[trace] = (claims + 1, at + LONGEST_REQUEST_SECONDS)
@@ -160,7 +160,7 @@ class Joins(Generic[E]):
             # A forgotten trace is not used either: only a count of exactly 1 joins.
             del self._claims[next(iter(self._claims))]
 
-    def expect(self, key: Hashable) -> None:
+    def expect(self, key: RequestKey) -> None:
         """A request has begun that alone has this key: until it ends, reports on it are kept, however early they came.
 
         One choice may finish long before the others, and a slow client may read an answer long after the engine made
@@ -170,54 +170,54 @@ class Joins(Generic[E]):
         if len(self._expected) > 4 * self._max_entries:
             del self._expected[next(iter(self._expected))]
 
-    def ended(self, keys: Iterable[Hashable]) -> None:
+    def ended(self, keys: Iterable[RequestKey]) -> None:
         """The request with these keys has ended, in any way. Call it before `open`."""
         for key in keys:
             self._expected.pop(key, None)
 
-    def told(self, keys: Iterable[Hashable], at: float) -> None:
+    def settled_in_band(self, keys: Iterable[RequestKey], at: float) -> None:
         """The request with these keys was settled by a report in its answer: one that comes now is its second."""
         self._remember(tuple(keys), at)
 
     def open(
-        self, keys: Iterable[Hashable], entry: E, at: float, trace: Hashable | None = None, *, words: int = 1
+        self, keys: Iterable[RequestKey], entry: E, at: float, trace: str | None = None, *, parts: int = 1
     ) -> None:
         """A request has ended and its phases wait for the engine's report; `keys` should be its own.
 
-        `words`: number of parts of its report (one per choice, with some engines).
+        `parts`: number of parts of its report (one per choice, with some engines).
         """
         keys = tuple(dict.fromkeys(keys))
-        found = self._words.having(keys) or self._by_trace(self._words, trace)
-        if len(found) == words and not self._requests.having(keys):
+        found = self._reports.having(keys) or self._by_trace(self._reports, trace)
+        if len(found) == parts and not self._requests.having(keys):
             report = self._whole(found)
             self._remember(keys, at)
             self._settle(entry, report, Reason.LATE_REPORT)
             return
         while len(self._requests.waiting) >= self._max_entries:
             self._close(self._requests.oldest(), None, Reason.TABLE_FULL)
-        self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, words=words))
+        self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, parts=parts))
 
-    # --- words -----------------------------------------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------------------------------
 
-    def word(
+    def reported(
         self,
-        keys: Iterable[Hashable],
+        keys: Iterable[RequestKey],
         report: EngineReport,
         at: float,
-        trace: Hashable | None = None,
+        trace: str | None = None,
         *,
-        part: Hashable | None = None,
+        part: str | None = None,
     ) -> None:
         """A report came on the request that has these keys, or that alone has this trace.
 
         `part`: key that distinguishes it from other reports on the same request, if the engine sends one per choice.
         """
         keys = tuple(dict.fromkeys(keys))
-        told = (self._words.waiting[number].part for number in self._words.having(keys))
-        if any(key in self._used for key in keys) or part in told:
+        known_parts = (self._reports.waiting[number].part for number in self._reports.having(keys))
+        if any(key in self._used for key in keys) or part in known_parts:
             self._lost(Lost.TWICE)
             return
-        word = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
+        waiting = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
         owners = self._requests.having(keys) or self._by_trace(self._requests, trace)
         if len(owners) > 1:
             self._lost(Lost.AMBIGUOUS)
@@ -225,22 +225,22 @@ class Joins(Generic[E]):
         if owners:
             owner = owners.pop()
             request = self._requests.waiting[owner]
-            others = self._words.having(request.keys)
-            if len(others) + 1 == request.words:
-                report = self._whole({*others, self._words.add(word)})
+            others = self._reports.having(request.keys)
+            if len(others) + 1 == request.parts:
+                report = self._whole({*others, self._reports.add(waiting)})
                 self._remember((*request.keys, *keys), at)
                 self._close(owner, report, Reason.LATE_REPORT)
                 return
-        while len(self._words.waiting) >= self._max_entries:
-            self._words.take(self._words.oldest())
+        while len(self._reports.waiting) >= self._max_entries:
+            self._reports.take(self._reports.oldest())
             self._lost(Lost.EVICTED)
-        self._words.add(word)
+        self._reports.add(waiting)
 
     def _whole(self, numbers: Iterable[int]) -> EngineReport:
         """Take these reports out of the table and combine them into one."""
-        return of_choices([self._words.take(number).content for number in sorted(numbers)])
+        return of_choices([self._reports.take(number).content for number in sorted(numbers)])
 
-    def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: Hashable | None) -> set[int]:
+    def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: str | None) -> set[int]:
         """Entries that wait under this trace, if exactly one request has claimed it."""
         if trace is None or self._claims.get(trace, (0, 0.0))[0] != 1:
             return set()
@@ -254,21 +254,21 @@ class Joins(Generic[E]):
         `most`: the most requests, and the most reports, in one call. Returns True if there are more, so that the caller
         can give other tasks of the event loop a turn first.
         """
-        requests, words = self._requests.due(at), self._words.due(at)
+        requests, reports = self._requests.due(at), self._reports.due(at)
         for number in requests[:most]:
             self._close(number, None, Reason.NO_REPORT)
-        for number in words[:most]:
-            word = self._words.take(number)
-            if any(key in self._expected for key in word.keys):
-                word.due_at = at + max(self.wait_seconds, 1.0)
-                self._words.add(word)
+        for number in reports[:most]:
+            waiting = self._reports.take(number)
+            if any(key in self._expected for key in waiting.keys):
+                waiting.due_at = at + max(self.wait_seconds, 1.0)
+                self._reports.add(waiting)
             else:
-                self._lost(Lost.FOR_NOBODY)
+                self._lost(Lost.UNMATCHED)
         for key in [key for key, until in self._used.items() if until <= at]:
             del self._used[key]
         for trace in [trace for trace, (_, until) in self._claims.items() if until <= at]:
             del self._claims[trace]
-        return max(len(requests), len(words)) > most
+        return max(len(requests), len(reports)) > most
 
     def close_all(self, reason: Reason) -> None:
         """Settle all waiting requests: the process ends."""
@@ -278,7 +278,7 @@ class Joins(Generic[E]):
     def _close(self, number: int, report: EngineReport | None, reason: Reason) -> None:
         self._settle(self._requests.take(number).content, report, reason)
 
-    def _remember(self, keys: tuple[Hashable, ...], at: float) -> None:
+    def _remember(self, keys: tuple[RequestKey, ...], at: float) -> None:
         for key in keys:
             self._used[key] = at + self.wait_seconds
         while len(self._used) > 4 * self._max_entries:

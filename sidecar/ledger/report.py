@@ -44,7 +44,7 @@ NO_REPORT = EngineReport()
 class RequestKey(NamedTuple):
     """One name by which a request is found."""
 
-    names: str
+    kind: str
     """The kind of id: "response" or "span"."""
     id: str
     trace_id: str | None = None
@@ -63,7 +63,7 @@ def span_key(span_id: str) -> RequestKey:
 
 def traced_key(key: RequestKey, trace_id: str) -> RequestKey:
     """The same key, valid within one trace: clients choose ids freely, also clients that bypass the sidecar."""
-    return RequestKey(key.names, key.id, trace_id)
+    return RequestKey(key.kind, key.id, trace_id)
 
 
 @dataclass(frozen=True, slots=True)

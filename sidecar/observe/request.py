@@ -160,7 +160,7 @@ class RequestObserver:
         self._timeline.on_gap = self._instruments.recorder.gap_observer(labels)
         self._trace = trace_context(self._head.fields)
         if self._trace is not None:
-            self._settlement.joins.claim(self._trace.trace_id, self._head.accepted_at)
+            self._settlement.pending.claim(self._trace.trace_id, self._head.accepted_at)
 
     def _estimated_bucket(self, model: str) -> str:
         if self._peek.prompt_tokens is not None:
@@ -258,7 +258,7 @@ class RequestObserver:
         """The first output came. The engine's report is kept until the end, which may be late if the client is slow."""
         self._instruments.in_flight.streaming(self)
         if self._settlement.listens and self._stream is not None and self._stream.reader.response_id is not None:
-            self._settlement.joins.expect(response_key(self._stream.reader.response_id))
+            self._settlement.pending.expect(response_key(self._stream.reader.response_id))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

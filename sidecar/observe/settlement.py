@@ -15,7 +15,7 @@ from sidecar.engines.reports.ending import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.pending import Joins
+from sidecar.ledger.pending import Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
 from sidecar.observe.instruments import Instruments
 from sidecar.timeline.outcome import Outcome
@@ -62,7 +62,7 @@ class Settlement:
         """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
         """Called with each request that is over, whatever its outcome."""
-        self.joins: Joins[tuple[Account, EngineReport | None]] = Joins(
+        self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )
         self.minted: dict[str, Minted] = {}
@@ -73,7 +73,7 @@ class Settlement:
         """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
-        self._due_words: deque[KeyedReport] = deque()
+        self._due_reports: deque[KeyedReport] = deque()
         """Reports that the assembler has released; at most as many as the assembler may hold."""
         self._speaks = engine.speaks
         self._assembler = engine.speaks.assembler(self.minted.__contains__)
@@ -81,7 +81,7 @@ class Settlement:
     def engine_known(self) -> None:
         """The engine stated its kind: from now on requests wait for reports as long as this kind's may take."""
         speaks = self.engine.speaks
-        self.joins.wait_seconds = speaks.late_report_seconds
+        self.pending.wait_seconds = speaks.late_report_seconds
         if speaks is not self._speaks:
             self._speaks, self._assembler, self._in_vain = speaks, speaks.assembler(self.minted.__contains__), 0
 
@@ -92,7 +92,7 @@ class Settlement:
         trace_id = self._random_hex(16) if client is None else client.trace_id
         minted = Minted(trace_id, self._random_hex(8), client)
         self.minted[minted.span_id] = minted
-        self.joins.expect(span_key(minted.span_id))
+        self.pending.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
             del self.minted[next(iter(self.minted))]
         if client is not None and client.sampled:
@@ -109,31 +109,31 @@ class Settlement:
     def span(self, span: Span) -> bool:
         """Take in a span from the engine; False if it is of no kind that reports on a request."""
         if self._assembler is None:
-            word = self.engine.speaks.span(span)
-            words: Sequence[KeyedReport] | None = None if word is None else (word,)
+            keyed = self.engine.speaks.span(span)
+            reports: Sequence[KeyedReport] | None = None if keyed is None else (keyed,)
         else:
-            words = self._assembler.span(span, self.clock())
-        for word in words or ():
-            self._hear(word)
-        return words is not None
+            reports = self._assembler.span(span, self.clock())
+        for keyed in reports or ():
+            self._span_reported(keyed)
+        return reports is not None
 
-    def word(self, word: KeyedReport) -> None:
+    def reported(self, keyed: KeyedReport) -> None:
         """Take in an engine's report that came out-of-band, by another way than a span."""
-        self.joins.word(word.keys, word.report, self.clock(), word.trace_id, part=word.part)
+        self.pending.reported(keyed.keys, keyed.report, self.clock(), keyed.trace_id, part=keyed.part)
 
-    def _hear(self, word: KeyedReport) -> None:
+    def _span_reported(self, keyed: KeyedReport) -> None:
         """Give a span's report to the request for which its parent was minted, else to the only one of its trace."""
-        ours = tuple(key for key in word.keys if self._is_minted(key))
-        if not ours and word.trace_id in self._own_traces:
-            ours = (span_key(self._own_traces[word.trace_id]),)
+        ours = tuple(key for key in keyed.keys if self._is_minted(key))
+        if not ours and keyed.trace_id in self._own_traces:
+            ours = (span_key(self._own_traces[keyed.trace_id]),)
         if ours:
             self._in_vain = 0
-            self.joins.word(ours, word.report, self.clock(), part=word.part)
+            self.pending.reported(ours, keyed.report, self.clock(), part=keyed.part)
             return
         # A hop in between has its own spans, or the request did not pass here. Clients can choose ids, so an id counts
         # only together with its trace.
-        ids = tuple(traced_key(key, word.trace_id or "") for key in word.keys if key.names != "span")
-        self.joins.word(ids, word.report, self.clock(), None if ids else word.trace_id, part=word.part)
+        ids = tuple(traced_key(key, keyed.trace_id or "") for key in keyed.keys if key.kind != "span")
+        self.pending.reported(ids, keyed.report, self.clock(), None if ids else keyed.trace_id, part=keyed.part)
 
     def expire(self, at: float) -> bool:
         """End waits that have lasted long enough; call it once a second. True: more are due, so call it again after
@@ -141,15 +141,15 @@ class Settlement:
         """
         self._slo.tick(at)
         if self._assembler is not None:
-            self._due_words.extend(self._assembler.due(at))
+            self._due_reports.extend(self._assembler.due(at))
             self._recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
-        for _ in range(min(SETTLED_AT_ONCE, len(self._due_words))):
-            self._hear(self._due_words.popleft())
-        return self.joins.expire(at, SETTLED_AT_ONCE) or bool(self._due_words)
+        for _ in range(min(SETTLED_AT_ONCE, len(self._due_reports))):
+            self._span_reported(self._due_reports.popleft())
+        return self.pending.expire(at, SETTLED_AT_ONCE) or bool(self._due_reports)
 
     def _is_minted(self, key: RequestKey) -> bool:
-        return key.names == "span" and key.id in self.minted
+        return key.kind == "span" and key.id in self.minted
 
     def ended(
         self,
@@ -164,17 +164,17 @@ class Settlement:
         """One request has ended; its phases are settled now, or when the engine's report has come."""
         self._recorder.ended(account, self._unix())
         self._slo.ended(account.key, account, at)
-        self.joins.ended(keys)
-        words = self.engine.speaks.reports_on(choices)
+        self.pending.ended(keys)
+        parts = self.engine.speaks.reports_on(choices)
         waits = False
         if account.outcome is not Outcome.OK:
             self.log(account)
-        elif (report is None or report.merged) and words > 0 and self._worth_waiting():
-            self.joins.open(keys, (account, report), at, trace_id, words=words)
+        elif (report is None or report.merged) and parts > 0 and self._worth_waiting():
+            self.pending.open(keys, (account, report), at, trace_id, parts=parts)
             waits = True
         else:
             if report is not None:
-                self.joins.told(keys, at)
+                self.pending.settled_in_band(keys, at)
             self._settle(account, report, Reason.IN_BAND)
         self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
 
@@ -182,7 +182,7 @@ class Settlement:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
         if not (self.listens or (self._mints and self.engine.speaks.reads_spans)):
             return False
-        return self.joins.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.joins) == 0)
+        return self.pending.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.pending) == 0)
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason

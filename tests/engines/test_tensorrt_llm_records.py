@@ -232,7 +232,7 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
 
     for word in reports_in_records(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
         if word is not None:
-            walk.settlement.word(word)
+            walk.settlement.reported(word)
     walk.settlement.expire(walk.clock.later(11.0))
 
     (found,) = walk.phases()

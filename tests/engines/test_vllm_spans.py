@@ -325,7 +325,7 @@ def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
     assert settled == GIVES_UP_AFTER
     assert len(walk.accounts) == settled + 29
     assert {account.ledger.reason for account in walk.accounts if account.ledger} == {Reason.NO_REPORT}
-    assert len(walk.settlement.joins) == 1
+    assert len(walk.settlement.pending) == 1
 
 
 def test_once_it_exports_again_everybody_is_waited_for_again() -> None:

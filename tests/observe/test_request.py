@@ -150,7 +150,7 @@ def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPa
     assert walk.value("llm_requests_total", outcome="ok") == 1
     assert walk.accounts == []
 
-    walk.settlement.word(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
+    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
 
     (account,) = walk.accounts
     assert account.ledger is not None
@@ -181,7 +181,7 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     walk.client().send(post({"stream": True}))
     walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)) + chunk(DONE) + b"0\r\n\r\n")
 
-    walk.settlement.word(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
+    walk.settlement.reported(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
 

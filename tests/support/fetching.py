@@ -37,9 +37,9 @@ class Fetching(Walk):
         self.settlement.engine.up = True
         dropped = self.instruments.recorder.dropped
         self.sink = ReportSink(
-            reported=self.settlement.word,
+            reported=self.settlement.reported,
             dropped=dropped,
-            waiting=lambda: len(self.settlement.joins),
+            waiting=lambda: len(self.settlement.pending),
             in_flight=lambda: len(self.instruments.in_flight),
             clock=self.clock,
         )

@@ -139,7 +139,7 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
     walk.answer(OURS)
 
     for word in ExportLines(SGLang.source).feed(damage[0]):
-        walk.settlement.word(word)
+        walk.settlement.reported(word)
     walk.settlement.expire(walk.clock.later(6.0))
 
     assert walk.phases() in ([EXACT | BY_WIRE], [NO_SPLIT])
