@@ -16,7 +16,7 @@ import uvloop
 
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
-from sidecar.admin.page.recent_failures import Troubles
+from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
@@ -34,11 +34,11 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 
 class QuietApp:
-    """An `App` without requests, troubles or reloads."""
+    """An `App` without requests, failures or reloads."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.inside = InFlight(metrics)
-        self.troubles = Troubles(time.monotonic)
+        self.recent_failures = RecentFailures(time.monotonic)
 
     def ready(self) -> tuple[bool, str]:
         return True, ""

@@ -21,7 +21,7 @@ import uvloop
 from sidecar import __version__
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
-from sidecar.admin.page.recent_failures import Troubles
+from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.config.file import ConfigErrors
 from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
@@ -74,8 +74,8 @@ class App:
         self.inside = instruments.in_flight
         self.slo = instruments.slo
         self.estimates = instruments.estimates
-        self.troubles = Troubles(clock)
-        self.slo.on_blamed = self.troubles.missed
+        self.recent_failures = RecentFailures(clock)
+        self.slo.on_blamed = self.recent_failures.missed
         self.readiness = Readiness()
         self.engine_side = EngineSide(
             config.engine,
@@ -302,7 +302,7 @@ class App:
 
     def _closed(self, account: Account) -> None:
         self.engine_side.closed(account)
-        self.troubles.closed(account)
+        self.recent_failures.closed(account)
         self.logs.request(account)
 
     def _state_at_scrape(self) -> None:

@@ -86,6 +86,6 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
 
 def test_somebody_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
     """The watchdog alert is sent again and again: if it stops, alerting itself is broken."""
-    since = len(theatre.stack.sink.told)
+    since = len(theatre.stack.sink.notifications)
 
     assert len(theatre.stack.sink.wait_for("/llm", since=since, at_least=2)) >= 2

@@ -58,7 +58,7 @@ async def status_page_stalls() -> list[Bound]:
     labels = RequestLabels("other", "batch", "0-512")
     for number in range(100):
         account = Account(labels, True, Outcome.OK, MARKS, ledger, key=number)
-        app.troubles.missed(account, {Objective.TTFT: Blame.QUEUE})
+        app.recent_failures.missed(account, {Objective.TTFT: Blame.QUEUE})
     history = History(metrics, at=time.monotonic())
     diagnoses = Diagnoses(history, time.monotonic, lambda: ())
     page = StatusPage(app, history, time.monotonic, diagnoses.of)

@@ -20,7 +20,7 @@ REMEMBERED_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Told:
+class Notification:
     """One alert, as sent to one receiver."""
 
     receiver: str
@@ -41,7 +41,7 @@ class Pager:
     """The alerts of all receivers of one Alertmanager."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], Told] = {}
+        self._told: dict[tuple[str, str], Notification] = {}
         self.watchdogs = 0
         """Number of Watchdog alerts received; each shows that alerting works."""
 
@@ -56,7 +56,7 @@ class Pager:
             firing = alert["status"] == "firing"
             if not firing and place not in self._told:
                 continue
-            self._told[place] = Told(
+            self._told[place] = Notification(
                 body["receiver"],
                 labels["alertname"],
                 labels.get("phase", ""),
@@ -66,7 +66,7 @@ class Pager:
                 None if firing else at,
             )
 
-    def shown(self, at: float) -> Sequence[Told]:
+    def shown(self, at: float) -> Sequence[Notification]:
         """Firing alerts, pages first, then alerts that ended within the last 30 s."""
         self._told = {
             place: told

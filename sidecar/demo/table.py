@@ -7,7 +7,7 @@ when to draw.
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
-from sidecar.demo.pager import Told
+from sidecar.demo.pager import Notification
 from sidecar.demo.view import PHASES, Row
 
 
@@ -29,7 +29,7 @@ SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 class Screen(Protocol):
     """An output that shows rows."""
 
-    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
         """Show rows, status and alerts, in place of the previous ones or below them."""
         ...
 
@@ -41,7 +41,7 @@ class Screen(Protocol):
 class PlainScreen:
     """Prints one line per lane at each update: for logs, pipes and terminals without `rich`."""
 
-    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
         """Print all rows, all alerts and the status."""
         for row in rows:
             print(plain(row))
@@ -64,7 +64,7 @@ class LiveScreen:
         # Redrawn only on `show`: a thread of rich would take time from the engine's event loop in this process.
         self._live = Live(auto_refresh=False)
 
-    def show(self, rows: Sequence[Row], status: str, told: Sequence[Told] = ()) -> None:
+    def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
         """Redraw the table. It fits 80 columns, except for the alerts' summaries."""
         from rich.console import Group  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
@@ -112,7 +112,7 @@ def screen(*, terminal: bool) -> Screen:
     return PlainScreen()
 
 
-def paged(alert: Told) -> str:
+def paged(alert: Notification) -> str:
     """An alert's state, severity, phase, name and receiver."""
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
     return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}"

@@ -12,7 +12,7 @@ from sidecar.ledger.account import Account, Phase, Source
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.prefill_cost import Length
-from sidecar.slo.prefill_work import PrefillWork, Seen
+from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.silence import Silence
 from sidecar.timeline.outcome import Outcome
 
@@ -27,7 +27,7 @@ class Evidence:
     def __init__(self, metrics: Metrics) -> None:
         self._work = PrefillWork()
         self._silence = Silence()
-        self._seen: dict[Hashable, Seen] = {}
+        self._seen: dict[Hashable, FirstToken] = {}
         self._own = metrics.counter(p.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(p.ENGINE_SILENCE_SECONDS).child()
@@ -126,12 +126,12 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ObservedPrefill:
     length: Length | None
     seconds: float
 
 
-def _prefill(account: Account, seen: Seen) -> _Told | None:
+def _prefill(account: Account, seen: FirstToken) -> _ObservedPrefill | None:
     """Length and seconds of a prefill: by the engine's report, else by the TTFT, if the request did not queue."""
     ledger, usage = account.ledger, account.marks.usage
     if ledger is None or ledger.ttft_seconds is None or usage is None or usage.prompt_tokens is None:
@@ -139,5 +139,5 @@ def _prefill(account: Account, seen: Seen) -> _Told | None:
     tokens = max(1, usage.prompt_tokens - (usage.cached_tokens or 0))
     prefill = next((share for share in ledger.shares if share.phase is Phase.PREFILL), None)
     if prefill is not None and prefill.source is not Source.ESTIMATED:
-        return _Told(Length(tokens, _REPORTED), prefill.seconds)
-    return _Told(Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None
+        return _ObservedPrefill(Length(tokens, _REPORTED), prefill.seconds)
+    return _ObservedPrefill(Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None

@@ -46,7 +46,7 @@ class _Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FirstToken:
     """Facts about one request's prefill that the sidecar can observe without a report."""
 
     first_token_at: float
@@ -87,14 +87,14 @@ class PrefillWork:
         saturated = sum(self._recent) < FEWEST_IDLE * len(self._recent)
         self._waiting[key] = _Arrival(at, idle and not saturated)
 
-    def first_token(self, key: Hashable, at: float) -> Seen | None:
+    def first_token(self, key: Hashable, at: float) -> FirstToken | None:
         """Its first output was read."""
         arrival = self._waiting.pop(key, None)
         if arrival is None:
             return None
         self._streaming.add(key)
         self._most_streaming = max(self._most_streaming, len(self._streaming))
-        seen = Seen(at, arrival.idle, self._others_until, not self._waiting)
+        seen = FirstToken(at, arrival.idle, self._others_until, not self._waiting)
         self._others_until = at
         return seen
 
@@ -114,7 +114,9 @@ class PrefillWork:
         cost = curve.cost(length.value)
         return None if isinstance(cost, Refusal) else cost
 
-    def prefilled(self, model: str, length: Length | None, seen: Seen, seconds: float, *, learn: bool) -> Work | None:
+    def prefilled(
+        self, model: str, length: Length | None, seen: FirstToken, seconds: float, *, learn: bool
+    ) -> Work | None:
         """Count a prefill of `seconds`: the engine's report or, for an idle request without one, its TTFT.
 
         Returns None if the expected time is unknown, and if the prefill began before the spans that are still kept.

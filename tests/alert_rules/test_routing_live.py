@@ -10,7 +10,7 @@ import pytest
 
 from tests.alert_rules.alert_table import ALERTS, PHASES, alert
 from tests.support.alertmanager import Alertmanager, at_sink, running_alertmanager, shipped
-from tests.support.sink import Sink, Told, listening_sink
+from tests.support.sink import Notification, Sink, listening_sink
 
 
 ANNOTATIONS = {
@@ -32,7 +32,7 @@ class AlertmanagerStack:
         self.alertmanager.fire(alerts, annotations=ANNOTATIONS, over=over)
 
 
-def labels_in(told: Told) -> list[dict[str, str]]:
+def labels_in(told: Notification) -> list[dict[str, str]]:
     return [one["labels"] for one in told.body["alerts"]]
 
 
@@ -47,7 +47,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertmanagerStac
 
 
 @pytest.fixture(scope="module")
-def one_of_each(stack: AlertmanagerStack) -> dict[tuple[str, str], list[Told]]:
+def one_of_each(stack: AlertmanagerStack) -> dict[tuple[str, str], list[Notification]]:
     """What each receiver's webhook got after one alert of every phase and severity fired, each in a lane of its own."""
     kinds = [(phase, severity) for phase in PHASES for severity in ("page", "ticket")]
     # A page and a ticket of one phase in different lanes, so that none is muted.
@@ -70,7 +70,7 @@ def one_of_each(stack: AlertmanagerStack) -> dict[tuple[str, str], list[Told]]:
 @pytest.mark.parametrize("severity", ["page", "ticket"])
 @pytest.mark.parametrize("phase", PHASES)
 def test_each_phase_arrives_at_its_own_receiver(
-    one_of_each: dict[tuple[str, str], list[Told]], phase: str, severity: str
+    one_of_each: dict[tuple[str, str], list[Notification]], phase: str, severity: str
 ) -> None:
     arrived = [one for told in one_of_each[phase, severity] for one in labels_in(told)]
 

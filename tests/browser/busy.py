@@ -7,7 +7,7 @@ It knows how to make requests of every kind. It refuses to know how they are dra
 from itertools import cycle
 
 from sidecar.admin.page.page import Facts
-from sidecar.admin.page.recent_failures import Troubles
+from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -38,10 +38,10 @@ class BusyApp:
         self.metrics = Metrics(lanes=LANES, prompt_buckets=BUCKETS, models=[MODEL])
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
-        self.troubles = Troubles(lambda: self.now)
+        self.recent_failures = RecentFailures(lambda: self.now)
         objectives = {lane: dict.fromkeys((*BUCKETS, "unknown"), AIMS) for lane in LANES if lane != "code"}
         self.slo = Slo(self.metrics, Objectives(objectives))
-        self.slo.on_blamed = self.troubles.missed
+        self.slo.on_blamed = self.recent_failures.missed
         self.text = "127.0.0.1:8000 (vLLM 0.33.0)"
 
     def ready(self) -> tuple[bool, str]:
@@ -73,7 +73,7 @@ class BusyApp:
         self.recorder.ended(account)
         self.slo.ended(key, account, self.now)
         if outcome is not Outcome.OK:
-            self.troubles.closed(account)
+            self.recent_failures.closed(account)
             return
         ledger = close_ledger(marks, streaming=True, report=EngineReport(queue, 0.2, 1.0))
         settled = Account(labels, True, outcome, marks, ledger, key=key)

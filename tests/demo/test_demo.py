@@ -142,12 +142,12 @@ def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) 
 def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFixture[str]) -> None:
     """The live screen shows what the plain one does; without a terminal, rich prints the last table at the end."""
     pytest.importorskip("rich")
-    from sidecar.demo.pager import Told  # noqa: PLC0415
+    from sidecar.demo.pager import Notification  # noqa: PLC0415
     from sidecar.demo.table import LiveScreen  # noqa: PLC0415
     from sidecar.demo.view import Row  # noqa: PLC0415
 
     with LiveScreen() as screen:
-        told = Told("queue-page", "LLMQueueBurn", "queue", "page", "rag burns", "")
+        told = Notification("queue-page", "LLMQueueBurn", "queue", "page", "rag burns", "")
         screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8", [told])
 
     drawn = capsys.readouterr().out

@@ -26,7 +26,7 @@ SPLITTING = [name for name in fixtures() if fixture(name).says["prefill"] is not
 SEVERAL = [name for name in fixtures() if len(fixture(name).spans) > 1]
 
 
-class Told:
+class SpanHarness:
     """A walk with one request that has ended, and the span that was minted for it."""
 
     def __init__(self, name: str) -> None:
@@ -100,92 +100,94 @@ def slower(span: Span, request: int) -> Span:
 @pytest.mark.parametrize("name", SPLITTING)
 def test_each_engines_spans_split_the_request(name: str) -> None:
     """Queue and prefill are as the fixture says, and the five phases add up."""
-    told = Told(name)
-    told.hear(told.spans())
+    harness = SpanHarness(name)
+    harness.hear(harness.spans())
 
-    (ledger,) = told.ledgers
+    (ledger,) = harness.ledgers
     found = {phase: round(value / 1000, 9) for phase, (value, _) in phases(ledger).items()}
     stated = {
-        phase: value for phase, value in told.fixture.says.items() if value is not None and phase != "kv_transfer"
+        phase: value for phase, value in harness.fixture.says.items() if value is not None and phase != "kv_transfer"
     }
     assert ledger.reason is Reason.LATE_REPORT
     assert {phase: found[phase] for phase in stated} == stated
     assert round(sum(found.values()), 9) == round(ledger.e2e_seconds, 9)
-    assert told.walk.accounts[0].kv_transfer_seconds == told.fixture.says.get("kv_transfer")
+    assert harness.walk.accounts[0].kv_transfer_seconds == harness.fixture.says.get("kv_transfer")
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_their_order_does_not_matter(name: str) -> None:
     """Several processes export, each in batches of its own. Only within a process do parts come before their parent."""
-    told = Told(name)
-    first, rest = told.spans()[-1:], told.spans()[:-1]
-    told.hear([*first, *rest])
+    harness = SpanHarness(name)
+    first, rest = harness.spans()[-1:], harness.spans()[:-1]
+    harness.hear([*first, *rest])
 
-    assert [ledger.reason for ledger in told.ledgers] == [Reason.LATE_REPORT]
+    assert [ledger.reason for ledger in harness.ledgers] == [Reason.LATE_REPORT]
 
 
 def test_an_engine_that_only_received_the_cache_does_not_split_the_ttft() -> None:
     """Its first token is not the prompt's: the split is refused and counted, the transfer is recorded."""
-    told = Told("tensorrt-llm-disaggregated-generation")
-    told.hear(told.spans())
+    harness = SpanHarness("tensorrt-llm-disaggregated-generation")
+    harness.hear(harness.spans())
 
-    assert [ledger.reason for ledger in told.ledgers] == [Reason.REPORT_INCOMPLETE]
-    assert told.walk.accounts[0].kv_transfer_seconds == 0.02
+    assert [ledger.reason for ledger in harness.ledgers] == [Reason.REPORT_INCOMPLETE]
+    assert harness.walk.accounts[0].kv_transfer_seconds == 0.02
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_forty_requests_of_one_trace_each_get_their_own(name: str) -> None:
     """Ten at a time end before any span comes; then all their spans come, mixed. Each engine queue was 1 ms longer."""
-    told = Told(name)
-    told.hear(told.spans())
+    harness = SpanHarness(name)
+    harness.hear(harness.spans())
     for _ in range(4):
-        requests = [told.ask("0af7651916cd43dd8448eb211c80319c") for _ in range(10)]
-        batches = [[slower(span, request) for span in told.spans(request)] for request in requests]
-        told.hear([batch[at] for at in range(len(batches[0])) for batch in batches])
+        requests = [harness.ask("0af7651916cd43dd8448eb211c80319c") for _ in range(10)]
+        batches = [[slower(span, request) for span in harness.spans(request)] for request in requests]
+        harness.hear([batch[at] for at in range(len(batches[0])) for batch in batches])
 
-    queues = [phases(ledger)["queue"][0] for ledger in told.ledgers]
-    assert {ledger.reason for ledger in told.ledgers} == {Reason.LATE_REPORT}
+    queues = [phases(ledger)["queue"][0] for ledger in harness.ledgers]
+    assert {ledger.reason for ledger in harness.ledgers} == {Reason.LATE_REPORT}
     assert sorted(queues) == [100 + request for request in range(41)]
     # The order is that of the reports, not of the requests: each account has its own queue.
-    assert [int(account.notes["header.x-team"]) for account in told.walk.accounts] == [queue - 100 for queue in queues]
+    assert [int(account.notes["header.x-team"]) for account in harness.walk.accounts] == [
+        queue - 100 for queue in queues
+    ]
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_what_comes_twice_is_used_once(name: str) -> None:
     """An exporter that did not get the sidecar's answer sends its batch again."""
-    told = Told(name)
-    told.hear([*told.spans(), *told.spans()], seconds=4)
-    told.hear(told.spans(), seconds=30)
+    harness = SpanHarness(name)
+    harness.hear([*harness.spans(), *harness.spans()], seconds=4)
+    harness.hear(harness.spans(), seconds=30)
 
-    assert [ledger.reason for ledger in told.ledgers] == [Reason.LATE_REPORT]
+    assert [ledger.reason for ledger in harness.ledgers] == [Reason.LATE_REPORT]
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_spans_for_nobody_join_nobody(name: str) -> None:
     """Another client uses the engine, too: in another trace, under a span of its own."""
-    told = Told(name)
+    harness = SpanHarness(name)
     strangers = [
         replace(
             span,
             trace_id="f" * 32,
-            parent_span_id="f" * 16 if span.parent_span_id == told.minted[0] else span.parent_span_id,
+            parent_span_id="f" * 16 if span.parent_span_id == harness.minted[0] else span.parent_span_id,
         )
-        for span in told.spans()
+        for span in harness.spans()
     ]
-    told.hear(strangers, seconds=40)
+    harness.hear(strangers, seconds=40)
 
-    assert [ledger.reason for ledger in told.ledgers] == [Reason.NO_REPORT]
-    assert told.dropped("report_unmatched") == 1
+    assert [ledger.reason for ledger in harness.ledgers] == [Reason.NO_REPORT]
+    assert harness.dropped("report_unmatched") == 1
 
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_part_that_never_comes_leaves_the_request_without_a_split(name: str) -> None:
     """It has a split if the part states nothing needed. Nothing is raised, and every number is the engine's."""
     for missing in range(len(fixture(name).spans)):
-        told = Told(name)
-        told.hear([span for at, span in enumerate(told.spans()) if at != missing], seconds=40)
-        (ledger,) = told.ledgers
-        whole = Told(name)
+        harness = SpanHarness(name)
+        harness.hear([span for at, span in enumerate(harness.spans()) if at != missing], seconds=40)
+        (ledger,) = harness.ledgers
+        whole = SpanHarness(name)
         whole.hear(whole.spans())
         if ledger.reason is Reason.LATE_REPORT:
             engines = {"queue", "prefill"}
@@ -237,13 +239,13 @@ def damage(draw: st.DrawFn, spans: list[Span]) -> list[Span]:
 @given(data=st.data())
 def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataObject) -> None:
     """Nothing is raised, the request is settled once, its phases add up, and none is negative or above the whole."""
-    told = Told(name)
-    told.hear(data.draw(damage(told.spans())), seconds=40)
+    harness = SpanHarness(name)
+    harness.hear(data.draw(damage(harness.spans())), seconds=40)
 
-    (ledger,) = told.ledgers
+    (ledger,) = harness.ledgers
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
     assert all(-1e-9 <= share.seconds <= ledger.e2e_seconds + 1e-9 for share in ledger.shares)
-    assert told.dropped("observer_error") == 0
+    assert harness.dropped("observer_error") == 0
 
 
 @pytest.mark.parametrize("name", fixtures())

@@ -15,7 +15,7 @@ from tests.support.memory import Clock
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
 
 
-class Told:
+class IntakeHarness:
     """A sink that knows the spans named `known`, and counters."""
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ async def body(*chunks: bytes) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def play(scenario: Callable[[Told], Awaitable[None]]) -> None:
+def play(scenario: Callable[[IntakeHarness], Awaitable[None]]) -> None:
     async def played() -> None:
-        await scenario(Told())
+        await scenario(IntakeHarness())
 
     asyncio.run(played())
 
@@ -49,15 +49,15 @@ def play(scenario: Callable[[Told], Awaitable[None]]) -> None:
 def test_each_span_is_counted_as_what_became_of_it() -> None:
     """Results are taken, unknown and rejected; a sink that fails on one span loses only that one."""
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         request = request_of(
             {"name": "known"}, {"name": "unknown"}, {"name": "broken"}, {"trace_id": ""}, {"name": "known"}
         )
 
-        tally = await told.intake.take(body(request.SerializeToString()))
+        tally = await harness.intake.take(body(request.SerializeToString()))
 
         assert tally == Tally(taken=2, unknown=1, rejected=1, why="a span without a trace id or span id")
-        assert told.counted == {
+        assert harness.counted == {
             "taken": 2,
             "unknown": 1,
             "rejected": 1,
@@ -70,15 +70,15 @@ def test_each_span_is_counted_as_what_became_of_it() -> None:
 
 
 def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_lost() -> None:
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         good = request_of({"name": "known"}).SerializeToString()
 
         with pytest.raises(MalformedError):
-            await told.intake.take(body(good + b"\xff"))
+            await harness.intake.take(body(good + b"\xff"))
         with pytest.raises(TooLargeError):
-            await told.intake.take(body(*[bytes(1 << 20)] * 5))
+            await harness.intake.take(body(*[bytes(1 << 20)] * 5))
 
-        assert told.counted == {"taken": 1, "span_request_refused": 2}
+        assert harness.counted == {"taken": 1, "span_request_refused": 2}
 
     play(scenario)
 
@@ -86,22 +86,22 @@ def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_l
 def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
     """Every span takes a whole slice here, so another task runs between any two spans."""
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         turns: list[int] = []
 
         async def somebody_else() -> None:
             while True:
-                turns.append(len(told.spans))
+                turns.append(len(harness.spans))
                 await asyncio.sleep(0)
 
         def slow(span: Span) -> bool:
-            told.spans.append(span)
-            told.clock.later(SLICE_SECONDS)
+            harness.spans.append(span)
+            harness.clock.later(SLICE_SECONDS)
             return True
 
-        told.intake._sink = slow
+        harness.intake._sink = slow
         other = asyncio.create_task(somebody_else())
-        await told.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
+        await harness.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
         other.cancel()
 
         assert set(turns) == set(range(1, 21))
@@ -112,23 +112,23 @@ def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
 def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
     """Two requests are held and 32 wait; the next is refused. When the first are done, there is room again."""
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         gate = asyncio.Event()
 
         async def stuck() -> AsyncIterator[bytes]:
             await gate.wait()
             yield request_around(IDS)
 
-        inside = [asyncio.create_task(told.intake.take(stuck())) for _ in range(HELD_AT_ONCE + WAITING_AT_ONCE)]
+        inside = [asyncio.create_task(harness.intake.take(stuck())) for _ in range(HELD_AT_ONCE + WAITING_AT_ONCE)]
         await asyncio.sleep(0)
 
         with pytest.raises(BusyError):
-            await told.intake.take(body(b""))
+            await harness.intake.take(body(b""))
         gate.set()
         tallies = await asyncio.gather(*inside)
 
         assert [tally.unknown for tally in tallies] == [1] * len(inside)
-        assert await told.intake.take(body(b"")) == Tally()
+        assert await harness.intake.take(body(b"")) == Tally()
 
     play(scenario)
 
@@ -136,15 +136,15 @@ def test_who_comes_when_the_house_is_full_is_told_to_come_again() -> None:
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "READ_TIMEOUT_SECONDS", 0.01)
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         async def silent() -> AsyncIterator[bytes]:
             yield b"\x0a"
             await asyncio.Event().wait()
 
         with pytest.raises(MalformedError, match="in time"):
-            await told.intake.take(silent())
+            await harness.intake.take(silent())
 
-        assert told.counted == {"span_request_refused": 1}
+        assert harness.counted == {"span_request_refused": 1}
 
     play(scenario)
 
@@ -152,9 +152,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 def test_a_body_of_just_the_bound_is_read() -> None:
     """The body is read whole, and then refused as no request: its zeros are no fields."""
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         with pytest.raises(MalformedError, match="field number"):
-            await told.intake.take(body(bytes(MAX_BODY_BYTES)))
+            await harness.intake.take(body(bytes(MAX_BODY_BYTES)))
 
     play(scenario)
 
@@ -178,15 +178,15 @@ def _spans_without_end() -> bytes:
 def test_memory_stays_within_ten_times_the_body(made: Callable[[], bytes], json: bool) -> None:
     """The parser builds one span at a time. The body itself counts as one of the ten."""
 
-    async def scenario(told: Told) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
         request = made()
-        told.intake._sink = lambda _: False
+        harness.intake._sink = lambda _: False
         with contextlib.suppress(RefusedError):
-            await told.intake.take(body(request), json=json)  # one-time allocations happen here
+            await harness.intake.take(body(request), json=json)  # one-time allocations happen here
 
         tracemalloc.start()
         with contextlib.suppress(RefusedError):
-            await told.intake.take(body(request), json=json)
+            await harness.intake.take(body(request), json=json)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
 

@@ -15,8 +15,8 @@ from sidecar.slo.prefill_work import (
     REMEMBERED_SAMPLES,
     REMEMBERED_SECONDS,
     SAMPLE_EVERY_SECONDS,
+    FirstToken,
     PrefillWork,
-    Seen,
     Work,
 )
 
@@ -43,14 +43,14 @@ class PrefillWorkHarness:
         self.work.received(key, self.now)
         return key
 
-    def speaks(self, key: int, *, after: float = 0.0) -> Seen:
+    def speaks(self, key: int, *, after: float = 0.0) -> FirstToken:
         self.now += after
         seen = self.work.first_token(key, self.now)
         assert seen is not None
         return seen
 
     def reports(
-        self, seen: Seen, tokens: float, *, model: str = "m", seconds: float | None = None, learn: bool = True
+        self, seen: FirstToken, tokens: float, *, model: str = "m", seconds: float | None = None, learn: bool = True
     ) -> Work | None:
         """The engine reports that the prefill took `seconds`; by default, what a prompt of this length costs."""
         seconds = cost(tokens) if seconds is None else seconds
@@ -285,8 +285,8 @@ def test_prompts_that_are_computed_together_share_their_seconds() -> None:
     assert [round(work.own_seconds, 9) for work in works if work is not None] == [1.0, 0.5]
 
 
-def ended(at: int) -> Seen:
-    return Seen(float(at), idle=False, alone_since=0.0, undisturbed=False)
+def ended(at: int) -> FirstToken:
+    return FirstToken(float(at), idle=False, alone_since=0.0, undisturbed=False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 600), st.integers(1, 120)), min_size=1, max_size=60), st.randoms())
@@ -314,7 +314,7 @@ def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: 
     began = harness.now
     for _ in range(int(REMEMBERED_SECONDS / 10) + 4):
         harness.alone(1000, after=10.0)
-    late = Seen(harness.now - ago, idle=False, alone_since=0.0, undisturbed=False)
+    late = FirstToken(harness.now - ago, idle=False, alone_since=0.0, undisturbed=False)
 
     assert harness.now > began + REMEMBERED_SECONDS
     assert (harness.reports(late, 1000) is not None) is counted

@@ -10,7 +10,7 @@ import aiohttp
 
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
-from sidecar.admin.page.recent_failures import Troubles
+from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -21,7 +21,7 @@ class Double:
 
     def __init__(self, registry: Metrics) -> None:
         self.inside = InFlight(registry)
-        self.troubles = Troubles(lambda: 0.0)
+        self.recent_failures = RecentFailures(lambda: 0.0)
         self.is_ready = (True, "ready")
         self.is_healthy = (True, "healthy")
         self.errors: list[str] = []

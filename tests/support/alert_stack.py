@@ -15,7 +15,7 @@ from sidecar.demo.shipped import FASTEST, find
 from tests.support.background import Background
 from tests.support.prometheus import Prometheus, explained
 from tests.support.sidecar_process import SidecarProcess
-from tests.support.sink import Sink, Told, listening_sink
+from tests.support.sink import Notification, Sink, listening_sink
 from tests.support.tools import missing
 
 
@@ -39,7 +39,7 @@ class AlertStack:
         """Wait for calm; returns the number of notifications so far. Fails if calm does not come."""
         with explained(self.prometheus, self.sink):
             assert self.prometheus.wait_for(CALM, patience_seconds=patience_seconds), "it never became calm"
-        return len(self.sink.told)
+        return len(self.sink.notifications)
 
     def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
         """The first firing alert at the pager of `phase` after so many notifications; {} when patience ends."""
@@ -49,7 +49,7 @@ class AlertStack:
         """(path, alert) of the first page about this lane after so many notifications; ("", {}) when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while time.monotonic() < deadline:
-            for told in self.sink.told[since:]:
+            for told in self.sink.notifications[since:]:
                 for alert in told.body.get("alerts", ()):
                     if told.path.endswith("/page") and alert["labels"].get("lane") == lane:
                         return told.path, alert
@@ -68,7 +68,7 @@ class AlertStack:
         """The phases with a firing alert at their pagers, in order of the first one."""
         phases = [
             alert["labels"]["phase"]
-            for told in self.sink.told[since:]
+            for told in self.sink.notifications[since:]
             if told.path.endswith("/page")
             for alert in told.body["alerts"]
             if alert["status"] == "firing"
@@ -76,7 +76,7 @@ class AlertStack:
         return list(dict.fromkeys(phases))
 
 
-def _first(told: Sequence[Told], status: str, fingerprint: str = "") -> dict[str, Any]:
+def _first(told: Sequence[Notification], status: str, fingerprint: str = "") -> dict[str, Any]:
     alerts = [alert for one in told for alert in one.body["alerts"]]
     wanted = [one for one in alerts if one["status"] == status and one["fingerprint"].startswith(fingerprint)]
     return dict(wanted[0]) if wanted else {}

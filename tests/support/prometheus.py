@@ -73,7 +73,7 @@ def explained(prometheus: Prometheus, sink: Sink) -> Iterator[None]:
     except AssertionError as error:
         told = "\n".join(
             f"{one.path}: {alert['status']} {alert['labels']} {alert['annotations'].get('summary')}"
-            for one in list(sink.told)
+            for one in list(sink.notifications)
             for alert in one.body.get("alerts", [])
             if alert["labels"]["alertname"] != "Watchdog"
         )

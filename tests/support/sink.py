@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notification:
     """One notification as it arrived: the path names the receiver, the body is what Alertmanager sent."""
 
     path: str
@@ -30,15 +30,15 @@ class Sink:
     """Accepts every POST."""
 
     url: str
-    told: list[Told] = field(default_factory=list, repr=False)
+    notifications: list[Notification] = field(default_factory=list, repr=False)
 
-    def at(self, path: str, *, about: str | Sequence[str] = (), since: int = 0) -> list[Told]:
+    def at(self, path: str, *, about: str | Sequence[str] = (), since: int = 0) -> list[Notification]:
         """Notifications at `path` so far; with `about` only those with all these words in their JSON.
 
         `since`: skip so many notifications that arrived first, at any path.
         """
         words = [about] if isinstance(about, str) else about
-        later = list(self.told)[since:]
+        later = list(self.notifications)[since:]
         return [told for told in later if told.path == path and all(word in told.text for word in words)]
 
     def wait_for(
@@ -49,7 +49,7 @@ class Sink:
         since: int = 0,
         at_least: int = 1,
         patience_seconds: float = 20.0,
-    ) -> list[Told]:
+    ) -> list[Notification]:
         """As `at`, once there are `at_least` so many, or whatever there is when patience ends."""
         deadline = time.monotonic() + patience_seconds
         while len(arrived := self.at(path, about=about, since=since)) < at_least and time.monotonic() < deadline:
@@ -61,10 +61,10 @@ class Sink:
 def listening_sink() -> Iterator[Sink]:
     """A sink on a free port of 127.0.0.1 for the length of a `with` block."""
 
-    class Ear(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            sink.told.append(Told(self.path, json.loads(body)))
+            sink.notifications.append(Notification(self.path, json.loads(body)))
             # PagerDuty answers 202; all other receivers accept any 2xx.
             self.send_response(202 if self.path == "/pagerduty" else 200)
             self.send_header("Content-Length", "0")
@@ -73,7 +73,7 @@ def listening_sink() -> Iterator[Sink]:
         def log_message(self, *_words: object) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Ear)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     sink = Sink(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

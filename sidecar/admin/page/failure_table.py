@@ -10,7 +10,7 @@ from html import escape
 from sidecar.admin.page.anatomy import LaneAnatomy
 from sidecar.admin.page.html import plain, section, table
 from sidecar.admin.page.picture import bar_title, phase_name, seconds, stacked
-from sidecar.admin.page.recent_failures import KEPT, Trouble
+from sidecar.admin.page.recent_failures import KEPT, RecentFailure
 from sidecar.diagnosis.why import NAMES
 from sidecar.history.slices import Sliced
 from sidecar.timeline.outcome import Outcome
@@ -23,7 +23,7 @@ A_TURN = 12
 """Rows drawn per slice; each takes some 50 us."""
 
 
-def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Sliced[str]:
+def recent_failures_section(latest: Sequence[RecentFailure], at: float, *, models: bool) -> Sliced[str]:
     """The section. `latest`: newest first; `at`: now, on the same clock; `models`: there are several, so show them."""
     if not latest:
         body = plain("Since this process began no request missed an objective or failed.")
@@ -47,7 +47,7 @@ def last_troubles(latest: Sequence[Trouble], at: float, *, models: bool) -> Slic
     return section("table", "Slow or failed requests", f"last {len(latest)}", drawn + note)
 
 
-def _who(one: Trouble, at: float, *, models: bool) -> str:
+def _who(one: RecentFailure, at: float, *, models: bool) -> str:
     labels = one.labels
     length = LaneAnatomy(labels.lane, one.streaming, 1, 0.0, {}, {}, prompt_bucket=labels.prompt_bucket)
     about = [bar_title(length)] + ([] if one.streaming else ["not streamed"]) + ([labels.model] if models else [])
@@ -55,7 +55,7 @@ def _who(one: Trouble, at: float, *, models: bool) -> str:
     return f"{escape(labels.lane)} <small>{escape(', '.join(about))}; {ago} ago</small>"
 
 
-def _what(one: Trouble) -> str:
+def _what(one: RecentFailure) -> str:
     said = []
     for objective, phase in one.missed.items():
         said.append(f'<i class="p-{phase}"></i>{NAMES[objective]} missed: {phase_name(phase)}')
@@ -67,7 +67,7 @@ def _what(one: Trouble) -> str:
     return "<br>".join(said)
 
 
-def _ledger(one: Trouble, longest: float) -> str:
+def _ledger(one: RecentFailure, longest: float) -> str:
     told = []
     if one.whole_seconds is not None:
         told.append(f"whole {seconds(one.whole_seconds)}")
@@ -85,7 +85,7 @@ def _ledger(one: Trouble, longest: float) -> str:
     return f"{bar}{' · '.join(told)} <small>{parts}{estimated}</small>"
 
 
-def _pace(one: Trouble) -> str:
+def _pace(one: RecentFailure) -> str:
     if one.ttft_seconds is None or one.whole_seconds is None or not one.completion_tokens:
         return ""
     return f"{one.completion_tokens:,} tokens"

@@ -15,12 +15,12 @@ from html import escape
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.engine_now import EngineNow, engine_state
 from sidecar.admin.page.error_budget import error_budget
-from sidecar.admin.page.failure_table import last_troubles
+from sidecar.admin.page.failure_table import recent_failures_section
 from sidecar.admin.page.html import span
 from sidecar.admin.page.in_flight_table import in_flight
 from sidecar.admin.page.latency_tables import two_numbers
 from sidecar.admin.page.phases import how_requests_ended, where_time_goes
-from sidecar.admin.page.recent_failures import Trouble
+from sidecar.admin.page.recent_failures import RecentFailure
 from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.admin.page.verdicts import headline, in_short, verdicts, worst_first
@@ -86,7 +86,7 @@ class Status:
     by_lane: Mapping[str, LaneInFlight] = field(default_factory=dict)
     oldest: Sequence[Inside] = ()
     engine: EngineNow = field(default_factory=EngineNow)
-    troubles: Sequence[Trouble] = ()
+    recent_failures: Sequence[RecentFailure] = ()
     """Latest first."""
 
 
@@ -108,7 +108,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
         how_requests_ended(status.anatomy),
     ]
     yield
-    parts.append((yield from last_troubles(status.troubles, status.at, models=status.models > 1)))
+    parts.append((yield from recent_failures_section(status.recent_failures, status.at, models=status.models > 1)))
     yield
     again = f'<noscript><meta http-equiv="refresh" content="{REFRESH_SECONDS}"></noscript>' if refresh else ""
     script = f"<script>{SCRIPT}</script>" if refresh else ""

@@ -21,7 +21,7 @@ KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RecentFailure:
     """One slow or failed request. Durations in seconds; None or absent: unknown."""
 
     ended_at: float
@@ -48,39 +48,39 @@ class Trouble:
     """The HTTP status if there was one; else empty."""
 
 
-class Troubles:
+class RecentFailures:
     """The last `KEPT` slow or failed requests of one process. `clock`: monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._ring: deque[Trouble] = deque(maxlen=KEPT)
+        self._ring: deque[RecentFailure] = deque(maxlen=KEPT)
         self._last: Hashable = None
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def latest(self) -> list[Trouble]:
+    def latest(self) -> list[RecentFailure]:
         """All kept requests, latest first."""
         return list(reversed(self._ring))
 
     def missed(self, account: Account, votes: Mapping[Objective, Blame]) -> None:
         """Keep a request that missed objectives and has voted."""
         self._last = account.key
-        self._ring.append(trouble(account, votes, self._clock()))
+        self._ring.append(recent_failure(account, votes, self._clock()))
 
     def closed(self, account: Account) -> None:
         """Keep a failed request when its account closes, unless `missed` was called for it just before."""
         if account.outcome in SPOILED and (account.key is None or account.key is not self._last):
-            self._ring.append(trouble(account, {}, self._clock()))
+            self._ring.append(recent_failure(account, {}, self._clock()))
 
 
-def trouble(account: Account, votes: Mapping[Objective, Blame], at: float) -> Trouble:
+def recent_failure(account: Account, votes: Mapping[Objective, Blame], at: float) -> RecentFailure:
     """The facts that are kept of one account."""
     marks, ledger, usage = account.marks, account.ledger, account.marks.usage
     ttft = None if ledger is None else ledger.ttft_seconds
     if ttft is None and account.streaming and marks.first_token_at is not None and marks.received_at is not None:
         ttft = marks.first_token_at - marks.received_at
-    return Trouble(
+    return RecentFailure(
         ended_at=at,
         labels=account.labels,
         streaming=account.streaming,

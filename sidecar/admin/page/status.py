@@ -15,7 +15,7 @@ from sidecar.admin.page.anatomy import anatomy_of
 from sidecar.admin.page.engine_now import engine_now
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
-from sidecar.admin.page.recent_failures import Troubles
+from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced
@@ -35,7 +35,7 @@ class StatusSource(Protocol):
         ...
 
     @property
-    def troubles(self) -> Troubles:
+    def recent_failures(self) -> RecentFailures:
         """The last slow or failed requests."""
         ...
 
@@ -115,7 +115,7 @@ class StatusPage:
             by_lane=app.inside.by_lane(at),
             oldest=app.inside.oldest(at, OLDEST),
             engine=engine_now(metrics),
-            troubles=app.troubles.latest(),
+            recent_failures=app.recent_failures.latest(),
         )
         yield
         return (yield from status_page(status, refresh=refresh))

@@ -28,7 +28,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SettledRequest:
     source: str
     reason: Reason
     cached_stated: bool | None
@@ -40,7 +40,7 @@ class Advisor:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._seen: deque[_Seen] = deque(maxlen=WINDOW)
+        self._seen: deque[_SettledRequest] = deque(maxlen=WINDOW)
         self._about = engine.kind
 
     def closed(self, account: Account) -> None:
@@ -50,7 +50,7 @@ class Advisor:
             return
         usage = account.marks.usage
         cached = None if usage is None or usage.prompt_tokens is None else usage.cached_tokens is not None
-        self._seen.append(_Seen(account.ledger.source, account.ledger.reason, cached))
+        self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached))
 
     def source(self) -> str:
         """In words: how the time before the first token is split now, or how it should be."""

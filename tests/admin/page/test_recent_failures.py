@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from sidecar.admin.page.failure_table import SHOWN, last_troubles
-from sidecar.admin.page.recent_failures import KEPT, Trouble, Troubles, trouble
+from sidecar.admin.page.failure_table import SHOWN, recent_failures_section
+from sidecar.admin.page.recent_failures import KEPT, RecentFailure, RecentFailures, recent_failure
 from sidecar.history.slices import run_now
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
@@ -36,16 +36,16 @@ def account(outcome: Outcome = Outcome.OK, **facts: object) -> Account:
     return replace(made, **facts)  # type: ignore[arg-type]
 
 
-def drawn(*latest: Trouble, at: float = 100.0, models: bool = False) -> Reader:
-    return Reader(run_now(last_troubles(latest, at, models=models)))
+def drawn(*latest: RecentFailure, at: float = 100.0, models: bool = False) -> Reader:
+    return Reader(run_now(recent_failures_section(latest, at, models=models)))
 
 
 def test_a_slow_request_is_kept_with_its_ledger_and_its_vote() -> None:
-    troubles = Troubles(lambda: 97.5)
+    recent_failures = RecentFailures(lambda: 97.5)
 
-    troubles.missed(account(), {Objective.TTFT: Blame.QUEUE})
+    recent_failures.missed(account(), {Objective.TTFT: Blame.QUEUE})
 
-    (kept,) = troubles.latest()
+    (kept,) = recent_failures.latest()
     assert (kept.labels.lane, kept.whole_seconds, kept.ttft_seconds) == ("chat", 5.5, 3.0)
     assert {phase.value: round(part, 3) for phase, part in kept.phases.items()} == {
         "queue": 2.0,
@@ -61,25 +61,25 @@ def test_a_slow_request_is_kept_with_its_ledger_and_its_vote() -> None:
 
 def test_a_request_that_missed_and_failed_is_told_twice_and_kept_once() -> None:
     """The objectives report the request first, and the end of the request reports it again."""
-    troubles = Troubles(lambda: 40.0)
+    recent_failures = RecentFailures(lambda: 40.0)
     failed = account(Outcome.ENGINE_UNREACHABLE)
 
-    troubles.missed(failed, {Objective.TTFT: Blame.ENGINE})
-    troubles.closed(failed)
-    troubles.closed(account(Outcome.ENGINE_TIMEOUT))
+    recent_failures.missed(failed, {Objective.TTFT: Blame.ENGINE})
+    recent_failures.closed(failed)
+    recent_failures.closed(account(Outcome.ENGINE_TIMEOUT))
 
-    assert [(one.outcome.value, len(one.missed)) for one in troubles.latest()] == [
+    assert [(one.outcome.value, len(one.missed)) for one in recent_failures.latest()] == [
         ("engine_timeout", 0),
         ("engine_unreachable", 1),
     ]
 
 
 def test_what_the_server_side_is_not_to_answer_for_is_no_trouble() -> None:
-    troubles = Troubles(lambda: 40.0)
+    recent_failures = RecentFailures(lambda: 40.0)
     for outcome in (Outcome.OK, Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED):
-        troubles.closed(account(outcome))
+        recent_failures.closed(account(outcome))
 
-    assert len(troubles) == 0
+    assert len(recent_failures) == 0
     assert "no request missed an objective or failed" in drawn().text
 
 
@@ -91,19 +91,19 @@ def test_who_gave_up_too_late_says_where_and_after_how_long() -> None:
         notes={"path": "/"},
     )
 
-    page = drawn(trouble(given_up, {Objective.TTFT: Blame.UNATTRIBUTED}, 22.0))
+    page = drawn(recent_failure(given_up, {Objective.TTFT: Blame.UNATTRIBUTED}, 22.0))
 
     assert "time to first token missed: unattributed client cancelled while waiting whole 12.0 s" in page.text
 
 
 def test_the_ring_ends_and_the_latest_stands_first() -> None:
     now = 0.0
-    troubles = Troubles(lambda: now)
+    recent_failures = RecentFailures(lambda: now)
     for _ in range(KEPT + 30):
         now += 1.0
-        troubles.missed(account(), {Objective.TTFT: Blame.QUEUE})
+        recent_failures.missed(account(), {Objective.TTFT: Blame.QUEUE})
 
-    latest = troubles.latest()
+    latest = recent_failures.latest()
 
     assert (len(latest), latest[0].ended_at, latest[-1].ended_at) == (KEPT, KEPT + 30, 31)
     page = drawn(*latest, at=now)
@@ -113,7 +113,7 @@ def test_the_ring_ends_and_the_latest_stands_first() -> None:
 
 def test_nothing_that_a_client_sent_is_kept_or_drawn() -> None:
     """No path, no header, no trace id; of the notes only the sidecar's own reason and the status."""
-    kept = trouble(account(Outcome.ENGINE_ERROR), {}, 40.0)
+    kept = recent_failure(account(Outcome.ENGINE_ERROR), {}, 40.0)
 
     assert "CANARY" not in repr(kept)
     assert "CANARY" not in drawn(kept, models=True).text
