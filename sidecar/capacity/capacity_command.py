@@ -7,12 +7,12 @@ and computes nothing itself.
 import sys
 from collections.abc import Callable, Sequence
 
-from sidecar.capacity import running as asking
+from sidecar.capacity import running
 from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.answers import DEFAULT_TOKENS, memory_answers, slots_that_fit
 from sidecar.capacity.flags import Asked, UsageError, read_flags
 from sidecar.capacity.load_answer import QUESTION, replicas_answer
-from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, watched
+from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, observation_of
 from sidecar.capacity.replica import Replica
 from sidecar.capacity.text import as_json, as_text
 from sidecar.config.folding import width
@@ -22,14 +22,14 @@ OK, FAILED, MISUSED = 0, 1, 2
 WINDOW_SECONDS = 180.0
 """Default of --window: at a few requests per second, about the time needed to learn how service slows with load."""
 
-Watch = Callable[[str, float], list[Reading]]
+Observe = Callable[[str, float], list[Reading]]
 
 
-def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = asking.get) -> int:
+def main(argv: Sequence[str], observe: Observe = running.observe, ask: running.Get = running.get) -> int:
     """Run the command and return the exit code; no command line makes it raise."""
     try:
         asked = read_flags(argv)
-        answers = answer(asked, watch, ask)
+        answers = answer(asked, observe, ask)
     except SystemExit as stop:  # argparse's way to show help
         return stop.code if isinstance(stop.code, int) else MISUSED
     except UsageError as errors:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str], watch: Watch = asking.watch, ask: asking.Get = ask
     return FAILED if any(given.refusal for given in answers) else OK
 
 
-def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
+def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
     """All answers, in the order of the page: kv, memory, decode, replicas. Raises UsageError for an unreadable file."""
     answers: list[Answer] = []
     room = None
@@ -61,16 +61,16 @@ def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
         if made and asked.has("tokens"):
             room = slots_that_fit(made[0], asked.count("tokens") or DEFAULT_TOKENS)
     if asked.has("wait"):
-        answers.append(_replicas(asked, room, watch))
+        answers.append(_replicas(asked, room, observe))
     return answers
 
 
-def _engine(asked: Asked, ask: asking.Get) -> tuple[Cache | None, int | None, str]:
+def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, str]:
     url = asked.word("engine.url")
     if url is None:
         return None, None, ""
     try:
-        cache = asking.cache_of(url, ask)
+        cache = running.cache_of(url, ask)
     except RefusedError as refusal:
         return None, None, str(refusal)
     silent = (
@@ -78,16 +78,16 @@ def _engine(asked: Asked, ask: asking.Get) -> tuple[Cache | None, int | None, st
         if cache
         else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} tells its cache there. Give --gpu.memory instead"
     )
-    return cache, asking.longest_of(url, ask), silent
+    return cache, running.longest_of(url, ask), silent
 
 
-def _replicas(asked: Asked, room: int | None, watch: Watch) -> Answer:
+def _replicas(asked: Asked, room: int | None, observe: Observe) -> Answer:
     url, window = asked.word("sidecar.url"), asked.number("window")
     try:
         if url is None:
             return replicas_answer(asked, None, room)
         if asked.word("output") != "json" and window != 0:
             sys.stderr.write(f"Watching {url} for {WINDOW_SECONDS if window is None else window:.0f} s ...\n")
-        return replicas_answer(asked, watched(watch(url, WINDOW_SECONDS if window is None else window)), room)
+        return replicas_answer(asked, observation_of(observe(url, WINDOW_SECONDS if window is None else window)), room)
     except RefusedError as refusal:
         return Answer("replicas", QUESTION, refusal=str(refusal))

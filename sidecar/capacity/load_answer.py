@@ -9,9 +9,9 @@ from math import inf, isfinite
 
 from sidecar.capacity.answer import Answer, Fact, Origin, RefusedError
 from sidecar.capacity.flags import SLOTS_FLAGS, Asked
-from sidecar.capacity.observation import Watched
+from sidecar.capacity.observation import Observation
 from sidecar.capacity.replicas import Fleet, Line, Row, Slots, line_of
-from sidecar.capacity.service import Service, fit_points, fit_watched
+from sidecar.capacity.service import Service, fit_observed, fit_points
 from sidecar.capacity.units import say_rate, say_seconds
 
 
@@ -39,7 +39,7 @@ class _Case:
         self.facts.append(Fact(name, value, said, origin, source))
 
 
-def replicas_answer(asked: Asked, seen: Watched | None, room: int | None = None) -> Answer:
+def replicas_answer(asked: Asked, seen: Observation | None, room: int | None = None) -> Answer:
     """`seen`: load and waits, if a sidecar was watched. `room`: sequences that fit into a replica's cache, if known."""
     target = asked.number("wait")
     assert target is not None
@@ -49,7 +49,7 @@ def replicas_answer(asked: Asked, seen: Watched | None, room: int | None = None)
         if seen is None:
             _by_hand(asked, slots, case)
         else:
-            _by_watching(asked, seen, slots, case)
+            _by_observing(asked, seen, slots, case)
         by_shortest = asked.word("router") == "shortest"
         row = case.fleet.fewest(target)
         best = case.fleet.fewest(target, shared=True) if by_shortest else row
@@ -137,7 +137,7 @@ def _by_hand(asked: Asked, slots: int | None, case: _Case) -> None:
     case.fleet = Fleet(rate, line, Slots(service, slots, _scale(variation)))
 
 
-def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) -> None:
+def _by_observing(asked: Asked, seen: Observation, slots: int | None, case: _Case) -> None:
     source = f"{seen.seconds:.0f} s of the sidecar's /metrics"
     now = asked.count("replicas.now") or 1
     case.fact(
@@ -167,7 +167,7 @@ def _by_watching(asked: Asked, seen: Watched, slots: int | None, case: _Case) ->
         )
     service = _service(asked, case)
     if service is None:
-        service = fit_watched(seen.exposures, slots)
+        service = fit_observed(seen.exposures, slots)
         _said_service(
             case,
             service,
@@ -185,7 +185,7 @@ def _scale(variation: float | None) -> float:
     return 1.0 if variation is None else (1 + variation**2) / 2
 
 
-def _calibrated(seen: Watched, slots: Slots, case: _Case) -> tuple[Line | None, Slots]:
+def _calibrated(seen: Observation, slots: Slots, case: _Case) -> tuple[Line | None, Slots]:
     """Both queues, scaled so that at the measured load their waits add up to the measured wait."""
     predicted = slots.waiting(seen.rate).wait_seconds
     measured = seen.queue_seconds

@@ -114,7 +114,7 @@ def since_start(reading: Reading, age_seconds: float) -> list[Reading]:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Observation:
     """Load and waits of one replica between the first reading and the last."""
 
     seconds: float
@@ -137,7 +137,7 @@ class Watched:
     last: Reading
 
 
-def watched(readings: Sequence[Reading]) -> Watched:
+def observation_of(readings: Sequence[Reading]) -> Observation:
     """Load and waits from readings. Raises RefusedError if the readings do not determine rates and waits."""
     first, last = readings[0], readings[-1]
     counters = ("received", "ended", "queue_count", "own_prefill_seconds")
@@ -165,7 +165,7 @@ def watched(readings: Sequence[Reading]) -> Watched:
     own = last.own_prefill_seconds - first.own_prefill_seconds
     residual = _residual(first.prefill_buckets, last.prefill_buckets)
     own_known = prefills > 0 and own >= LEAST_OWN_SHARE * reported
-    return Watched(
+    return Observation(
         seconds,
         round(received),
         received / seconds,

@@ -41,7 +41,7 @@ def get(url: str, path: str) -> tuple[bytes, str]:
     return body, response.headers.get("Date", "")
 
 
-def watch(
+def observe(
     url: str,
     window_seconds: float,
     ask: Get = get,

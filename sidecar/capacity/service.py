@@ -87,7 +87,7 @@ class Exposure:
     """Requests that ended during the interval."""
 
 
-def fit_watched(exposures: Sequence[Exposure], slots: int) -> Service:
+def fit_observed(exposures: Sequence[Exposure], slots: int) -> Service:
     """Fit by maximum likelihood: `left` is Poisson with mean R(min(inside, slots)) * seconds. Raises RefusedError.
 
     The fit runs twice: the number inside drifts back to its mean during an interval, with a speed known from the first.

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sidecar.config.schema import Config
-from sidecar.config.values import Words
+from sidecar.config.values import Description
 
 
 Path = tuple[str | int, ...]
@@ -49,7 +49,7 @@ def is_secret(path: Path) -> bool:
 
 
 def _has_secret(kind: Any, notes: list[object]) -> bool:
-    if any(isinstance(note, Words) and note.secret for note in notes):
+    if any(isinstance(note, Description) and note.secret for note in notes):
         return True
     # A wrong type may be the secret itself (`api_keys: sk-...`), so a container is secret if its items are.
     if get_origin(kind) in (tuple, Mapping):
@@ -97,7 +97,7 @@ def _unwrap(kind: Any, notes: list[object]) -> tuple[Any, list[object]]:
 
 def _words(kind: Any, notes: list[object]) -> str:
     for note in notes:
-        if isinstance(note, Words):
+        if isinstance(note, Description):
             return note.text
     origin = get_origin(kind)
     if origin is Literal:

@@ -23,7 +23,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Description:
     """Description of the values that a key accepts, for error messages and docs/configuration.md."""
 
     text: str
@@ -217,26 +217,34 @@ OTHER = "other"
 """The lane and the model label for all that is outside the closed sets."""
 UNKNOWN = "unknown"
 
-ListenAddress = Annotated[str, AfterValidator(_listen_address), Words("an address host:port (or :port, [v6]:port)")]
-GrpcAddress = Annotated[str, AfterValidator(_grpc_address), Words('an address host:port, or "" for none')]
+ListenAddress = Annotated[
+    str, AfterValidator(_listen_address), Description("an address host:port (or :port, [v6]:port)")
+]
+GrpcAddress = Annotated[str, AfterValidator(_grpc_address), Description('an address host:port, or "" for none')]
 CollectorUrl = Annotated[
-    str, AfterValidator(_collector_url), Words('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
+    str, AfterValidator(_collector_url), Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
 ]
-Folder = Annotated[str, AfterValidator(_folder), Words('the absolute path of a directory, or "" for none')]
-EngineUrl = Annotated[str, AfterValidator(_engine_url), Words("a URL http://host:port without a path", secret=True)]
+Folder = Annotated[str, AfterValidator(_folder), Description('the absolute path of a directory, or "" for none')]
+EngineUrl = Annotated[
+    str, AfterValidator(_engine_url), Description("a URL http://host:port without a path", secret=True)
+]
 LaneName = Annotated[
-    str, AfterValidator(_lane), Words('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"')
+    str,
+    AfterValidator(_lane),
+    Description('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"'),
 ]
-LabelValue = Annotated[str, AfterValidator(_label), Words("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
-ModelName = Annotated[str, AfterValidator(_model), Words('1 to 256 printable characters, not "other"')]
-HeaderName = Annotated[str, AfterValidator(_header), Words("a header name")]
-OpenHeader = Annotated[str, AfterValidator(_open_header), Words("a header name that carries no secret")]
-Pattern = Annotated[str, AfterValidator(_pattern), Words("text; a * at its end matches any rest")]
-PathPattern = Annotated[str, AfterValidator(_path), Words("a path from its slash; a * at its end matches any rest")]
-Sha256 = Annotated[str, AfterValidator(_sha256), Words("the 64 hex digits of the key's SHA-256", secret=True)]
+LabelValue = Annotated[str, AfterValidator(_label), Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
+ModelName = Annotated[str, AfterValidator(_model), Description('1 to 256 printable characters, not "other"')]
+HeaderName = Annotated[str, AfterValidator(_header), Description("a header name")]
+OpenHeader = Annotated[str, AfterValidator(_open_header), Description("a header name that carries no secret")]
+Pattern = Annotated[str, AfterValidator(_pattern), Description("text; a * at its end matches any rest")]
+PathPattern = Annotated[
+    str, AfterValidator(_path), Description("a path from its slash; a * at its end matches any rest")
+]
+Sha256 = Annotated[str, AfterValidator(_sha256), Description("the 64 hex digits of the key's SHA-256", secret=True)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
 Paths = Annotated[tuple[PathPattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
-Exact = Annotated[str, Field(min_length=1, max_length=256), Words("text of 1 to 256 characters")]
+Exact = Annotated[str, Field(min_length=1, max_length=256), Description("text of 1 to 256 characters")]
 ExactTexts = Annotated[tuple[Exact, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Tokens = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -244,7 +252,7 @@ Threshold = Annotated[float, Field(gt=0, le=3600)]
 TokenThreshold = Annotated[float, BeforeValidator(_token_seconds), Field(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
 Target = Annotated[float, BeforeValidator(_target), Field(ge=0.5, le=0.9999)]
 Share = Annotated[float, Field(ge=0, le=1)]
-DeclaredLane = Annotated[str, Words("a declared lane")]
-BucketLabel = Annotated[str, Words("a prompt bucket")]
-OR_NONE = Words("none, or a mapping with keys out of: threshold_seconds, target")
+DeclaredLane = Annotated[str, Description("a declared lane")]
+BucketLabel = Annotated[str, Description("a prompt bucket")]
+OR_NONE = Description("none, or a mapping with keys out of: threshold_seconds, target")
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]

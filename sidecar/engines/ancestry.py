@@ -31,7 +31,7 @@ class _Held:
 
 
 class Descendants:
-    """An `Assembler` for an engine whose words stand in single spans somewhere below the minted one."""
+    """An `Assembler` for an engine that reports in single spans, somewhere below the minted one."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Descendants:
         self._by_trace: dict[str, list[_Held]] = {}
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
-        """The words that this span makes whole. Any span may be the parent that was looked for, so none is unknown."""
+        """The reports that this span completes. Any span may be the parent that was looked for, so none is unknown."""
         self._parents[span.span_id] = span.parent_span_id
         if len(self._parents) > MAX_SPANS:
             del self._parents[next(iter(self._parents))]
@@ -110,19 +110,19 @@ class Descendants:
 
     def _without_rivals(self, due: Sequence[_Held]) -> list[KeyedReport]:
         """The due reports that have their request, or else their trace, for themselves; rivals go with them."""
-        words = []
+        reports = []
         for held in due:
             if held.span.span_id not in self._held:  # it went with a rival
                 continue
             whose = self._whose(held)
             rivals = [other for other in self._by_trace[held.span.trace_id] if self._whose(other) == whose]
             if len(rivals) == 1:
-                words.append(self._released(held))
+                reports.append(self._released(held))
                 continue
             for rival in rivals:
                 self._drop(rival)
             self.lost += len(rivals)
-        return words
+        return reports
 
     def _whose(self, held: _Held) -> str:
         return self._minted_above(held) or held.span.trace_id

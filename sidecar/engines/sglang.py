@@ -209,10 +209,10 @@ class Slices:
         """By the root's span id, until it comes itself."""
         self._roots: dict[str, Span] = {}
         self._told: dict[str, None] = {}
-        """Roots that have had their word: other ranks come after the first."""
+        """Roots that have had their report: other ranks come after the first."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
-        """The word that this span makes whole; None where it is no part of one."""
+        """The report that this span completes; None if it is no part of one."""
         attributes = span.attributes
         if span.name in SLICES:
             self._threads.setdefault(span.parent_span_id, _Thread()).add(span)

@@ -12,7 +12,7 @@ from sidecar.capacity import chain
 from sidecar.capacity.answer import Answer
 from sidecar.capacity.flags import read_flags
 from sidecar.capacity.load_answer import replicas_answer
-from sidecar.capacity.observation import Reading, watched
+from sidecar.capacity.observation import Reading, observation_of
 from sidecar.capacity.replicas import line_of
 from sidecar.metrics.vocabulary import LATENCY_SECONDS
 from sidecar.simulator.physics import Costs, Limits
@@ -150,7 +150,7 @@ def asked(preset: Preset, rate: float, target_seconds: float, seed: int) -> Answ
         f"--wait={target_seconds * 1e3:.3f}ms",
         f"--slots={preset.limits.max_num_seqs}",
     ]
-    seen = watched(pages(*live(preset, rate, 700, seed)))
+    seen = observation_of(pages(*live(preset, rate, 700, seed)))
     return replicas_answer(read_flags([*flags, "--replicas.now=3"]), seen)
 
 

@@ -154,7 +154,7 @@ def steady(queue_seconds: float, **last: float) -> Callable[[str, float], list[R
     """Ten minutes at 2 requests per second with four inside on average: S(n) can be estimated, because the number
     inside varies from two to six."""
 
-    def watch(_url: str, _window: float) -> list[Reading]:
+    def observe(_url: str, _window: float) -> list[Reading]:
         readings = [Reading(0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
         for step in range(1, 1201):
             before = readings[-1]
@@ -180,7 +180,7 @@ def steady(queue_seconds: float, **last: float) -> Callable[[str, float], list[R
         readings[-1] = replace(readings[-1], **last)  # type: ignore[arg-type]
         return [replace(reading, ended=round(reading.ended), ok=round(reading.ok)) for reading in readings]
 
-    return watch
+    return observe
 
 
 WATCHED = ("--sidecar.url=http://s:1", "--wait=50ms", "--slots=6", "--replicas.now=3")
@@ -189,7 +189,7 @@ WATCHED = ("--sidecar.url=http://s:1", "--wait=50ms", "--slots=6", "--replicas.n
 def test_a_watched_replica_carries_an_answer_for_the_fleet(run: Run) -> None:
     """One of three replicas gets 2 requests per second, so the fleet gets 6; today's wait is above the target, so more
     than three are needed."""
-    answer = run(*WATCHED, watch=steady(0.2))["replicas"]
+    answer = run(*WATCHED, observe=steady(0.2))["replicas"]
 
     assert answer["numbers"]["rate"] == pytest.approx(6.0)
     assert answer["numbers"]["replicas"] > 3
@@ -197,7 +197,7 @@ def test_a_watched_replica_carries_an_answer_for_the_fleet(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "watch", "words"),
+    ("flags", "observe", "words"),
     [
         (WATCHED, steady(60.0), "does not describe this replica"),
         (WATCHED, steady(0.0001), "does not describe this replica"),
@@ -208,9 +208,9 @@ def test_a_watched_replica_carries_an_answer_for_the_fleet(run: Run) -> None:
     ids=["waits far longer", "hardly waits", "slots unknown", "overloaded", "too few"],
 )
 def test_a_replica_that_the_model_does_not_describe_is_refused(
-    run: Run, flags: tuple[str, ...], watch: Callable[[str, float], list[Reading]], words: str
+    run: Run, flags: tuple[str, ...], observe: Callable[[str, float], list[Reading]], words: str
 ) -> None:
-    assert words in run(*flags, rc=1, watch=watch)["replicas"]["refusal"]
+    assert words in run(*flags, rc=1, observe=observe)["replicas"]["refusal"]
 
 
 # --- refusals and mistakes ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sidecar.capacity.answer import RefusedError
-from sidecar.capacity.observation import Cache, Reading, read_cache, read_sidecar, since_start, watched
+from sidecar.capacity.observation import Cache, Reading, observation_of, read_cache, read_sidecar, since_start
 from sidecar.capacity.service import Exposure
 
 
@@ -45,7 +45,7 @@ process_start_time_seconds 1000
 
 
 def test_two_pages_are_a_window() -> None:
-    seen = watched([read_sidecar(page(1000), 10.0), read_sidecar(page(1200), 50.0)])
+    seen = observation_of([read_sidecar(page(1000), 10.0), read_sidecar(page(1200), 50.0)])
 
     assert [seen.received, seen.rate, seen.queue_count] == pytest.approx([200, 5.0, 200])
     assert (seen.queue_seconds, seen.estimated_share) == pytest.approx((0.2, 0.25))
@@ -56,7 +56,7 @@ def test_two_pages_are_a_window() -> None:
 def test_own_prefill_is_what_one_prompt_keeps_from_another() -> None:
     """Half of the 40 ms reported was shared: 20 ms are the prompt's own. The mean rest of a running prefill is half, by
     the middle of the bucket."""
-    seen = watched([read_sidecar(page(0), 0.0), read_sidecar(page(200), 40.0)])
+    seen = observation_of([read_sidecar(page(0), 0.0), read_sidecar(page(200), 40.0)])
 
     assert seen.own_known is True
     assert seen.prefill_seconds == pytest.approx(0.02)
@@ -66,7 +66,7 @@ def test_own_prefill_is_what_one_prompt_keeps_from_another() -> None:
 def test_where_own_prefill_was_not_counted_the_reported_one_is_taken_and_said() -> None:
     """While the cost of prompts is still being learned, the own-prefill counter stands still although prefills pass."""
     first, last = read_sidecar(page(0), 0.0), replace(read_sidecar(page(200), 40.0), own_prefill_seconds=0.1)
-    seen = watched([first, last])
+    seen = observation_of([first, last])
 
     assert seen.own_known is False
     assert [seen.prefill_seconds, seen.residual_seconds] == pytest.approx([0.04, 0.0375 / 2])
@@ -76,11 +76,11 @@ def test_prefill_that_nobody_reports_is_unknown() -> None:
     silent = {"prefill_seconds": 0.0, "prefill_count": 0.0, "own_prefill_seconds": 0.0, "prefill_buckets": {}}
     first, last = (replace(read_sidecar(page(n), at), **silent) for n, at in ((0, 0.0), (200, 40.0)))  # type: ignore[arg-type]
 
-    assert watched([first, last]).prefill_seconds is None
+    assert observation_of([first, last]).prefill_seconds is None
 
 
 def test_a_process_life_is_a_window_from_zero() -> None:
-    seen = watched(since_start(read_sidecar(page(600), 7.0), 60.0))
+    seen = observation_of(since_start(read_sidecar(page(600), 7.0), 60.0))
 
     assert (seen.seconds, seen.rate, seen.queue_seconds) == pytest.approx((60.0, 10.0, 0.2))
 
@@ -101,7 +101,7 @@ def broken(reading: Reading, **fields: float) -> Reading:
 )
 def test_a_window_that_carries_nothing_is_refused(last: Reading, words: str) -> None:
     with pytest.raises(RefusedError, match=words):
-        watched([read_sidecar(page(1000), 10.0), last])
+        observation_of([read_sidecar(page(1000), 10.0), last])
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "llm_requests_received_total{", "vllm:num_requests_running 1\n"])

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from sidecar.capacity.answer import RefusedError
-from sidecar.capacity.running import cache_of, get, longest_of, watch
+from sidecar.capacity.running import cache_of, get, longest_of, observe
 
 
 PAGE = b'llm_requests_received_total{model="m",lane="chat"} 120\nprocess_start_time_seconds 1000\n'
@@ -67,26 +67,26 @@ def test_a_window_is_watched_twice_a_second_to_its_end() -> None:
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    readings = watch("http://s:1", 1.75, lambda _url, _path: (PAGE, ""), lambda: clock[0], sleep)
+    readings = observe("http://s:1", 1.75, lambda _url, _path: (PAGE, ""), lambda: clock[0], sleep)
 
     assert [reading.at for reading in readings] == [100.0, 100.5, 101.0, 101.5, 101.75]
 
 
 def test_a_whole_life_is_measured_by_the_sidecars_own_clock() -> None:
     """The sidecar began at 1000 and dates its answer 1060; the clock of this machine does not matter."""
-    first, last = watch("http://s:1", 0.0, lambda _url, _path: (PAGE, AT_1060), lambda: 5.0, lambda _: None)
+    first, last = observe("http://s:1", 0.0, lambda _url, _path: (PAGE, AT_1060), lambda: 5.0, lambda _: None)
 
     assert (last.at - first.at, first.received, last.received) == (60.0, 0.0, 120.0)
 
 
 def test_a_life_of_unknown_length_is_refused() -> None:
     with pytest.raises(RefusedError, match="does not say when it began"):
-        watch("http://s:1", 0.0, lambda _url, _path: (PAGE, ""), lambda: 5.0, lambda _: None)
+        observe("http://s:1", 0.0, lambda _url, _path: (PAGE, ""), lambda: 5.0, lambda _: None)
 
 
 def test_a_page_that_is_no_sidecars_is_refused_with_its_url() -> None:
     with pytest.raises(RefusedError, match=r"http://s:1/metrics is no /metrics page of a sidecar"):
-        watch("http://s:1", 1.0, lambda _url, _path: (b"vllm:x 1\n", ""), lambda: 5.0, lambda _: None)
+        observe("http://s:1", 1.0, lambda _url, _path: (b"vllm:x 1\n", ""), lambda: 5.0, lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from sidecar.capacity.answer import RefusedError
-from sidecar.capacity.service import Exposure, fit_points, fit_watched
+from sidecar.capacity.service import Exposure, fit_observed, fit_points
 
 
 def test_points_on_a_line_give_back_the_line() -> None:
@@ -53,7 +53,7 @@ def chain_life(seconds: int, seed: int, *, slots: int) -> list[Exposure]:
 def test_a_watched_chain_gives_back_its_rates_within_the_stated_error() -> None:
     """In each of twenty runs of ten minutes, the rate with twelve inside is within three standard errors."""
     truth = 12 / (0.5 + 0.3 * 12)
-    found = [fit_watched(chain_life(600, seed, slots=12), 12) for seed in range(20)]
+    found = [fit_observed(chain_life(600, seed, slots=12), 12) for seed in range(20)]
 
     assert [service for service in found if abs(service.leaving(12) / truth - 1) > 3 * max(service.error, 0.02)] == []
     assert max(service.error for service in found) < 0.1
@@ -61,9 +61,9 @@ def test_a_watched_chain_gives_back_its_rates_within_the_stated_error() -> None:
 
 def test_few_departures_are_refused() -> None:
     with pytest.raises(RefusedError, match=r"only \d+ requests ended while it was watched"):
-        fit_watched(chain_life(30, 1, slots=12), 12)
+        fit_observed(chain_life(30, 1, slots=12), 12)
 
 
 def test_an_idle_replica_has_no_rate() -> None:
     with pytest.raises(RefusedError, match="only 0 requests ended"):
-        fit_watched([Exposure(0.0, 1.0, 0)] * 60, 12)
+        fit_observed([Exposure(0.0, 1.0, 0)] * 60, 12)

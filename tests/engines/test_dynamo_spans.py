@@ -23,7 +23,7 @@ def descendants(*, alone: bool = True) -> Descendants:
 def heard(*spans: Span, alone: bool = True) -> list[KeyedReport]:
     """The reports in these spans, at once and when the hold is over."""
     family = descendants(alone=alone)
-    return [word for span in spans for word in family.span(span, 0.0) or ()] + list(family.due(6.0))
+    return [keyed for span in spans for keyed in family.span(span, 0.0) or ()] + list(family.due(6.0))
 
 
 def test_dynamos_own_spans_lead_up_to_the_request() -> None:
@@ -66,7 +66,7 @@ def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: b
     for span in (ENGINE, *second, WORKER, FRONT) if known else (ENGINE, second[0]):
         family.span(span, 0.0)
 
-    keys = [word.keys for word in family.due(6.0)]
+    keys = [keyed.keys for keyed in family.due(6.0)]
     assert keys == ([(span_key(MINTED),), (span_key("00000000000000bb"),)] if known else [])
 
 
@@ -93,4 +93,4 @@ def test_tensorrt_llm_may_stand_behind_it_too() -> None:
     """Both engines call their span llm_request, and state different things in it."""
     (span,) = fixture("tensorrt-llm").under(MINTED)
 
-    assert [word.report.prefill_seconds for word in heard(span)] == [pytest.approx(0.3)]
+    assert [keyed.report.prefill_seconds for keyed in heard(span)] == [pytest.approx(0.3)]

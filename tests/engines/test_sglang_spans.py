@@ -15,9 +15,9 @@ ROOT, SCHEDULER = SPANS[-1], SPANS[-2]
 RID = "9c1de0a7b5f64c4e8b6a4a0f8b0a2f11"
 
 
-def words(spans: list[Span]) -> list[KeyedReport]:
+def reports_of(spans: list[Span]) -> list[KeyedReport]:
     slices = Slices()
-    return [word for span in spans for word in slices.span(span, 0.0) or ()]
+    return [keyed for span in spans for keyed in slices.span(span, 0.0) or ()]
 
 
 def named(name: str) -> Span:
@@ -26,9 +26,9 @@ def named(name: str) -> Span:
 
 def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
     """The root states 0.41 s under the name of vLLM's prefill: there it is queue and prefill together."""
-    (word,) = words(SPANS)
+    (keyed,) = reports_of(SPANS)
 
-    assert word == KeyedReport(
+    assert keyed == KeyedReport(
         (span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2), ROOT.trace_id
     )
     assert ROOT.attributes["gen_ai.latency.time_in_model_prefill"] == 0.41
@@ -46,8 +46,8 @@ def test_of_several_ranks_the_first_to_be_whole_speaks() -> None:
         for span in SPANS[3:-1]
     ]
 
-    assert [word.report for word in words([*SPANS[:-1], *other, ROOT])] == [EngineReport(0.1, 0.3, 0.2)]
-    assert [word.report for word in words([*SPANS, *other])] == [EngineReport(0.1, 0.3, 0.2)]
+    assert [keyed.report for keyed in reports_of([*SPANS[:-1], *other, ROOT])] == [EngineReport(0.1, 0.3, 0.2)]
+    assert [keyed.report for keyed in reports_of([*SPANS, *other])] == [EngineReport(0.1, 0.3, 0.2)]
 
 
 def test_a_retracted_request_keeps_its_first_prefill() -> None:
@@ -59,7 +59,7 @@ def test_a_retracted_request_keeps_its_first_prefill() -> None:
         end_unix_nano=named("prefill_forward").end_unix_nano + 2 * 10**9,
     )
 
-    assert [word.report.prefill_seconds for word in words([again, *SPANS])] == [0.3]
+    assert [keyed.report.prefill_seconds for keyed in reports_of([again, *SPANS])] == [0.3]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_retracted_request_keeps_its_first_prefill() -> None:
 )
 def test_what_was_lost_on_the_way_is_not_stated(missing: str, report: EngineReport | None) -> None:
     """A lost decode leaves the decode unstated; without its queue, a thread is not a prefill's scheduler."""
-    found = words([span for span in SPANS if span.name != missing])
+    found = reports_of([span for span in SPANS if span.name != missing])
 
-    assert [word.report for word in found] == ([] if report is None else [report])
+    assert [keyed.report for keyed in found] == ([] if report is None else [report])
 
 
 def test_a_slice_that_ends_before_it_begins_is_no_duration() -> None:
@@ -77,8 +77,8 @@ def test_a_slice_that_ends_before_it_begins_is_no_duration() -> None:
     back = replace(named("prefill_waiting"), end_unix_nano=1)
 
     assert [
-        word.report.queue_seconds
-        for word in words([back if span.name == "prefill_waiting" else span for span in SPANS])
+        keyed.report.queue_seconds
+        for keyed in reports_of([back if span.name == "prefill_waiting" else span for span in SPANS])
     ] == [None]
 
 

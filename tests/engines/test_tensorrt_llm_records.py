@@ -87,10 +87,10 @@ def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api:
 
 def test_the_transfer_of_the_cache_is_told_apart() -> None:
     """A generation worker's transfer: 50 ms, which are part of its queue."""
-    (word,) = reports_in_records(fixture("text-ids"))
+    (keyed,) = reports_in_records(fixture("text-ids"))
 
-    assert word is not None
-    assert word.report.kv_transfer_seconds == pytest.approx(0.05)
+    assert keyed is not None
+    assert keyed.report.kv_transfer_seconds == pytest.approx(0.05)
 
 
 def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_often() -> None:
@@ -230,9 +230,9 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)
     walk.answer("chatcmpl-2048")
 
-    for word in reports_in_records(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
-        if word is not None:
-            walk.settlement.reported(word)
+    for keyed in reports_in_records(damage[0].strip().removeprefix(b'{"a":').removesuffix(b"}")):
+        if keyed is not None:
+            walk.settlement.reported(keyed)
     walk.settlement.expire(walk.clock.later(11.0))
 
     (found,) = walk.phases()

@@ -22,10 +22,10 @@ def seconds(**changed: float) -> EngineReport | None:
 
 def test_the_word_finds_its_request_by_the_number_in_its_answers_id() -> None:
     """Chat and completions write the same number after their own prefix."""
-    word = report_in_span(SPAN)
+    keyed = report_in_span(SPAN)
 
-    assert word is not None
-    assert word.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"), response_key("cmpl-7"))
+    assert keyed is not None
+    assert keyed.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"), response_key("cmpl-7"))
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,12 @@ def ledger(walk: Walk, number: int = -1) -> Ledger:
 
 def test_a_generations_span_is_a_word_on_its_request() -> None:
     """Durations are seconds; the request is found by the span's parent or, within its trace, by the answer's id."""
-    word = report_in_span(GENERATION.under("00000000000000aa")[0])
+    keyed = report_in_span(GENERATION.under("00000000000000aa")[0])
 
-    assert word is not None
-    assert word.report == EngineReport(0.1, 0.3, 0.2)
-    assert word.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"))
-    assert word.trace_id == TRACE
+    assert keyed is not None
+    assert keyed.report == EngineReport(0.1, 0.3, 0.2)
+    assert keyed.keys == (span_key("00000000000000aa"), response_key("chatcmpl-7"))
+    assert keyed.trace_id == TRACE
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_a_generations_span_is_a_word_on_its_request() -> None:
 )
 def test_the_generations_id_leads_to_the_answers(generation_id: str, answer_id: str) -> None:
     """Completions number the prompts, responses the turns."""
-    word = report_in_span(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id}))
+    keyed = report_in_span(replace(SPAN, attributes={**SPAN.attributes, "gen_ai.request.id": generation_id}))
 
-    assert word is not None
-    assert response_key(answer_id) in word.keys
+    assert keyed is not None
+    assert response_key(answer_id) in keyed.keys
 
 
 @pytest.mark.parametrize("generation_id", ["resp_7_1", "cmpl-7-4f2a-beam-0", "chatcmpl-7-beam-12"])
@@ -115,10 +115,10 @@ def test_whatever_the_attributes_only_durations_are_stated(
     damage: dict[str, bool | int | float | str], parent: str
 ) -> None:
     """A value that is negative, huge, no number, a string or a boolean is not stated, and nothing is raised."""
-    word = report_in_span(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
+    keyed = report_in_span(replace(SPAN, attributes={**SPAN.attributes, **damage}, parent_span_id=parent))
 
-    if word is not None:
-        stated = (word.report.queue_seconds, word.report.prefill_seconds, word.report.decode_seconds)
+    if keyed is not None:
+        stated = (keyed.report.queue_seconds, keyed.report.prefill_seconds, keyed.report.decode_seconds)
         assert all(value is None or 0 <= value < float("inf") for value in stated)
 
 
@@ -275,11 +275,11 @@ def test_of_two_choices_the_split_is_that_of_the_first_to_speak(order: tuple[int
     """Each choice has a span; the TTFT is that of the first with a token, in any order. Decode is the wire's."""
     walk = walk_without_metrics()
     span = two_choices(walk)
-    words = [generation(span, queue=0.4, prefill=0.3, decode=0.2), generation(span, queue=0.1, prefill=0.3, decode=0.5)]
+    spans = [generation(span, queue=0.4, prefill=0.3, decode=0.2), generation(span, queue=0.1, prefill=0.3, decode=0.5)]
 
-    walk.settlement.span(words[order[0]])
+    walk.settlement.span(spans[order[0]])
     assert walk.accounts == []
-    walk.settlement.span(words[order[1]])
+    walk.settlement.span(spans[order[1]])
 
     assert phases(ledger(walk)) == {
         "queue": (100, "engine"),

@@ -20,4 +20,4 @@ class Ending:
     at: float
     """Its last byte was accepted by its client, in monotonic seconds."""
     waits: bool
-    """Its ledger is open until a word comes."""
+    """Its ledger is open until a report comes."""

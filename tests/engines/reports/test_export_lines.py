@@ -138,8 +138,8 @@ def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> No
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
     walk.answer(OURS)
 
-    for word in ExportLines(SGLang.source).feed(damage[0]):
-        walk.settlement.reported(word)
+    for keyed in ExportLines(SGLang.source).feed(damage[0]):
+        walk.settlement.reported(keyed)
     walk.settlement.expire(walk.clock.later(6.0))
 
     assert walk.phases() in ([EXACT | BY_WIRE], [NO_SPLIT])
@@ -154,9 +154,9 @@ def test_lines_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
     at = [0, *sorted(cuts), len(FIXTURE)]
     lines = ExportLines(SGLang.source)
 
-    words = [word for start, end in itertools.pairwise(at) for word in lines.feed(FIXTURE[start:end])]
+    reports = [keyed for start, end in itertools.pairwise(at) for keyed in lines.feed(FIXTURE[start:end])]
 
-    assert [word.keys for word in words] == [(response_key("0d6f"),), (response_key(OURS),)]
+    assert [keyed.keys for keyed in reports] == [(response_key("0d6f"),), (response_key(OURS),)]
     assert lines.unreadable == 0
 
 
@@ -166,7 +166,7 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
     lines = ExportLines(SGLang.source)
     lines.feed(data + b"\n")
 
-    assert [word.keys for word in lines.feed(LINES[1])] == [(response_key(OURS),)]
+    assert [keyed.keys for keyed in lines.feed(LINES[1])] == [(response_key(OURS),)]
 
 
 def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
@@ -175,9 +175,9 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
     for _ in range(3 * MAX_LINE_BYTES // 65_536):
         lines.feed(b"x" * 65_536)
 
-    words = lines.feed(b"x\n" + LINES[1])
+    reports = lines.feed(b"x\n" + LINES[1])
 
-    assert [word.keys for word in words] == [(response_key(OURS),)]
+    assert [keyed.keys for keyed in reports] == [(response_key(OURS),)]
     assert lines.unreadable == 1
 
 
@@ -188,13 +188,13 @@ def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) ->
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")
     lines = ExportLines(SGLang.source)
 
-    words = (
-        [word for start in range(0, len(long), size) for word in lines.feed(long[start : start + size])]
+    reports = (
+        [keyed for start in range(0, len(long), size) for keyed in lines.feed(long[start : start + size])]
         if size > 99
         else lines.feed(long)
     )
 
-    assert [word.keys for word in words] == [(response_key(OURS),), (response_key("next"),)]
+    assert [keyed.keys for keyed in reports] == [(response_key(OURS),), (response_key("next"),)]
     assert lines.unreadable == 0
 
 
