@@ -1,7 +1,7 @@
 """The body of one response as it passes: a stream, each token of which is reported at once, or a whole JSON answer.
 
-Knows which callbacks get which readings. Refuses to move bytes: it sees the bytes of a stream after they were written.
-Only where the usage chunk is cut out, `cut` parses each piece before it is written, and `data` reports the readings
+Knows which callbacks get which events. Refuses to move bytes: it sees the bytes of a stream after they were written.
+Only where the usage chunk is cut out, `cut` parses each piece before it is written, and `data` reports the events
 afterwards.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from sidecar.observe.slo_counters import Slo, Steady
 from sidecar.observe.usage_chunk import UsageCut
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from sidecar.timeline.timeline import Timeline
 
@@ -47,7 +47,7 @@ class StreamedResponse:
         self._began = began
         self._spoke = spoke
         self._steady: Steady | None = None
-        self._unseen: Sequence[Reading] = ()
+        self._unseen: Sequence[StreamEvent] = ()
 
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
 
@@ -57,12 +57,12 @@ class StreamedResponse:
         return self
 
     def cut(self, data: bytes) -> bytes:
-        """The bytes that go to the client now. `data` reports the readings of this piece, once it is written."""
-        readings = self.reader.feed(data)
-        self._unseen = [*self._unseen, *readings] if self._unseen else readings
-        if readings is ONE_TOKEN or self.usage_cut is None:
+        """The bytes that go to the client now. `data` reports the events of this piece, once it is written."""
+        stream_events = self.reader.feed(data)
+        self._unseen = [*self._unseen, *stream_events] if self._unseen else stream_events
+        if stream_events is ONE_TOKEN or self.usage_cut is None:
             return data  # a whole event and nothing else: no byte before it is held, and it is not the usage chunk
-        return self.usage_cut.kept(data, readings)
+        return self.usage_cut.kept(data, stream_events)
 
     def rest(self) -> bytes:
         """The bytes that are still held back; they are released."""
@@ -73,25 +73,25 @@ class StreamedResponse:
     def data(self, at: float, data: bytes) -> None:
         """Take in bytes that have been written to the client."""
         if self.usage_cut is None:
-            readings = self.reader.feed(data)
+            stream_events = self.reader.feed(data)
         else:
-            readings, self._unseen = self._unseen, ()
-        if readings is ONE_TOKEN:
+            stream_events, self._unseen = self._unseen, ()
+        if stream_events is ONE_TOKEN:
             self._timeline.output(at, _FIRST_CHOICE)
             self._output(at, 1)
-        elif readings:
-            self._read(at, readings)
+        elif stream_events:
+            self._read(at, stream_events)
 
     def finish(self, at: float) -> None:
         """The stream is over."""
         self._read(at, self.reader.finish())
 
-    def _read(self, at: float, readings: Sequence[Reading]) -> None:
-        outputs = self._timeline.read(at, readings)
+    def _read(self, at: float, stream_events: Sequence[StreamEvent]) -> None:
+        outputs = self._timeline.read(at, stream_events)
         if outputs:
             self._output(at, outputs)
-        for reading in readings:
-            if reading.done:
+        for stream_event in stream_events:
+            if stream_event.done:
                 self.done = True
 
     def _output(self, at: float, events: int) -> None:

@@ -4,8 +4,8 @@ Knows how `stream_options.include_usage` is written into a body without re-seria
 resulting stream are the usage chunk. Refuses to hold back a token: until every choice has given its finish reason all
 bytes pass at once; after that only an incomplete event waits, since it may be that chunk.
 
-The cut has no parser of its own: it gets the readings that the stream's own `EventReader` made of each segment, so that
-one pass serves both the client's bytes and the timeline's readings.
+The cut has no parser of its own: it gets the events that the stream's own `EventReader` made of each segment, so that
+one pass serves both the client's bytes and the timeline's events.
 
 What a client of vLLM may notice: with usage asked for, vLLM (0.32, 0.33) moves `system_fingerprint` from the chunk with
 the finish reason to the usage chunk, and so out of what this client gets.
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from sidecar.classify.body import Asked, Peek
 from sidecar.classify.top_level import members
 from sidecar.metrics.vocabulary import NotAsked
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import EventReader
 
 
@@ -126,20 +126,20 @@ class UsageCut:
         self.gave_up = False
         """An event after the last finish reason exceeded MAX_HELD_BYTES: it passed, whatever it was."""
 
-    def kept(self, data: bytes, readings: Sequence[Reading]) -> bytes:
-        """The bytes that go to the client now. `readings`: the reader's readings of `data`, made just before."""
+    def kept(self, data: bytes, stream_events: Sequence[StreamEvent]) -> bytes:
+        """The bytes that go to the client now. `stream_events`: the reader's events in `data`, made just before."""
         if self._over:
             if not self._drop_lf:
                 return data
         elif not self._finished:
-            for reading in readings:
-                if reading.finished or reading.usage is not None or reading.null_usage:
+            for stream_event in stream_events:
+                if stream_event.finished or stream_event.usage is not None or stream_event.null_usage:
                     break
             else:
                 return data
         bytes_at_hand = self._held + data
         base = self._reader.fed - len(bytes_at_hand)
-        gap = self._gap(base, bytes_at_hand, readings)
+        gap = self._gap(base, bytes_at_hand, stream_events)
         hold_from = len(bytes_at_hand)
         if not self._over and len(self._finished) >= self._choices and self._reader.unfinished_at is not None:
             hold_from = max(gap[1], self._reader.unfinished_at - base)
@@ -155,22 +155,22 @@ class UsageCut:
         self._over = True
         return held
 
-    def _gap(self, base: int, bytes_at_hand: bytes, readings: Sequence[Reading]) -> tuple[int, int]:
+    def _gap(self, base: int, bytes_at_hand: bytes, stream_events: Sequence[StreamEvent]) -> tuple[int, int]:
         """Start and end of the part of the bytes at hand that is cut; (0, 0) if none is."""
         if self._drop_lf and bytes_at_hand:
             self._drop_lf = False
             return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
-        for reading, (start, end) in zip(readings, self._reader.spans, strict=True):
+        for stream_event, (start, end) in zip(stream_events, self._reader.spans, strict=True):
             at_the_end = len(self._finished) >= self._choices
-            if reading.null_usage:
+            if stream_event.null_usage:
                 self.engine_adds_null_usage = self._over = True
-            elif reading.usage is not None and not (at_the_end and reading.bare_usage):
+            elif stream_event.usage is not None and not (at_the_end and stream_event.bare_usage):
                 self.engine_forces_usage = self._over = True
             if self._over:
                 return 0, 0
-            if reading.bare_usage:
+            if stream_event.bare_usage:
                 self.cut = self._over = True
                 self._drop_lf = end - base == len(bytes_at_hand) and bytes_at_hand.endswith(b"\r")
                 return start - base, end - base
-            self._finished.update(reading.finished)
+            self._finished.update(stream_event.finished)
         return 0, 0

@@ -1,7 +1,7 @@
 """The content of one event of a response, in the terms that all API dialects share.
 
-A dialect (`dialects/`) turns the JSON of one event, or of a whole non-streamed body, into a `Reading`. No other code
-reads that JSON: the timeline counts outputs and finishes, the ledger reads usage, and the engine's own file
+A dialect (`dialects/`) turns the JSON of one event, or of a whole non-streamed body, into a `StreamEvent`. No other
+code reads that JSON: the timeline counts outputs and finishes, the ledger reads usage, and the engine's own file
 (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
@@ -26,7 +26,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StreamEvent:
     """The content of one event or of one whole body. By default it is empty."""
 
     output: tuple[int, ...] = ()
@@ -46,9 +46,9 @@ class Reading:
     """The API's own end mark: `[DONE]`, `message_stop`, `response.completed`."""
 
 
-NOTHING = Reading()
-OUTPUT = Reading(output=(0,))
-"""The reading of nearly every event: output of choice 0."""
+NOTHING = StreamEvent()
+OUTPUT = StreamEvent(output=(0,))
+"""The content of nearly every event: output of choice 0."""
 
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -73,10 +73,10 @@ class Dialect(Protocol):
         """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
         ...
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
         ...
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""
         ...

@@ -1,4 +1,4 @@
-"""Reader of one stream: bytes in, readings out. It joins a parser (of events or of lines) and a dialect.
+"""Reader of one stream: bytes in, stream events out. It joins a parser (of events or of lines) and a dialect.
 
 It knows how to continue after an unreadable event: that event gives `NOTHING` and is counted. It refuses to know time
 and traffic: its caller moves the bytes and adds the instants. The code that cuts bytes out of the stream
@@ -7,7 +7,7 @@ and traffic: its caller moves the bytes and adds the instants. The code that cut
 
 from collections.abc import Sequence
 
-from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
@@ -19,7 +19,7 @@ keep-alives."""
 TRIES = 16
 """Failed tries of the short way after which a stream is read the long way: more than its beginning, end and tool calls
 take."""
-ONE_TOKEN: Sequence[Reading] = (OUTPUT,)
+ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
 """The very object that `feed` returns for one event that states a token and nothing else."""
 
 
@@ -65,8 +65,8 @@ class EventReader:
         """At the end of the stream: whether it was cut short within an event."""
         return self._parser.unfinished
 
-    def feed(self, data: bytes) -> Sequence[Reading]:
-        """One reading for each event that `data` completes, in order; an unreadable event gives `NOTHING`.
+    def feed(self, data: bytes) -> Sequence[StreamEvent]:
+        """One stream event for each event that `data` completes, in order; an unreadable event gives `NOTHING`.
 
         The short way: one whole event of one data line that states only a token is decoded in one call, by the
         dialect's own narrow type, and gives ONE_TOKEN. tests/timeline/test_reader.py checks that it equals the long
@@ -90,8 +90,8 @@ class EventReader:
                     self._not_a_token()
                 else:
                     return ONE_TOKEN
-            return self._readings([(b"", said)])
-        return self._readings(parser.feed(data))
+            return self._stream_events([(b"", said)])
+        return self._stream_events(parser.feed(data))
 
     def _not_a_token(self) -> None:
         """Count a failed try of the short way. Each costs 1 us, so a stream of other events stops trying."""
@@ -99,21 +99,21 @@ class EventReader:
         if self._tries == 0:
             self._token = None
 
-    def finish(self) -> list[Reading]:
-        """End the stream: the reading of a last line without a line end. In server-sent events it is no event."""
-        return self._readings(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
+    def finish(self) -> list[StreamEvent]:
+        """End the stream: the event of a last line without a line end. In server-sent events it is no event."""
+        return self._stream_events(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
 
-    def _readings(self, events: list[tuple[bytes, bytes]]) -> list[Reading]:
-        readings = []
+    def _stream_events(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        stream_events = []
         for event, said in events:
             if self._looks_for_id:
                 self._look_for_id(said)
             try:
-                readings.append(self._read_event(event, said))
+                stream_events.append(self._read_event(event, said))
             except UnreadableEvent:
                 self.unreadable += 1
-                readings.append(NOTHING)
-        return readings
+                stream_events.append(NOTHING)
+        return stream_events
 
     def _look_for_id(self, said: bytes) -> None:
         self.response_id = response_id_of(said)

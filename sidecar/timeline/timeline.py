@@ -1,14 +1,14 @@
-"""The timeline of one request: instants and readings in, marks out. It does no IO.
+"""The timeline of one request: instants and stream events in, marks out. It does no IO.
 
 Its caller moves the bytes and tells it each happening with its instant; it never reads a clock. It knows no bytes
-either: a dialect has already turned each event into a `Reading`. Design section 2 defines what counts as output and
+either: a dialect has already turned each event into a `StreamEvent`. Design section 2 defines what counts as output and
 which instant is which mark. An instant is the time at which the sidecar's read or write returned.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from sidecar.timeline.events import Reading, Usage
+from sidecar.timeline.events import StreamEvent, Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
 
@@ -64,18 +64,18 @@ class Timeline:
         if self.headers_at is None:
             self.headers_at = at
 
-    def read(self, at: float, readings: Iterable[Reading]) -> int:
+    def read(self, at: float, stream_events: Iterable[StreamEvent]) -> int:
         """Events of a stream arrived together in one read. Returns how many of them carried output."""
         before = self.output_events
-        for reading in readings:
-            if reading.output:
-                self.output(at, reading.output)
-            self._notice(reading)
+        for stream_event in stream_events:
+            if stream_event.output:
+                self.output(at, stream_event.output)
+            self._notice(stream_event)
         return self.output_events - before
 
-    def read_body(self, reading: Reading) -> None:
+    def read_body(self, stream_event: StreamEvent) -> None:
         """A whole non-streamed answer was read: its usage, extras and error count, but it has no first token."""
-        self._notice(reading)
+        self._notice(stream_event)
 
     def output(self, at: float, choices: tuple[int, ...]) -> None:
         """One event carried output of these choices."""
@@ -99,14 +99,14 @@ class Timeline:
                 continue
             self._last_output_at[choice] = at
 
-    def _notice(self, reading: Reading) -> None:
-        if reading.finished:
-            self.finished.update(reading.finished[: MAX_CHOICES - len(self.finished)])
-        if reading.usage is not None:
-            self.usage = reading.usage if self.usage is None else _merged(self.usage, reading.usage)
-        if reading.extras:
-            self.extras.update(reading.extras)
-        if reading.error:
+    def _notice(self, stream_event: StreamEvent) -> None:
+        if stream_event.finished:
+            self.finished.update(stream_event.finished[: MAX_CHOICES - len(self.finished)])
+        if stream_event.usage is not None:
+            self.usage = stream_event.usage if self.usage is None else _merged(self.usage, stream_event.usage)
+        if stream_event.extras:
+            self.extras.update(stream_event.extras)
+        if stream_event.error:
             self.error_seen = True
 
     # --- the client's pace -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sidecar.classify.body import peek
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.usage_chunk import MAX_HELD_BYTES, UsageCut, ask_for_usage
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, written
 
@@ -117,10 +117,10 @@ def cutter(choices: int = 1) -> UsageCut:
     return UsageCut(EventReader(dialect), choices)
 
 
-def fed(cut: UsageCut, data: bytes) -> tuple[bytes, Sequence[Reading]]:
-    """Feed one read: (bytes for the client, the reader's readings of them)."""
-    readings = cut._reader.feed(data)
-    return cut.kept(data, readings), readings
+def fed(cut: UsageCut, data: bytes) -> tuple[bytes, Sequence[StreamEvent]]:
+    """Feed one read: (bytes for the client, the reader's events in them)."""
+    stream_events = cut._reader.feed(data)
+    return cut.kept(data, stream_events), stream_events
 
 
 def passed(cut: UsageCut, *segments: bytes) -> bytes:
@@ -135,9 +135,9 @@ class TestCutting:
         assert passed(cutter(), head + chunk(USAGE, end) + tail) == head + tail
 
     def test_gives_the_readings_of_the_very_same_pass(self) -> None:
-        out, readings = fed(cutter(), chunk(token(finish="stop")) + chunk(USAGE) + DONE)
+        out, stream_events = fed(cutter(), chunk(token(finish="stop")) + chunk(USAGE) + DONE)
 
-        assert written(readings) == [
+        assert written(stream_events) == [
             "output=0 finished=0",
             "usage(prompt=5 cached=? completion=2 reasoning=?) bare extras(metrics)",
             "done",
@@ -287,12 +287,12 @@ def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, da
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         out += fed(cut, stream[start:end])[0]
         complete = 0
-        for reading, span in zip(observer.feed(stream[start:end]), observer.spans, strict=True):
+        for stream_event, span in zip(observer.feed(stream[start:end]), observer.spans, strict=True):
             complete = span[1]
-            forced = forced or (reading.usage is not None and not (finished and reading.bare_usage))
-            if reading.bare_usage and finished and not forced and removed is None:
+            forced = forced or (stream_event.usage is not None and not (finished and stream_event.bare_usage))
+            if stream_event.bare_usage and finished and not forced and removed is None:
                 removed = span
-            finished = finished or bool(reading.finished)
+            finished = finished or bool(stream_event.finished)
         expected = _without(stream[:end], removed)
         assert expected.startswith(out)
         assert len(out) >= len(_without(stream[: max(complete, 0)], removed))

@@ -8,7 +8,7 @@ from typing import Self
 from sidecar.ledger.account import Ledger, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.timeline.events import Reading, Usage
+from sidecar.timeline.events import StreamEvent, Usage
 from sidecar.timeline.timeline import Timeline
 
 
@@ -34,15 +34,15 @@ class Scenario:
         self.timeline.headers(START + at)
         return self
 
-    def events(self, at: float, *readings: Reading) -> Self:
-        self.timeline.read(START + at, readings)
+    def events(self, at: float, *stream_events: StreamEvent) -> Self:
+        self.timeline.read(START + at, stream_events)
         return self
 
     def token(self, at: float, choice: int = 0) -> Self:
-        return self.events(at, Reading(output=(choice,)))
+        return self.events(at, StreamEvent(output=(choice,)))
 
     def usage(self, at: float, **counts: int) -> Self:
-        return self.events(at, Reading(usage=Usage(**counts)))
+        return self.events(at, StreamEvent(usage=Usage(**counts)))
 
     def paused(self, at: float) -> Self:
         self.timeline.paused(START + at)

@@ -1,10 +1,10 @@
-"""The streams in tests/streams, and the one-line notation of their readings in the files beside them."""
+"""The streams in tests/streams, and the one-line notation of their events in the files beside them."""
 
 import pathlib
 from collections.abc import Iterable, Iterator
 
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
+from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
 from sidecar.timeline.reader import EventReader
 
 
@@ -40,33 +40,33 @@ def reader_of(stream: pathlib.Path) -> EventReader:
     return EventReader(dialect_of(stream), lines=stream.suffix == ".ndjson")
 
 
-def written(readings: Iterable[Reading]) -> list[str]:
-    """Readings in the notation of the `.readings` files, one line each; a question mark is an unstated count."""
-    return [_line(reading) for reading in readings]
+def written(stream_events: Iterable[StreamEvent]) -> list[str]:
+    """Stream events in the notation of the `.readings` files, one line each; a question mark is an unstated count."""
+    return [_line(stream_event) for stream_event in stream_events]
 
 
-def _line(reading: Reading) -> str:
-    return " ".join(_words(reading)) or "nothing"
+def _line(stream_event: StreamEvent) -> str:
+    return " ".join(_words(stream_event)) or "nothing"
 
 
-def _words(reading: Reading) -> Iterator[str]:
-    if reading == NOTHING:
+def _words(stream_event: StreamEvent) -> Iterator[str]:
+    if stream_event == NOTHING:
         return
-    if reading.output:
-        yield "output=" + ",".join(map(str, reading.output))
-    if reading.finished:
-        yield "finished=" + ",".join(map(str, reading.finished))
-    if reading.usage is not None:
-        yield _usage(reading.usage)
-    if reading.bare_usage:
+    if stream_event.output:
+        yield "output=" + ",".join(map(str, stream_event.output))
+    if stream_event.finished:
+        yield "finished=" + ",".join(map(str, stream_event.finished))
+    if stream_event.usage is not None:
+        yield _usage(stream_event.usage)
+    if stream_event.bare_usage:
         yield "bare"
-    if reading.null_usage:
+    if stream_event.null_usage:
         yield "null_usage"
-    if reading.extras is not None:
-        yield f"extras({','.join(sorted(reading.extras))})"
-    if reading.error:
+    if stream_event.extras is not None:
+        yield f"extras({','.join(sorted(stream_event.extras))})"
+    if stream_event.error:
         yield "error"
-    if reading.done:
+    if stream_event.done:
         yield "done"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode
-from sidecar.timeline.events import OUTPUT, Reading
+from sidecar.timeline.events import OUTPUT, StreamEvent
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -24,11 +24,11 @@ class ToyGenerate:
     streams_unsaid = True
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  the interface
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         """One event. Raises UnreadableEvent."""
         return self.read_body(data)
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer. Raises UnreadableEvent."""
         said = decode(_EVENT, body)
-        return OUTPUT if said.word else Reading(finished=(0,), extras={"toy_times": said.toy_times}, done=True)
+        return OUTPUT if said.word else StreamEvent(finished=(0,), extras={"toy_times": said.toy_times}, done=True)

@@ -1,4 +1,4 @@
-"""Every stream in tests/streams gives the expected readings, whether fed whole, byte by byte or split anywhere."""
+"""Every stream in tests/streams gives the expected events, whether fed whole, byte by byte or split anywhere."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sidecar.engines.kind import UNKNOWN
 from sidecar.engines.kinds import KINDS
 from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import Dialect, Reading, UnreadableEvent
+from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of, reader_of, streams, written
 
@@ -23,9 +23,9 @@ NATIVE = [dialect_for(path) for path in (b"/generate", b"/generate_stream", b"/v
 ALL = [*OPENAI_LIKE, *NATIVE, *(dialect_for(path) for path in (b"/api/chat", b"/completion", b"/completions"))]
 
 
-def read(stream: pathlib.Path, *segments: bytes) -> list[Reading]:
+def read(stream: pathlib.Path, *segments: bytes) -> list[StreamEvent]:
     reader = reader_of(stream)
-    return [reading for segment in segments for reading in reader.feed(segment)] + reader.finish()
+    return [stream_event for segment in segments for stream_event in reader.feed(segment)] + reader.finish()
 
 
 @pytest.mark.parametrize("stream", streams(), ids=lambda stream: stream.stem)
@@ -33,7 +33,7 @@ class TestEveryStream:
     def test_says_what_is_written_beside_it(self, stream: pathlib.Path) -> None:
         expected = stream.with_suffix(".readings")
         if not expected.exists():
-            pytest.skip("a recording without readings beside it")
+            pytest.skip("a recording without a `.readings` file beside it")
 
         assert expected.read_text().splitlines() == written(read(stream, stream.read_bytes()))
 
@@ -52,11 +52,13 @@ class TestEveryStream:
             assert whole == read(stream, raw[:at], raw[at:])
 
     def test_carries_output_and_comes_to_an_end(self, stream: pathlib.Path) -> None:
-        readings = read(stream, stream.read_bytes())
+        stream_events = read(stream, stream.read_bytes())
 
-        assert any(reading.output for reading in readings)
+        assert any(stream_event.output for stream_event in stream_events)
         if "cut-short" not in stream.stem and not stream.stem.startswith("composed-odd"):
-            assert any(reading.done or reading.finished or reading.error for reading in readings)
+            assert any(
+                stream_event.done or stream_event.finished or stream_event.error for stream_event in stream_events
+            )
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,12 @@ class TestEveryStream:
     ids=lambda body: body.stem,
 )
 def test_a_whole_answer_states_its_usage_and_its_finish(body: pathlib.Path) -> None:
-    reading = dialect_of(body).read_body(body.read_bytes().partition(b"\r\n\r\n")[2])
+    stream_event = dialect_of(body).read_body(body.read_bytes().partition(b"\r\n\r\n")[2])
 
-    assert reading.usage is not None
-    assert reading.usage.prompt_tokens
-    assert reading.usage.completion_tokens
-    assert (reading.output, reading.finished, reading.error) == ((0,), (0,), False)
+    assert stream_event.usage is not None
+    assert stream_event.usage.prompt_tokens
+    assert stream_event.usage.completion_tokens
+    assert (stream_event.output, stream_event.finished, stream_event.error) == ((0,), (0,), False)
 
 
 def test_an_error_answer_is_an_error_in_every_dialect() -> None:
@@ -161,7 +163,7 @@ JUNK = [
 ]
 
 
-def _reading_or_none(dialect: Dialect, junk: bytes, *, whole: bool) -> Reading | None:
+def _reading_or_none(dialect: Dialect, junk: bytes, *, whole: bool) -> StreamEvent | None:
     try:
         return dialect.read_body(junk) if whole else dialect.read_event(b"", junk)
     except UnreadableEvent:
@@ -172,8 +174,8 @@ def _reading_or_none(dialect: Dialect, junk: bytes, *, whole: bool) -> Reading |
 class TestJunk:
     @pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
     def test_raises_unreadable_event_or_nothing(self, dialect: Dialect, junk: bytes) -> None:
-        assert isinstance(_reading_or_none(dialect, junk, whole=False), Reading | None)
-        assert isinstance(_reading_or_none(dialect, junk, whole=True), Reading | None)
+        assert isinstance(_reading_or_none(dialect, junk, whole=False), StreamEvent | None)
+        assert isinstance(_reading_or_none(dialect, junk, whole=True), StreamEvent | None)
 
     def test_is_unreadable_where_no_json_is(self, dialect: Dialect) -> None:
         with pytest.raises(UnreadableEvent):
@@ -186,9 +188,9 @@ def test_an_unreadable_event_is_counted_and_the_stream_goes_on() -> None:
     dialect = dialect_for(b"/v1/chat/completions")
     assert dialect is not None
     reader = EventReader(dialect)
-    readings = reader.feed(b'data: {"cho\n\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n')
+    stream_events = reader.feed(b'data: {"cho\n\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n')
 
-    assert (written(readings), reader.unreadable) == (["nothing", "output=0"], 1)
+    assert (written(stream_events), reader.unreadable) == (["nothing", "output=0"], 1)
 
 
 json_values = st.recursive(
@@ -214,7 +216,7 @@ class TestFuzz:
     def test_random_bytes_never_raise_anything_else(self, dialect: Dialect, junk: bytes) -> None:
         assert isinstance(EventReader(dialect).feed(b"data: " + junk + b"\n\n"), list)
         assert isinstance(EventReader(dialect, lines=True).feed(junk + b"\n"), list)
-        assert isinstance(_reading_or_none(dialect, junk, whole=True), Reading | None)
+        assert isinstance(_reading_or_none(dialect, junk, whole=True), StreamEvent | None)
 
     @given(
         said=st.dictionaries(
@@ -227,5 +229,5 @@ class TestFuzz:
         self, dialect: Dialect, said: dict[str, object], mutations: list[tuple[int, int]]
     ) -> None:
         raw = reduce(lambda done, mutation: _mutated(done, *mutation), mutations, json.dumps(said).encode())
-        assert isinstance(_reading_or_none(dialect, raw, whole=False), Reading | None)
-        assert isinstance(_reading_or_none(dialect, raw, whole=True), Reading | None)
+        assert isinstance(_reading_or_none(dialect, raw, whole=False), StreamEvent | None)
+        assert isinstance(_reading_or_none(dialect, raw, whole=True), StreamEvent | None)

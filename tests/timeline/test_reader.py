@@ -1,4 +1,4 @@
-"""The short path for a whole event with one token gives the same readings as the long path through parser and
+"""The short path for a whole event with one token gives the same events as the long path through parser and
 dialect."""
 
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import ONE_TOKEN, TRIES, EventReader
 from sidecar.timeline.sse import SseParser
 
@@ -63,14 +63,14 @@ EVENTS = st.tuples(
 ).map(lambda event: event[0] % event[1])
 
 
-def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[Reading]:
-    readings = []
+def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[StreamEvent]:
+    stream_events = []
     for event, said in parser.feed(data):
         try:
-            readings.append(dialect.read_event(event, said))
+            stream_events.append(dialect.read_event(event, said))
         except UnreadableEvent:
-            readings.append(NOTHING)
-    return readings
+            stream_events.append(NOTHING)
+    return stream_events
 
 
 @given(
@@ -83,7 +83,7 @@ def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[Reading]:
 def test_the_short_way_says_what_the_long_way_says(
     dialect: Dialect, events: list[bytes], cuts: list[int], together: bool, cap: int
 ) -> None:
-    """However the stream is cut, both paths give the same readings, positions, rests, and counts of bad events."""
+    """However the stream is cut, both paths give the same events, positions, rests, and counts of bad events."""
     stream = b"".join(events)
     ends = sorted({*(min(cut, len(stream)) for cut in cuts), len(stream)})
     segments = [stream[start:end] for start, end in zip([0, *ends], ends, strict=False)] if together else events
@@ -146,10 +146,10 @@ def test_only_a_token_alone_goes_the_short_way(data: bytes, short: bool) -> None
     reader = EventReader(OpenAIChat())
     reader.feed(FIRST)
 
-    readings = reader.feed(data)
+    stream_events = reader.feed(data)
 
-    assert (readings is ONE_TOKEN) == short
-    assert all(reading.output == (0,) for reading in readings)
+    assert (stream_events is ONE_TOKEN) == short
+    assert all(stream_event.output == (0,) for stream_event in stream_events)
 
 
 def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
@@ -157,7 +157,7 @@ def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
     reader = EventReader(OpenAIChat())
     reader.feed(FIRST)
 
-    def read(data: bytes, times: int) -> list[Sequence[Reading]]:
+    def read(data: bytes, times: int) -> list[Sequence[StreamEvent]]:
         return [reader.feed(data) for _ in range(times)]
 
     thought = read(chat({"reasoning_content": "hm"}), TRIES - 1)
@@ -165,5 +165,5 @@ def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
     read(chat({"reasoning_content": "hm"}), 1)
     long = read(chat({"content": "a"}), 1)
 
-    assert [list(readings) for readings in (*thought, *short, *long)] == [[OUTPUT]] * (TRIES + 1)
+    assert [list(stream_events) for stream_events in (*thought, *short, *long)] == [[OUTPUT]] * (TRIES + 1)
     assert (short[0] is ONE_TOKEN, long[0] is ONE_TOKEN) == (True, False)

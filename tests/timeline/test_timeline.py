@@ -1,6 +1,6 @@
 """The timeline turns events and their instants into marks."""
 
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, StreamEvent, Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
 from sidecar.timeline.timeline import MAX_CHOICES
@@ -40,7 +40,9 @@ def test_a_streamed_request_yields_every_mark() -> None:
 
 def test_what_carries_no_output_is_no_first_token() -> None:
     """Role frames, pings and usage do not set the first-token mark, however early they come."""
-    scenario = Scenario().received(0).events(0.01, NOTHING, Reading(usage=Usage(prompt_tokens=3)), Reading(done=True))
+    scenario = (
+        Scenario().received(0).events(0.01, NOTHING, StreamEvent(usage=Usage(prompt_tokens=3)), StreamEvent(done=True))
+    )
 
     assert scenario.timeline.marks().first_token_at is None
     assert Stage.WAITING is scenario.timeline.stage()
@@ -63,7 +65,7 @@ def test_gaps_are_per_choice() -> None:
 
 def test_events_of_one_read_have_one_instant() -> None:
     """Tokens of one read have no time between them, and the events per read are counted: so a buffering hop is seen."""
-    scenario = Scenario().events(1.0, Reading(output=(0,)), Reading(output=(0,)), Reading(output=(0,)))
+    scenario = Scenario().events(1.0, StreamEvent(output=(0,)), StreamEvent(output=(0,)), StreamEvent(output=(0,)))
 
     assert scenario.gaps == [0.0, 0.0]
     assert scenario.timeline.marks().output_events == 3
@@ -73,7 +75,7 @@ def test_an_engine_cannot_make_the_timeline_grow() -> None:
     """Choice indexes and finishes beyond the bound still count as output, but are not remembered."""
     scenario = Scenario()
     for choice in range(10_000):
-        scenario.events(1.0, Reading(output=(choice,), finished=(choice,)))
+        scenario.events(1.0, StreamEvent(output=(choice,), finished=(choice,)))
 
     assert scenario.timeline.marks().choices == MAX_CHOICES
     assert len(scenario.timeline.finished) == MAX_CHOICES

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, ERROR, Extras, count, decode, without_decoding
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class AnthropicMessages:
     streams_unsaid = False
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
@@ -74,22 +74,22 @@ class AnthropicMessages:
         extras = said.found()
         if kind == "message_start":
             usage = said.message.usage if said.message is not None else None
-            return Reading(usage=None if usage is None else _usage(usage, final=False), extras=extras)
+            return StreamEvent(usage=None if usage is None else _usage(usage, final=False), extras=extras)
         if kind == "message_delta":
             stopped = said.delta is not None and bool(said.delta.stop_reason)
-            return Reading(
+            return StreamEvent(
                 finished=(0,) if stopped else (),
                 usage=None if said.usage is None else _usage(said.usage, final=True),
                 extras=extras,
             )
         if kind == "message_stop":
-            return DONE if extras is None else Reading(extras=extras, done=True)
-        return NOTHING if extras is None else Reading(extras=extras)
+            return DONE if extras is None else StreamEvent(extras=extras, done=True)
+        return NOTHING if extras is None else StreamEvent(extras=extras)
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole `message` object, or an error object. Raises UnreadableEvent."""
         message = decode(_MESSAGE, body)
-        return Reading(
+        return StreamEvent(
             output=(0,) if message.content else (),
             finished=(0,) if message.stop_reason else (),
             usage=None if message.usage is None else _usage(message.usage, final=True),

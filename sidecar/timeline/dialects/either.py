@@ -5,7 +5,7 @@ yet. It refuses to decode: it only searches for that key. The same key inside a 
 found.
 """
 
-from sidecar.timeline.events import Dialect, Reading
+from sidecar.timeline.events import Dialect, StreamEvent
 
 
 class Either:
@@ -21,11 +21,11 @@ class Either:
         self._first = first
         self._second = second
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One event, in its own dialect. Raises UnreadableEvent."""
         return self._spoken(data).read_event(event, data)
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """One body, in its own dialect. Raises UnreadableEvent."""
         return self._spoken(body).read_body(body)
 

@@ -1,4 +1,4 @@
-"""Functions that the dialects share: decoding of untrusted JSON objects, and the readings that most events have.
+"""Functions that the dialects share: decoding of untrusted JSON objects, and the stream events that most frames give.
 
 It knows types and refuses to know meanings. Engines differ in the types of fields that are not read (content as a list
 of parts, delta null, logprobs of any shape), so leaf fields are decoded as any type. An event is unreadable only if its
@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Reading, UnreadableEvent
+from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, StreamEvent, UnreadableEvent
 
 
 T = TypeVar("T")
 
-FINISH = Reading(finished=(0,))
-OUTPUT_AND_FINISH = Reading(output=(0,), finished=(0,))
-ERROR = Reading(error=True)
-DONE = Reading(done=True)
+FINISH = StreamEvent(finished=(0,))
+OUTPUT_AND_FINISH = StreamEvent(output=(0,), finished=(0,))
+ERROR = StreamEvent(error=True)
+DONE = StreamEvent(done=True)
 DONE_DATA = b"[DONE]"
 _FIRST = [0]
 
@@ -55,8 +55,8 @@ class Extras(msgspec.Struct, frozen=True):
         return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
-def without_decoding(event: bytes, data: bytes) -> Reading | None:
-    """The reading of an event without JSON to decode: the end mark, a named error, no data; None for all others."""
+def without_decoding(event: bytes, data: bytes) -> StreamEvent | None:
+    """The stream event for data without JSON to decode: the end mark, a named error, no data; None for all others."""
     if data == DONE_DATA:
         return DONE
     if event == b"error":
@@ -82,8 +82,8 @@ def index_of(value: object) -> int:
     return value if type(value) is int else 0
 
 
-def reading_of(output: list[int], finished: list[int]) -> Reading:
-    """The reading of an event with outputs and finishes only. The usual ones are shared: a token costs no object."""
+def stream_event_of(output: list[int], finished: list[int]) -> StreamEvent:
+    """The stream event with outputs and finishes only. The usual ones are shared: a token costs no object."""
     if output == _FIRST:
         if not finished:
             return OUTPUT
@@ -94,4 +94,4 @@ def reading_of(output: list[int], finished: list[int]) -> Reading:
             return NOTHING
         if finished == _FIRST:
             return FINISH
-    return Reading(output=tuple(output), finished=tuple(finished))
+    return StreamEvent(output=tuple(output), finished=tuple(finished))

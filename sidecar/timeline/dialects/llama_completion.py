@@ -11,9 +11,18 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
+from sidecar.timeline.dialects.json_fields import (
+    DONE,
+    DONE_DATA,
+    ERROR,
+    Extras,
+    count,
+    decode,
+    index_of,
+    stream_event_of,
+)
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, StreamEvent, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -38,7 +47,7 @@ class LlamaCompletion:
     streams_unsaid = False
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
@@ -48,21 +57,21 @@ class LlamaCompletion:
             return NOTHING
         said = decode(_EVENT, data)
         if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
-            return _reading(said, outputs=bool(said.content) and said.prompt_progress is None)
-        return reading_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
+            return _stream_event(said, outputs=bool(said.content) and said.prompt_progress is None)
+        return stream_event_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] == _SEVERAL:
             answers = decode(_EVENTS, body)
             if len(answers) != 1:
                 return NOTHING  # each has its own timings, and there is one ledger
-            return _reading(answers[0], outputs=True)
+            return _stream_event(answers[0], outputs=True)
         answer = decode(_EVENT, body)
-        return _reading(answer, outputs=isinstance(answer.content, str))
+        return _stream_event(answer, outputs=isinstance(answer.content, str))
 
 
-def _reading(said: _Event, *, outputs: bool) -> Reading:
+def _stream_event(said: _Event, *, outputs: bool) -> StreamEvent:
     if said.error:
         return ERROR
     index = index_of(said.index)
@@ -72,7 +81,7 @@ def _reading(said: _Event, *, outputs: bool) -> Reading:
         prompt, completion = count(said.tokens_evaluated), count(said.tokens_predicted)
         if prompt is not None or completion is not None:
             usage = Usage(prompt, None if usage is None else usage.cached_tokens, completion)
-    return Reading(
+    return StreamEvent(
         output=(index,) if outputs else (),
         finished=(index,) if stopped else (),
         usage=usage,

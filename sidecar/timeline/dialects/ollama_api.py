@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -52,16 +52,16 @@ class Ollama:
     streams_unsaid = True
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  lines have no names
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  lines have no names
         """One line. Raises UnreadableEvent."""
-        return _reading(decode(_LINE, data))
+        return _stream_event(decode(_LINE, data))
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, or an error object. Raises UnreadableEvent."""
-        return _reading(decode(_LINE, body))
+        return _stream_event(decode(_LINE, body))
 
 
-def _reading(line: _Line) -> Reading:
+def _stream_event(line: _Line) -> StreamEvent:
     if line.error:
         return ERROR
     message = line.message
@@ -76,7 +76,7 @@ def _reading(line: _Line) -> Reading:
         return OUTPUT if outputs else NOTHING
     stated = {name: value for name in DURATIONS if (value := getattr(line, name)) is not None}
     usage = Usage(prompt_tokens=count(line.prompt_eval_count), completion_tokens=count(line.eval_count))
-    return Reading(
+    return StreamEvent(
         output=(0,) if outputs else (),
         finished=(0,),
         usage=None if usage == _NO_USAGE else usage,

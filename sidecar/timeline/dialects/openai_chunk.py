@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, reading_of
+from sidecar.timeline.dialects.json_fields import Extras, stream_event_of
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
 from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import StreamEvent
 
 
 class OpenAIChunk(Extras, frozen=True):
@@ -36,14 +36,16 @@ class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
     prompt_progress: None = None
 
 
-def reading_of_chunk(chunk: OpenAIChunk, *, has_choices: bool, output: list[int], finished: list[int]) -> Reading:
-    """The reading, given which choices have output and which are finished."""
+def stream_event_of_chunk(
+    chunk: OpenAIChunk, *, has_choices: bool, output: list[int], finished: list[int]
+) -> StreamEvent:
+    """The stream event, given which choices have output and which are finished."""
     extras = chunk.found()
     usage = chunk.usage
     if usage is msgspec.UNSET and extras is None and not chunk.error:
-        return reading_of(output, finished)
+        return stream_event_of(output, finished)
     failed = bool(chunk.error)
-    return Reading(
+    return StreamEvent(
         output=tuple(output),
         finished=tuple(finished),
         usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),

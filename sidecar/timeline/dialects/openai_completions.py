@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
-from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
-from sidecar.timeline.events import Reading
+from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, stream_event_of_chunk
+from sidecar.timeline.events import StreamEvent
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -47,19 +47,19 @@ class OpenAICompletions:
     streams_unsaid = False
     token = _TOKEN.decode
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One chunk. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain
-        return _reading(decode(_CHUNK, data))
+        return _stream_event(decode(_CHUNK, data))
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole `text_completion` object, or an error object. Raises UnreadableEvent."""
-        return _reading(decode(_CHUNK, body))
+        return _stream_event(decode(_CHUNK, body))
 
 
-def _reading(chunk: _Chunk) -> Reading:
+def _stream_event(chunk: _Chunk) -> StreamEvent:
     output: list[int] = []
     finished: list[int] = []
     for choice in chunk.choices or ():
@@ -70,4 +70,4 @@ def _reading(chunk: _Chunk) -> Reading:
             output.append(index_of(choice.index))
         if choice.finish_reason:
             finished.append(index_of(choice.index))
-    return reading_of_chunk(chunk, has_choices=bool(chunk.choices), output=output, finished=finished)
+    return stream_event_of_chunk(chunk, has_choices=bool(chunk.choices), output=output, finished=finished)

@@ -12,7 +12,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, without_decoding
 from sidecar.timeline.dialects.openai_usage import detail
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class OpenAIResponses:
     streams_unsaid = False
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
@@ -64,26 +64,26 @@ class OpenAIResponses:
         if said.response is not None and kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
             return _last(said.response, kind.rpartition(".")[2], said.found())
         extras = said.found()
-        return NOTHING if extras is None else Reading(extras=extras)
+        return NOTHING if extras is None else StreamEvent(extras=extras)
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
         status = response.status if response.status in _OVER else "failed" if response.error else ""
-        reading = _last(response, status, None)
-        return Reading(
+        stream_event = _last(response, status, None)
+        return StreamEvent(
             output=(0,) if response.output else (),
-            finished=reading.finished,
-            usage=reading.usage,
-            extras=reading.extras,
-            error=reading.error,
+            finished=stream_event.finished,
+            usage=stream_event.usage,
+            extras=stream_event.extras,
+            error=stream_event.error,
         )
 
 
-def _last(response: _Response, status: str, beside: dict[str, object] | None) -> Reading:
-    """The reading of the end of a response: usage, extras, finish and error."""
+def _last(response: _Response, status: str, beside: dict[str, object] | None) -> StreamEvent:
+    """The stream event for the end of a response: usage, extras, finish and error."""
     extras = {**(beside or {}), **(response.found() or {})}
-    return Reading(
+    return StreamEvent(
         finished=(0,) if status in ("completed", "incomplete") else (),
         usage=None if response.usage is None else _usage(response.usage),
         extras=extras or None,

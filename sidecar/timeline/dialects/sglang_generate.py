@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, reading_of, without_decoding
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, stream_event_of, without_decoding
+from sidecar.timeline.events import NOTHING, StreamEvent, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -57,37 +57,39 @@ class SGLangGenerate:
     streams_unsaid = False
     token = None
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One event. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain
-        return _reading(decode(_EVENT, data))
+        return _stream_event(decode(_EVENT, data))
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt or sample), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] != _SEVERAL:
-            return _reading(decode(_EVENT, body))
+            return _stream_event(decode(_EVENT, body))
         answers = decode(_EVENTS, body)
-        return _reading(answers[0]) if len(answers) == 1 else NOTHING  # several have one ledger, but no single report
+        return (
+            _stream_event(answers[0]) if len(answers) == 1 else NOTHING
+        )  # several have one ledger, but no single report
 
 
-def _reading(said: _Event) -> Reading:
+def _stream_event(said: _Event) -> StreamEvent:
     if said.error:
         return ERROR
     meta = said.meta_info
     if meta is None:
-        return reading_of([index_of(said.index)] if said.text or said.output_ids else [], [])
+        return stream_event_of([index_of(said.index)] if said.text or said.output_ids else [], [])
     index = index_of(said.index)
     generated = count(meta.completion_tokens)
     outputs = bool(said.text or said.output_ids) if generated is None else generated > 0
     finish = meta.finish_reason
     if not finish:
-        return reading_of([index] if outputs else [], [])
+        return stream_event_of([index] if outputs else [], [])
     if isinstance(finish, _Finish) and finish.type == "abort" and finish.status_code is not None:
         return ERROR
     times = {name: value for name in TIMES if (value := getattr(meta, name)) is not None}
-    return Reading(
+    return StreamEvent(
         output=(index,) if outputs else (),
         finished=(index,),
         usage=Usage(count(meta.prompt_tokens), count(meta.cached_tokens), generated, count(meta.reasoning_tokens)),

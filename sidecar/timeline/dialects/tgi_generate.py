@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent, Usage
 
 
 _SEVERAL = b"["
@@ -45,7 +45,7 @@ class TGIGenerate:
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
         self.streams_unsaid = streams_unsaid
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
@@ -61,7 +61,7 @@ class TGIGenerate:
             return OUTPUT if outputs else NOTHING
         return replace(_last(said, outputs=outputs), done=True)
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] == _SEVERAL:
             answers = decode(_EVENTS, body)
@@ -75,9 +75,9 @@ class TGIGenerate:
         return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING
 
 
-def _last(said: _Event, *, outputs: bool) -> Reading:
+def _last(said: _Event, *, outputs: bool) -> StreamEvent:
     details = said.details
     usage = None
     if details is not None:
         usage = Usage(prompt_tokens=count(details.input_length), completion_tokens=count(details.generated_tokens))
-    return Reading(output=(0,) if outputs else (), finished=(0,), usage=usage)
+    return StreamEvent(output=(0,) if outputs else (), finished=(0,), usage=usage)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading
+from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent
 
 
 TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
@@ -41,23 +41,23 @@ class TritonGenerate:
         """`streams_unsaid`: on this path the answer is a stream; `stream` in the body is the backend's own switch."""
         self.streams_unsaid = streams_unsaid
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:
             return DONE
-        return _reading(decode(_EVENT, data)) if data else NOTHING
+        return _stream_event(decode(_EVENT, data)) if data else NOTHING
 
-    def read_body(self, body: bytes) -> Reading:
+    def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, or an error object. Raises UnreadableEvent."""
-        return _reading(decode(_EVENT, body))
+        return _stream_event(decode(_EVENT, body))
 
 
-def _reading(said: _Event) -> Reading:
+def _stream_event(said: _Event) -> StreamEvent:
     if said.error:
         return ERROR
     times = {name: value for name in TIMES if (value := getattr(said, name)) is not None}
     if times:
-        return Reading(output=(0,) if said.text_output else (), finished=(0,), extras=times)
+        return StreamEvent(output=(0,) if said.text_output else (), finished=(0,), extras=times)
     return OUTPUT if said.text_output is not None else NOTHING
