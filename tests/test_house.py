@@ -160,7 +160,7 @@ def test_a_room_that_one_other_uses_is_a_part_of_it() -> None:
 def test_tests_stand_where_their_modules_stand() -> None:
     """tests/timeline/test_sse.py tests sidecar/timeline/sse.py; test_sse_orders.py tests more of the same module.
 
-    Tests across folders are at the top of tests/, in folders named after what they run on, or in STORIES.
+    Tests across folders are at the top of tests/, in folders named after what they run on, or in ACROSS_MODULES.
     """
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
     own = {"real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools"}
@@ -171,8 +171,8 @@ def test_tests_stand_where_their_modules_stand() -> None:
         if path.parent != Path() and path.parts[0] not in own and not _has_module(path, stems)
     ]
 
-    assert [path for path in astray if path not in STORIES] == []
-    assert sorted(set(STORIES) - set(astray)) == []
+    assert [path for path in astray if path not in ACROSS_MODULES] == []
+    assert sorted(set(ACROSS_MODULES) - set(astray)) == []
 
 
 def test_no_test_is_imported_from_a_test_file() -> None:
@@ -188,7 +188,7 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
     return any(path.parent / "_".join(words[:count]) in stems for count in range(1, len(words) + 1))
 
 
-STORIES = {
+ACROSS_MODULES = {
     "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
     "diagnosis/test_fleet.py": "a diagnosis out of a real Prometheus: sources, promql and tree together",
     "diagnosis/test_same_as_the_page.py": "the diagnosis and the alert rules come to the same verdict",

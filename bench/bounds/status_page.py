@@ -19,7 +19,7 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.attribution import Blame
@@ -40,7 +40,12 @@ def _grown(metrics: Metrics) -> None:
     for histogram in (c.REQUEST_PHASE_SECONDS, c.REQUEST_SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS, c.INTER_TOKEN_SECONDS):
         for child in metrics.histogram(histogram).children.values():
             child.observe(0.2)
-    for counter in (p.REQUESTS_RECEIVED_TOTAL, p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_BLAMED_MISSES_TOTAL):
+    for counter in (
+        slo.REQUESTS_RECEIVED_TOTAL,
+        slo.SLO_REQUESTS_TOTAL,
+        slo.SLO_MISSES_TOTAL,
+        slo.SLO_BLAMED_MISSES_TOTAL,
+    ):
         for counted in metrics.counter(counter).children.values():
             counted.inc(20)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Gauge, Histogram
 
 
@@ -42,20 +42,20 @@ _LANE = ("model", "lane")
 _OBJECTIVE = (*_LANE, "objective")
 
 GROWTH_SERIES = (
-    GrowthSeries(p.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), (LONG_SECONDS,)),
-    GrowthSeries(p.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
-    GrowthSeries(p.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
-    GrowthSeries(p.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _VOTED),
-    GrowthSeries(p.REQUESTS_RECEIVED_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
-    GrowthSeries(p.RECEIVED_MEASURED_REQUESTS_TOTAL, _LANE, _NOW),
-    GrowthSeries(p.RECEIVED_PROMPT_TOKENS_TOTAL, _LANE, _NOW),
-    GrowthSeries(p.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
+    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), (LONG_SECONDS,)),
+    GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
+    GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
+    GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _VOTED),
+    GrowthSeries(slo.REQUESTS_RECEIVED_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
+    GrowthSeries(slo.RECEIVED_MEASURED_REQUESTS_TOTAL, _LANE, _NOW),
+    GrowthSeries(slo.RECEIVED_PROMPT_TOKENS_TOTAL, _LANE, _NOW),
+    GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
     GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, WINDOWS),
-    GrowthSeries(p.PREFILL_OWN_SECONDS_TOTAL, ("model",), _NOW),
-    GrowthSeries(p.PREFILL_EXPECTED_SECONDS_TOTAL, ("model",), _NOW),
+    GrowthSeries(slo.PREFILL_OWN_SECONDS_TOTAL, ("model",), _NOW),
+    GrowthSeries(slo.PREFILL_EXPECTED_SECONDS_TOTAL, ("model",), _NOW),
     GrowthSeries(c.ENGINE_PREFIX_CACHE_HITS_TOTAL, (), _NOW),
     GrowthSeries(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL, (), _NOW),
-    GrowthSeries(p.ENGINE_STALLED_SECONDS_TOTAL, (), _SHOWN),
+    GrowthSeries(slo.ENGINE_STALLED_SECONDS_TOTAL, (), _SHOWN),
     GrowthSeries(c.ENGINE_PREEMPTIONS_TOTAL, (), _SHOWN),
     GrowthSeries(c.ENGINE_RESTARTS_TOTAL, (), _SHOWN),
     GrowthSeries(c.REQUESTS_TOTAL, ("lane", "outcome"), _ON_PAGE),
@@ -87,7 +87,7 @@ GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True),
     GaugeSeries(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),
     GaugeSeries(c.REQUESTS_IN_FLIGHT, ("model", "state"), "sum", minute=True),
-    GaugeSeries(p.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
+    GaugeSeries(slo.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     GaugeSeries(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from sidecar.ledger.account import Account, Phase, Source
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
@@ -28,11 +28,11 @@ class Evidence:
         self._work = PrefillWork()
         self._silence = Silence()
         self._seen: dict[Hashable, FirstToken] = {}
-        self._own = metrics.counter(p.PREFILL_OWN_SECONDS_TOTAL)
-        self._expected = metrics.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
-        self._silent = metrics.gauge(p.ENGINE_SILENCE_SECONDS).child()
-        self._silent_expected = metrics.gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS).child()
-        self._stalled = metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child()
+        self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
+        self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
+        self._silent = metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child()
+        self._silent_expected = metrics.gauge(slo.ENGINE_SILENCE_EXPECTED_SECONDS).child()
+        self._stalled = metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child()
         metrics.before_scrape(self.set_gauges)
 
     def received(

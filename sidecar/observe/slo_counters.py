@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
@@ -45,20 +45,20 @@ class Slo:
         self._now = 0.0
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
-        self._requests = metrics.counter(p.SLO_REQUESTS_TOTAL)
-        self._misses = metrics.counter(p.SLO_MISSES_TOTAL)
-        self._allowed = metrics.counter(p.SLO_ALLOWED_MISSES_TOTAL)
-        self._blamed = metrics.counter(p.SLO_BLAMED_MISSES_TOTAL)
-        self._threshold = metrics.gauge(p.SLO_THRESHOLD_SECONDS)
-        self._target = metrics.gauge(p.SLO_TARGET_RATIO)
-        self._overdue = metrics.gauge(p.REQUESTS_OVERDUE)
-        self._good = metrics.counter(p.GOOD_REQUESTS_TOTAL)
-        self._good_tokens = metrics.counter(p.GOOD_OUTPUT_TOKENS_TOTAL)
-        self._deadlines = metrics.counter(p.TOKEN_DEADLINES_TOTAL)
-        self._deadline_misses = metrics.counter(p.TOKEN_DEADLINE_MISSES_TOTAL)
-        self._received = metrics.counter(p.REQUESTS_RECEIVED_TOTAL)
-        self._measured = metrics.counter(p.RECEIVED_MEASURED_REQUESTS_TOTAL)
-        self._prompt_tokens = metrics.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL)
+        self._requests = metrics.counter(slo.SLO_REQUESTS_TOTAL)
+        self._misses = metrics.counter(slo.SLO_MISSES_TOTAL)
+        self._allowed = metrics.counter(slo.SLO_ALLOWED_MISSES_TOTAL)
+        self._blamed = metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL)
+        self._threshold = metrics.gauge(slo.SLO_THRESHOLD_SECONDS)
+        self._target = metrics.gauge(slo.SLO_TARGET_RATIO)
+        self._overdue = metrics.gauge(slo.REQUESTS_OVERDUE)
+        self._good = metrics.counter(slo.GOOD_REQUESTS_TOTAL)
+        self._good_tokens = metrics.counter(slo.GOOD_OUTPUT_TOKENS_TOTAL)
+        self._deadlines = metrics.counter(slo.TOKEN_DEADLINES_TOTAL)
+        self._deadline_misses = metrics.counter(slo.TOKEN_DEADLINE_MISSES_TOTAL)
+        self._received = metrics.counter(slo.REQUESTS_RECEIVED_TOTAL)
+        self._measured = metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL)
+        self._prompt_tokens = metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL)
         self._told: int | None = None
         self.replace(objectives)
         metrics.before_scrape(self._set_gauges)

@@ -10,7 +10,7 @@ from sidecar.diagnosis.sources import one_sidecar
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from tests.support.admin import Visit, metrics, visit
@@ -18,12 +18,12 @@ from tests.support.admin import Visit, metrics, visit
 
 def broken(registry: Metrics) -> None:
     """A lane whose requests miss TTFT in the queue. To be called after the listener has started."""
-    registry.gauge(p.SLO_THRESHOLD_SECONDS).child("chat", "0-512", "ttft").set(1.0)
-    registry.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(400)
-    registry.counter(p.SLO_REQUESTS_TOTAL).child("llama", "chat", "0-512", "ttft").inc(400)
-    registry.counter(p.SLO_ALLOWED_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(20)
-    registry.counter(p.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(200)
-    registry.counter(p.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc(150)
+    registry.gauge(slo.SLO_THRESHOLD_SECONDS).child("chat", "0-512", "ttft").set(1.0)
+    registry.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(400)
+    registry.counter(slo.SLO_REQUESTS_TOTAL).child("llama", "chat", "0-512", "ttft").inc(400)
+    registry.counter(slo.SLO_ALLOWED_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(20)
+    registry.counter(slo.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(200)
+    registry.counter(slo.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc(150)
     for _ in range(400):
         registry.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "0-512").observe(2.5)
         registry.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat").observe(0.02)
@@ -60,7 +60,7 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
 
     async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
-        visit.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
+        visit.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
 
         status, _, body = await visit.ask("/diagnosis")
         answer = json.loads(body)

@@ -5,7 +5,7 @@ import pytest
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.outcome import Outcome
 
@@ -90,7 +90,7 @@ def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
 def test_children_begin_in_every_combination_that_can_exist() -> None:
     """Labels that exist only in certain combinations begin in those; a fixed label begins with its value alone."""
     registry = metrics()
-    votes, received = registry.counter(p.SLO_BLAMED_MISSES_TOTAL), registry.counter(p.REQUESTS_RECEIVED_TOTAL)
+    votes, received = registry.counter(slo.SLO_BLAMED_MISSES_TOTAL), registry.counter(slo.REQUESTS_RECEIVED_TOTAL)
 
     votes.begin(model="llama", lane="batch", objective="tpot")
     received.begin(lane="batch")

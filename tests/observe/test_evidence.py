@@ -8,7 +8,7 @@ from sidecar.ledger.account import Account, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
@@ -95,18 +95,18 @@ class EvidenceHarness:
 
     def prefills(self) -> tuple[float, float]:
         counter = self.metrics.counter
-        own, expected = counter(p.PREFILL_OWN_SECONDS_TOTAL), counter(p.PREFILL_EXPECTED_SECONDS_TOTAL)
+        own, expected = counter(slo.PREFILL_OWN_SECONDS_TOTAL), counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
         return own.child("llama").value, expected.child("llama").value
 
     def silence(self) -> tuple[float | None, float | None]:
         """(seconds silent, expected seconds) on a page of now."""
         self.metrics.refresh(self.now)
         gauge = self.metrics.gauge
-        return gauge(p.ENGINE_SILENCE_SECONDS).child().value, gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS).child().value
+        return gauge(slo.ENGINE_SILENCE_SECONDS).child().value, gauge(slo.ENGINE_SILENCE_EXPECTED_SECONDS).child().value
 
     def stalled(self) -> float:
         self.metrics.refresh(self.now)
-        return self.metrics.counter(p.ENGINE_STALLED_SECONDS_TOTAL).child().value
+        return self.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value
 
 
 def test_all_evidence_stands_at_0_before_it_happens() -> None:
@@ -115,7 +115,7 @@ def test_all_evidence_stands_at_0_before_it_happens() -> None:
     harness.metrics.models.admit(["mixtral"])
 
     assert (harness.silence(), harness.stalled(), harness.prefills()) == ((0.0, 0.0), 0.0, (0.0, 0.0))
-    for metric in (p.PREFILL_OWN_SECONDS_TOTAL, p.PREFILL_EXPECTED_SECONDS_TOTAL):
+    for metric in (slo.PREFILL_OWN_SECONDS_TOTAL, slo.PREFILL_EXPECTED_SECONDS_TOTAL):
         assert {*harness.metrics.counter(metric).children} == {("llama",), ("mixtral",), ("other",)}
 
 

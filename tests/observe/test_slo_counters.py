@@ -5,7 +5,7 @@ import pytest
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import VOTES
@@ -29,7 +29,10 @@ def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
     assert harness.burn("llama", "chat", "0-512", "ttft") == (1, 0, 0.1)
     assert harness.burn("llama", "chat", "0-512", "tpot") == (1, 0, 0.05)
     assert harness.burn("e2e") == (0, 0, 0)
-    assert (harness.count(p.GOOD_REQUESTS_TOTAL, "chat", "0-512"), harness.count(p.GOOD_OUTPUT_TOKENS_TOTAL)) == (1, 10)
+    assert (harness.count(slo.GOOD_REQUESTS_TOTAL, "chat", "0-512"), harness.count(slo.GOOD_OUTPUT_TOKENS_TOTAL)) == (
+        1,
+        10,
+    )
     assert (harness.votes(), harness.remembered()) == ({}, {})
 
 
@@ -47,7 +50,7 @@ def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
     request.settles(request.ends(tokens=1), EngineReport(5.5, 0.25, 0.0))
 
     assert harness.votes() == {("ttft", "queue"): 1}
-    assert (harness.count(p.GOOD_REQUESTS_TOTAL), harness.remembered()) == (0, {})
+    assert (harness.count(slo.GOOD_REQUESTS_TOTAL), harness.remembered()) == (0, {})
 
 
 def test_a_scrape_alone_counts_what_is_due() -> None:
@@ -93,7 +96,7 @@ def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, m
 
     assert harness.burn("ttft") == (misses, misses, 0.1 * misses)
     assert harness.votes() == ({} if phase is None else {("ttft", phase): 1})
-    assert harness.count(p.GOOD_REQUESTS_TOTAL) == 0
+    assert harness.count(slo.GOOD_REQUESTS_TOTAL) == 0
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_who_was_turned_away_before_the_body_came_counts_too(
 
     assert harness.votes() == votes
     assert harness.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
-    assert (harness.count(p.REQUESTS_RECEIVED_TOTAL), harness.remembered().keys() - {"due"}) == (0, set())
+    assert (harness.count(slo.REQUESTS_RECEIVED_TOTAL), harness.remembered().keys() - {"due"}) == (0, set())
 
 
 def test_a_whole_answer_has_one_promise() -> None:
@@ -132,7 +135,7 @@ def test_a_whole_answer_has_one_promise() -> None:
 
     assert harness.votes() == {("e2e", "decode"): 1}
     assert harness.burn("ttft") == harness.burn("tpot") == (0, 0, 0)
-    assert harness.count(p.GOOD_OUTPUT_TOKENS_TOTAL) == 7
+    assert harness.count(slo.GOOD_OUTPUT_TOKENS_TOTAL) == 7
 
 
 def test_one_request_may_miss_both_promises_and_votes_for_each() -> None:
@@ -161,7 +164,7 @@ def test_a_lane_without_promises_leaves_no_series() -> None:
         and "batch" in key
     ]
     assert told == []
-    assert harness.count(p.REQUESTS_RECEIVED_TOTAL, "batch") == 1
+    assert harness.count(slo.REQUESTS_RECEIVED_TOTAL, "batch") == 1
     assert harness.remembered() == {}
 
 
@@ -172,20 +175,20 @@ def test_load_is_counted_at_arrival() -> None:
     harness.comes()
     harness.comes(bucket="unknown")
 
-    assert harness.count(p.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
-    assert harness.count(p.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
-    assert harness.count(p.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
+    assert harness.count(slo.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
+    assert harness.count(slo.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
+    assert harness.count(slo.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
 
 
 def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> None:
     harness = SloHarness()
     request = harness.comes().speaks(after=0.5, events=4).speaks(after=5.0, events=3)
-    assert harness.count(p.TOKEN_DEADLINES_TOTAL) == 0
+    assert harness.count(slo.TOKEN_DEADLINES_TOTAL) == 0
 
     request.ends(Outcome.CLIENT_CANCELLED)
 
-    assert harness.count(p.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
-    assert harness.count(p.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
+    assert harness.count(slo.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
+    assert harness.count(slo.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
 
 
 def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
@@ -273,8 +276,8 @@ def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
 
 def gauges(harness: SloHarness) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
     """(lane, bucket, objective) to (threshold, target), for those on the page."""
-    targets = harness.metrics.gauge(p.SLO_TARGET_RATIO).children
-    thresholds = harness.metrics.gauge(p.SLO_THRESHOLD_SECONDS).children
+    targets = harness.metrics.gauge(slo.SLO_TARGET_RATIO).children
+    thresholds = harness.metrics.gauge(slo.SLO_THRESHOLD_SECONDS).children
     return {key: (child.value, targets[key].value) for key, child in thresholds.items() if child.value is not None}
 
 
@@ -337,18 +340,18 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
 
     declared = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
     models = ("llama", "other")
-    for metric in (p.SLO_REQUESTS_TOTAL, p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL):
+    for metric in (slo.SLO_REQUESTS_TOTAL, slo.SLO_MISSES_TOTAL, slo.SLO_ALLOWED_MISSES_TOTAL):
         found = counters(metric).children
         assert {*found} == {(model, "chat", *rest) for model in models for rest in declared}
         assert {child.value for child in found.values()} == {0}
-    assert {*counters(p.SLO_BLAMED_MISSES_TOTAL).children} == {
+    assert {*counters(slo.SLO_BLAMED_MISSES_TOTAL).children} == {
         (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases
     }
-    for metric in (p.GOOD_REQUESTS_TOTAL, p.GOOD_OUTPUT_TOKENS_TOTAL):
+    for metric in (slo.GOOD_REQUESTS_TOTAL, slo.GOOD_OUTPUT_TOKENS_TOTAL):
         assert {*counters(metric).children} == {(model, "chat", bucket) for model in models for bucket in BUCKETS}
-    for metric in (p.TOKEN_DEADLINES_TOTAL, p.TOKEN_DEADLINE_MISSES_TOTAL):
+    for metric in (slo.TOKEN_DEADLINES_TOTAL, slo.TOKEN_DEADLINE_MISSES_TOTAL):
         assert {*counters(metric).children} == {(model, "chat") for model in models}
-    for metric in (p.REQUESTS_RECEIVED_TOTAL, p.RECEIVED_MEASURED_REQUESTS_TOTAL, p.RECEIVED_PROMPT_TOKENS_TOTAL):
+    for metric in (slo.REQUESTS_RECEIVED_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL, slo.RECEIVED_PROMPT_TOKENS_TOTAL):
         assert {*counters(metric).children} == {
             (model, lane) for model in models for lane in ("chat", "batch", "other")
         }
@@ -365,9 +368,9 @@ def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() ->
     harness.page()
 
     for model in ("mixtral", "llama"):
-        assert (model, "night", "0-512", "ttft") in harness.metrics.counter(p.SLO_MISSES_TOTAL).children
-        assert (model, "night") in harness.metrics.gauge(p.REQUESTS_OVERDUE).children
-        assert (model, "night") in harness.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).children
+        assert (model, "night", "0-512", "ttft") in harness.metrics.counter(slo.SLO_MISSES_TOTAL).children
+        assert (model, "night") in harness.metrics.gauge(slo.REQUESTS_OVERDUE).children
+        assert (model, "night") in harness.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).children
     assert harness.count(LABEL_OVERFLOW_TOTAL) == 0
 
 
@@ -375,9 +378,9 @@ def test_what_is_promised_of_one_objective_makes_no_series_of_another() -> None:
     """A lane of whole answers has no TTFT."""
     harness = SloHarness(Objectives({"batch": {"0-512": Aims(e2e=AIMS.e2e), "512+": Aims()}}))
 
-    assert {key[2:] for key in harness.metrics.counter(p.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
-    assert {key[2] for key in harness.metrics.counter(p.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
-    assert {key[2] for key in harness.metrics.counter(p.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
+    assert {key[2:] for key in harness.metrics.counter(slo.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
+    assert {key[2] for key in harness.metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
+    assert {key[2] for key in harness.metrics.counter(slo.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
 
 
 # --- mistakes ------------------------------------------------------------------------------------------------------------

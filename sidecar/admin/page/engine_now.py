@@ -12,7 +12,7 @@ from sidecar.admin.page.html import items, percent, plain, section, table
 from sidecar.admin.page.picture import phase_name, seconds
 from sidecar.diagnosis.wording import digits
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Gauge
 from sidecar.metrics.registry import Metrics
 
@@ -55,8 +55,8 @@ def engine_now(metrics: Metrics) -> EngineNow:
         cached=hits / queries if hits is not None and queries else None,
         preemptions=_counted(metrics, c.ENGINE_PREEMPTIONS_TOTAL),
         restarts=_counted(metrics, c.ENGINE_RESTARTS_TOTAL),
-        silence_seconds=_gauge(metrics, p.ENGINE_SILENCE_SECONDS),
-        silence_expected_seconds=_gauge(metrics, p.ENGINE_SILENCE_EXPECTED_SECONDS),
+        silence_seconds=_gauge(metrics, slo.ENGINE_SILENCE_SECONDS),
+        silence_expected_seconds=_gauge(metrics, slo.ENGINE_SILENCE_EXPECTED_SECONDS),
         traffic_seen=_gauge(metrics, c.ENGINE_TRAFFIC_SEEN_RATIO),
         agreement={labels[0]: child.value for labels, child in agreed.items() if child.value is not None},
     )
