@@ -23,7 +23,7 @@ from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import ExportLines
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
-from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Trouble, Unanswered
+from sidecar.engines.reports.sink import FAILED_SECONDS, ReportSink, SourceClient, SourceHealth, Unanswered
 
 
 IDLE_SECONDS = 1.0
@@ -142,7 +142,7 @@ class ExportTail:
         self._sink = sink
         self._unix = unix
         self._lines: dict[int, ExportLines] = {}
-        self._trouble = Trouble(f"engine.{files.setting}", files.hint, sink.dropped)
+        self._health = SourceHealth(f"engine.{files.setting}", files.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         return ending.waits
@@ -165,8 +165,8 @@ class ExportTail:
                 self._sink.dropped("report_unreadable", lines.unreadable)
                 lines.unreadable = 0
         if found.error is not None:
-            return self._trouble.failed(found.error.strerror or type(found.error).__name__)
-        self._trouble.over()
+            return self._health.failed(found.error.strerror or type(found.error).__name__)
+        self._health.over()
         if found.more:
             return 0.0
         return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
@@ -181,12 +181,12 @@ class RecordsPoll:
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 
     def __init__(self, url: str, records: PolledRecords, sink: ReportSink) -> None:
-        self._asking = Asking(url)
+        self._client = SourceClient(url)
         self._records = records
         self._sink = sink
         self._pause = self.FIRST_SECONDS
         self._asked_at = float("-inf")
-        self._trouble = Trouble(records.path, records.hint, sink.dropped)
+        self._health = SourceHealth(records.path, records.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         if ending.waits:
@@ -202,12 +202,12 @@ class RecordsPoll:
         self._asked_at = self._sink.clock()
         body = bytearray()
         try:
-            async with contextlib.aclosing(self._asking.get(self._records.path, 65_536, MAX_RECORDS_BYTES)) as pieces:
+            async with contextlib.aclosing(self._client.get(self._records.path, 65_536, MAX_RECORDS_BYTES)) as pieces:
                 async for piece in pieces:
                     body += piece
         except Unanswered as why:
-            return self._trouble.failed(str(why))
-        self._trouble.over()
+            return self._health.failed(str(why))
+        self._health.over()
         for number, report in enumerate(self._records.reports_in(bytes(body)), 1):
             if report is None:
                 self._sink.dropped("report_unreadable", 1)
@@ -222,7 +222,7 @@ class RecordsPoll:
         return pause
 
     async def close(self) -> None:
-        await self._asking.close()
+        await self._client.close()
 
 
 class LoneReadings:
@@ -231,7 +231,7 @@ class LoneReadings:
     AGAIN_SECONDS = 0.5
 
     def __init__(self, url: str, sums: LoneSums, engine: Engine, sink: ReportSink) -> None:
-        self._asking = Asking(url)
+        self._client = SourceClient(url)
         self._sums = sums
         self._engine = engine
         self._sink = sink
@@ -239,7 +239,7 @@ class LoneReadings:
         self._ended_at = float("-inf")
         self._asked_at = float("-inf")
         self._bypassed = False
-        self._trouble = Trouble(sums.path, sums.hint, sink.dropped)
+        self._health = SourceHealth(sums.path, sums.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
         self._lone.end(ending)
@@ -256,18 +256,18 @@ class LoneReadings:
         self._asked_at = now
         scan = SumsScan(self._sums.names)
         try:
-            async with contextlib.aclosing(self._asking.get(self._sums.path, STEP_BYTES, MAX_PAGE_BYTES)) as pieces:
+            async with contextlib.aclosing(self._client.get(self._sums.path, STEP_BYTES, MAX_PAGE_BYTES)) as pieces:
                 async for piece in pieces:
                     scan.feed(piece)
                     await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
         except Unanswered as why:
             self._lone.unknown()
-            return self._trouble.failed(str(why))
+            return self._health.failed(str(why))
         ranks = scan.finish()
         if ranks is None:
             self._lone.unknown()
-            return self._trouble.failed("none of the sums that are looked for")
-        self._trouble.over()
+            return self._health.failed("none of the sums that are looked for")
+        self._health.over()
         judgement = self._lone.read(PageReading(ranks, now, self._sink.clock(), self._sink.in_flight()))
         if judgement.refused:
             self._sink.dropped("report_ambiguous", 1)
@@ -283,4 +283,4 @@ class LoneReadings:
         return IDLE_SECONDS
 
     async def close(self) -> None:
-        await self._asking.close()
+        await self._client.close()

@@ -1,4 +1,4 @@
-"""The parts that all readers of reports share: the sink for reports, GETs over HTTP, and how trouble is counted and logged.
+"""The parts that all readers of reports share: the sink, GETs over HTTP, and how a failing source is counted and logged.
 
 Connections are their own and never the relay's, one at a time and fresh each time; answers are bounded in size and time.
 Knows no engine and nothing of what an answer says. A failure is counted each time and logged once.
@@ -33,7 +33,7 @@ class ReportSink:
     clock: Callable[[], float]
 
 
-class Trouble:
+class SourceHealth:
     """Counts each time that a source could not be read, and logs when that begins and ends."""
 
     def __init__(self, source: str, hint: str, dropped: Callable[[str, int], None]) -> None:
@@ -55,7 +55,7 @@ class Trouble:
         self._why = None
 
 
-class Asking:
+class SourceClient:
     """GETs on connections of its own."""
 
     def __init__(self, url: str) -> None:
