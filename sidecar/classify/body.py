@@ -7,9 +7,8 @@ needed, and prompts are measured but never decoded.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,8 +30,7 @@ class Asked(StrEnum):
     """Not decodable within the bound, or of a type that the API does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """Values that were found in the body; None if the body does not state one, or not within the bound."""
 
     whole: bool = False
@@ -229,6 +227,8 @@ def _text_bytes(said: _Body) -> int | None:
     total = 0
     for name in _TEXT:
         raw = bytes(getattr(said, name))
+        if not raw:
+            continue
         if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
             continue  # in a Responses request, `text` states the format of the answer
         if _INLINE_MEDIA in raw or _MEDIA.search(raw):

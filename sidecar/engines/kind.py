@@ -9,7 +9,7 @@ file, a line in `kinds.py` and, where its API is new, a dialect is complete: con
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sidecar.engines.probe.replies import Answers, Identity
 from sidecar.engines.probe.state_names import StateNames
@@ -46,8 +46,7 @@ class Channel:
     """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(NamedTuple):
     """One response as the sidecar itself saw it: for reports that are only a part, and need the rest from here."""
 
     marks: Marks

@@ -4,9 +4,10 @@ Knows labels from closed sets, instants and phases. Refuses free text of a clien
 capped.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.marks import Marks
@@ -51,8 +52,7 @@ class Reason(StrEnum):
     TABLE_FULL = "table_full"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """One phase's part of a request."""
 
     phase: Phase
@@ -60,8 +60,7 @@ class Share:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """The phases of one request; their seconds add up to `e2e_seconds`."""
 
     shares: tuple[Share, ...]
@@ -78,8 +77,7 @@ class Ledger:
         return next((share.source.value for share in self.shares if share.phase is Phase.QUEUE), "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """One ended inference request."""
 
     labels: RequestLabels
@@ -99,5 +97,5 @@ class Account:
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None
     """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = MappingProxyType({})
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

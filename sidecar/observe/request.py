@@ -6,7 +6,6 @@ the relay's guard counts it and the bytes go on.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from sidecar.classify.body import BLIND, Look, look
@@ -119,7 +118,7 @@ class RequestObserver:
         encoded = _is_encoded(self._head.fields)
         self._look = BLIND if encoded else look(body, whole=whole)
         if self._look.whole and self._look.stream is None and self._dialect.streams_unsaid:
-            self._look = replace(self._look, stream=True)
+            self._look = self._look._replace(stream=True)
         self._name()
         self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._arrive()
@@ -190,17 +189,21 @@ class RequestObserver:
 
     def mark(self, mark: Mark, at: float) -> None:
         """Take in the instant of one event of the request."""
-        match mark:
+        match mark:  # the marks of every request first: each comparison takes about 0.1 us
             case Mark.RECEIVED:
                 self._timeline.received_at = at
                 if self._labels.lane:
                     self._arrive()
+            case Mark.SENT:
+                self._timeline.sent(at)
+            case Mark.ENDED:
+                self._ended(at)
+            case Mark.FLUSHED:
+                self._timeline.flushed(at)
             case Mark.CONNECTING:
                 self._connecting_at = at
             case Mark.CONNECTED:
                 self._instruments.recorder.connected(self._labels, at - self._connecting_at)
-            case Mark.SENT:
-                self._timeline.sent(at)
             case Mark.PAUSED:
                 self._timeline.paused(at)
                 self._instruments.in_flight.held(self)
@@ -209,10 +212,6 @@ class RequestObserver:
                 self._timeline.resumed(at)
                 self._instruments.in_flight.flows(self)
                 self._instruments.slo.resumed(self._key, at)
-            case Mark.ENDED:
-                self._ended(at)
-            case Mark.FLUSHED:
-                self._timeline.flushed(at)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -302,6 +301,8 @@ class RequestObserver:
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
         self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
+        # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
+        self._stream, self.data = None, _unread
 
     def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
         """Keys by which the engine's report finds this request: the id of its answer, and the span minted for it."""

@@ -7,7 +7,6 @@ requests, and hands closed accounts to the recorder and the log. Does not know h
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
@@ -202,7 +201,7 @@ class Settlement:
             reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
+        settled = account._replace(ledger=ledger, kv_transfer_seconds=transfer)
         self._recorder.settled(settled, self._unix())
         self._slo.settled(settled.key, settled, self.clock())
         if self._estimates is not None:

@@ -8,10 +8,10 @@ again when it is asked for after a new sample.
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from math import log2
 from statistics import median, median_low
+from typing import NamedTuple
 
 
 READY_SAMPLES = 30
@@ -51,8 +51,7 @@ class Refusal(StrEnum):
     """Shorter or longer than all learned lengths by more than the factor REACH."""
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
+class Length(NamedTuple):
     """Length of a prompt in the best measure available; lengths of different `measure` are never compared."""
 
     value: float

@@ -6,14 +6,12 @@ reads that JSON: the timeline counts outputs and finishes, the ledger reads usag
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Token counts as the engine states them; None if it does not state one."""
 
     prompt_tokens: int | None = None
@@ -25,8 +23,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The content of one event or of one whole body. By default it is empty."""
 
     output: tuple[int, ...] = ()

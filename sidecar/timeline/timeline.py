@@ -6,7 +6,7 @@ which instant is which mark. An instant is the time at which the sidecar's read 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sidecar.timeline.events import Reading, Usage
 from sidecar.timeline.marks import Marks
@@ -166,4 +166,4 @@ def _merged(earlier: Usage, later: Usage) -> Usage:
         for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
         if (value := getattr(later, name)) is not None
     }
-    return replace(earlier, **stated)
+    return earlier._replace(**stated)

@@ -3,14 +3,13 @@
 Reports are fetched only when a request waits for one, and sums speak of one request alone only if no other ended.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.ledger.report import RequestKey
 from sidecar.timeline.marks import Marks
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """One inference request that is over, in whatever way."""
 
     keys: tuple[RequestKey, ...]

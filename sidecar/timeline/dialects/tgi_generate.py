@@ -6,7 +6,6 @@ like one of the other two, depending on the request's `stream`; a whole answer o
 to read the headers in which a whole answer states its times: `sidecar/engines/tgi.py` does.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -59,7 +58,7 @@ class TGIGenerate:
         outputs = isinstance(said.token, dict)
         if said.generated_text is None:
             return OUTPUT if outputs else NOTHING
-        return replace(_last(said, outputs=outputs), done=True)
+        return _last(said, outputs=outputs)._replace(done=True)
 
     def read_body(self, body: bytes) -> Reading:
         """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""
