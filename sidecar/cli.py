@@ -17,7 +17,7 @@ from sidecar.config.folding import WIDTH, folded, width
 from sidecar.config.notes import Note, notes
 from sidecar.config.objectives import Promise, bucket_promises, lane_promise, lanes_without_objectives, preset_name
 from sidecar.config.schema import Config, LaneObjectivesConfig
-from sidecar.config.values import UNKNOWN
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import Objective
 
 

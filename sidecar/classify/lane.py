@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sidecar.classify.body import Look
 from sidecar.config.schema import LaneRule, LanesConfig
-from sidecar.config.values import OTHER
+from sidecar.ledger.request_labels import OTHER
 
 
 Headers = Sequence[tuple[bytes, bytes]]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.replies import Identity
+from sidecar.ledger.request_labels import OTHER
 
 
-OTHER = "other"
 AUTO = "auto"
 NONE = "none"
 

@@ -14,11 +14,10 @@ from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
-from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
-from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
+from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import clean_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
