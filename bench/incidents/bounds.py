@@ -71,7 +71,7 @@ def _of_pages(pages: Sequence[Case], bounds: Bounds) -> Iterator[str]:
         yield f"waited-in right for {sum(waited) / len(waited):.1%}, not {bounds.waited_right:.0%}"
     seconds = sorted(case.seconds for case in pages if case.seconds is not None)
     if not seconds:
-        yield "there was no page"
+        yield "nobody was paged"
         return
     if median(seconds) > bounds.median_seconds:
         yield f"median time to page {median(seconds):.0f} s, more than {bounds.median_seconds:.0f}"

@@ -17,18 +17,20 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
     """The whole page."""
     seeds = sorted({done.job.seed for done in finished})
     parts = [
-        "# The incident bench: whether an alert names the right phase\n",
-        "Written by `make bench-incidents`. The bench works in four steps:\n",
-        _steps(),
-        "## Rules of the bench\n",
+        "# The incident bench: does the page name the right phase?\n",
+        (
+            "Written by `make bench-incidents`, which plays incidents on simulated replicas in virtual time, feeds the requests to the"
+            " product's own ledger, objectives, blame and metrics at the instants at which a sidecar would have seen them, gives the"
+            " series that rules read to a real Prometheus rule engine (promtool) with the shipped rule files untouched, and compares the"
+            " alerts that come out with what was truly wrong.\n"
+        ),
         _how(),
-        "## Kinds of incidents, and simulated engines\n",
-        "The right phases of each kind and objective, fixed before any rule was run:\n",
+        "## What is played\n",
         _kinds(),
         _engines(),
         (
-            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {minutes:.0f} minutes."
-            " Rules and defaults were tuned on seeds 0 to 9 and on the engines that are not held out.\n"
+            f"## What came of it\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {minutes:.0f} minutes."
+            " Rules and defaults are tuned on seeds 0 to 9 and on the engines that are not held out.\n"
         ),
         _kept(broken),
     ]
@@ -48,40 +50,26 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _steps() -> str:
-    return (
-        "1. It plays incidents on simulated replicas in virtual time.\n"
-        "2. It feeds the requests to the product's own ledger, objectives, attribution and metrics, at the instants at which a"
-        " sidecar would have seen them.\n"
-        "3. It gives the series that the rules read to a real Prometheus rule engine (promtool), with the shipped rule files"
-        " unchanged.\n"
-        "4. It compares the alerts with the true fault.\n"
-    )
-
-
 def _how() -> str:
     return (
-        f"- **Runs.** A seed draws one load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, for each kind, one magnitude, which begins"
-        " barely above the objectives. A run has 20 minutes without a fault, 12 minutes of the incident (an hour, if it burns too"
-        " slowly to page), and 8 minutes after it. The same seed without the incident is the *pair* of the run.\n"
-        f"- **Disturbances.** {GIVE_UP_SHARE:.0%} of the clients give up if they have no output 1 to 8 s after the threshold."
-        f" {LOST_REPORTS_SHARE:.0%} of the engine's reports are lost. In {LATE_RUNS_SHARE:.0%} of the runs all reports come"
-        f" {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
-        "- **Root.** The injected fault, by the table below. Several phases are right in some cases; `bench/incidents/kinds.py` has"
-        " the reasons. `engine` is right too if the KV pool ran full while requests waited.\n"
-        "- **Proximate.** The phase whose summed excess over the pair is the largest, from the simulator's state. The `phase` of a"
-        " page is compared with the root, its *waited in* with the proximate.\n"
-        "- **Must page.** A lane must page if at least half of its requests miss, or ten times the share that its target allows,"
-        " with 10 misses or more, in the last two or five minutes and also in the last one, for a minute without a break.\n"
-        "- **First page.** The page of a lane is the first of its own pages and of those about its engine.\n"
-        "- **False page.** A page is false before the fault, after the consequences of the fault are over, and in lanes that do not"
-        " come near their objectives.\n"
-        "- **Grades.** `unattributed` is neither right nor wrong. The confusion matrix has a row for each set of right phases.\n"
+        f"- A seed draws one load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, per kind, one magnitude, from barely over the objectives"
+        " upwards. Twenty minutes are healthy, twelve are the incident (an hour where it burns too slowly to page), eight are what"
+        " comes after. The same seed without the incident is its pair.\n"
+        f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
+        f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
+        "- *Root*: the fault that was put in, fixed in the table below before anything ran; several phases where several are right, with"
+        " the reasons in `bench/incidents/kinds.py`. `engine` is added where the KV pool truly ran full while requests waited.\n"
+        "- *Proximate*: the phase whose summed excess over the pair is the largest, from the simulator's state. A page's `phase` is held"
+        " against the root, its *waited in* against the proximate.\n"
+        "- A lane *must page* while at least half of its requests miss, or ten times what its target allows, with 10 misses or more, in"
+        " the last two or five minutes, and still in the last one, for a minute on end. Its page is the first of its own and of those"
+        " about its engine. A page is *false* before the fault, after what it left behind, and in lanes that come nowhere near.\n"
+        "- `unattributed` is neither right nor wrong. The confusion matrix has a row for each set of right phases.\n"
     )
 
 
 def _kinds() -> str:
-    head = "| kind | fault | TTFT | TPOT | E2E |\n|---|---|---|---|---|\n"
+    head = "| kind | what happens | TTFT | TPOT | E2E |\n|---|---|---|---|---|\n"
     return head + "".join(_kind(kind) for kind in KINDS)
 
 
@@ -116,5 +104,5 @@ def _engines() -> str:
 
 def _kept(broken: Sequence[str]) -> str:
     if not broken:
-        return "Every bound was kept.\n"
-    return "Broken bounds:\n\n" + "".join(f"- {words}\n" for words in broken)
+        return "Every bound of the issue was kept.\n"
+    return "Not kept:\n\n" + "".join(f"- {words}\n" for words in broken)

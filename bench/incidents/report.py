@@ -129,11 +129,11 @@ def _times(cases: Sequence[Case]) -> str:
     since_burn = sorted(case.seconds for case in cases if case.seconds is not None)
     since_fault = sorted(case.seconds_since_fault for case in cases if case.seconds_since_fault is not None)
     if not since_fault:
-        return "There was no page.\n"
+        return "No page at all.\n"
     return (
-        f"Seconds to page: median {median(since_burn):.0f}, p95 {late(since_burn):.0f}. They count from the fault or, if the lane began to"
-        " burn later, from the beginning of the first window of five minutes in which it burned fast enough that it must page."
-        f" Counted from the fault in every case: median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
+        f"Seconds to page: median {median(since_burn):.0f}, p95 {late(since_burn):.0f}, from the fault, or where a lane began to burn later,"
+        " from the beginning of the first window of five minutes in which it burned as fast as must be paged. From the fault in any"
+        f" case: median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
     )
 
 
@@ -145,10 +145,8 @@ def late(values: Sequence[float]) -> float:
 def _waited(cases: Sequence[Case]) -> str:
     told = [case.waited_right for case in cases if case.waited_right is not None]
     if not told:
-        return "No page named the phase in which requests waited.\n"
-    return (
-        f"*Waited in*: right on {sum(told) / len(told):.1%} of the {len(told)} pages that named a phase of waiting.\n"
-    )
+        return "Nothing was said of where they waited.\n"
+    return f"Where they waited: right {sum(told) / len(told):.1%} of the {len(told)} pages that could say.\n"
 
 
 def _false(false: Sequence[FalsePage]) -> str:
