@@ -13,7 +13,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -30,16 +30,10 @@ _EVENTS = msgspec.json.Decoder(list[_Event])
 _SEVERAL = b"["
 
 
-class LlamaCompletion:
-    """Completions and infill, streamed and whole."""
-
+class LlamaCompletion(Dialect):
     name = "llama_completion"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:

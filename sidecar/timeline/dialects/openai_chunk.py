@@ -7,10 +7,23 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, reading_of
+from sidecar.timeline.dialects.json_fields import Extras, count, detail, reading_of
 from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import Reading, Usage
+
+
+class OpenAIUsage(msgspec.Struct, frozen=True):
+    """As OpenAI, vLLM 0.33, SGLang 0.5 and llama.cpp b11434 fill it in. A count that is not stated is unknown.
+
+    `prompt_tokens` includes the cached ones, and `completion_tokens` the reasoning ones. `prompt_tokens_details` is
+    null in vLLM without `--enable-prompt-tokens-details`.
+    """
+
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    prompt_tokens_details: Any = None
+    completion_tokens_details: Any = None
+    reasoning_tokens: Any = None  # SGLang states it here
 
 
 class OpenAIChunk(Extras, frozen=True):
@@ -46,9 +59,19 @@ def reading_of_chunk(chunk: OpenAIChunk, *, has_choices: bool, output: list[int]
     return Reading(
         output=tuple(output),
         finished=tuple(finished),
-        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
+        usage=_usage(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
         bare_usage=isinstance(usage, OpenAIUsage) and not has_choices and not failed,
         null_usage=usage is None,
         extras=extras,
         error=failed,
+    )
+
+
+def _usage(stated: OpenAIUsage) -> Usage:
+    reasoning = detail(stated.completion_tokens_details, "reasoning_tokens")
+    return Usage(
+        prompt_tokens=count(stated.prompt_tokens),
+        cached_tokens=detail(stated.prompt_tokens_details, "cached_tokens"),
+        completion_tokens=count(stated.completion_tokens),
+        reasoning_tokens=count(stated.reasoning_tokens) if reasoning is None else reasoning,
     )

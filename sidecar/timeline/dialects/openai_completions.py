@@ -12,7 +12,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
 from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
-from sidecar.timeline.events import Reading
+from sidecar.timeline.events import Dialect, Reading
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -39,16 +39,12 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 _TOKEN = msgspec.json.Decoder(_Token)
 
 
-class OpenAICompletions:
-    """Text completions, streamed and whole."""
-
+class OpenAICompletions(Dialect):
     name = "openai_completions"
     has_usage_option = True
-    streams_unsaid = False
     token = _TOKEN.decode
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One chunk. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, without_decoding
-from sidecar.timeline.dialects.openai_usage import detail
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, detail, without_decoding
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -42,13 +41,8 @@ _OVER = ("completed", "incomplete", "failed", "cancelled")
 """Final statuses of a response; the type of its last event ends with the same word."""
 
 
-class OpenAIResponses:
-    """Responses, streamed and whole."""
-
+class OpenAIResponses(Dialect):
     name = "openai_responses"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
