@@ -6,20 +6,18 @@ It only parses text: it opens no file and asks no server. `Asked` holds the pars
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
+from typing import TypeVar
 
 from sidecar.capacity.gpus import GPUS
 from sidecar.capacity.models import MODELS
-from sidecar.capacity.units import (
-    read_bytes,
-    read_bytes_per_second,
-    read_count,
-    read_rate,
-    read_seconds,
-)
+from sidecar.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
 from sidecar.engines.kinds import KINDS
 
+
+T = TypeVar("T")
 
 _ABOUT = """\
 Answer capacity questions by arithmetic that you can redo: what a token costs in
@@ -65,21 +63,23 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
-def _share(text: str) -> float:
+def _number(text: str) -> float:
+    """The number; NaN, which no range contains, if it is none."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = 0.0
+        return nan
+
+
+def _share(text: str) -> float:
+    value = _number(text)
     if not 0 < value <= 1:
         raise ValueError("is not a share above 0 and up to 1, such as 0.9")
     return value
 
 
 def _variation(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0 <= value <= 10:
         raise ValueError("is not a coefficient of variation from 0 to 10")
     return value
@@ -207,21 +207,15 @@ class Asked:
 
     def count(self, name: str) -> int | None:
         """The value of a flag that takes a whole number."""
-        value = self._last(name)
-        assert value is None or isinstance(value, int)
-        return value
+        return self._last(name, int)
 
     def number(self, name: str) -> float | None:
         """The value of a flag that takes a size (bytes), a time (seconds), a rate (per second) or a share."""
-        value = self._last(name)
-        assert value is None or isinstance(value, float)
-        return value
+        return self._last(name, float)
 
     def word(self, name: str) -> str | None:
         """The value of a flag that takes a word."""
-        value = self._last(name)
-        assert value is None or isinstance(value, str)
-        return value
+        return self._last(name, str)
 
     def points(self) -> list[tuple[int, float]]:
         """The values of --service: (requests at once, seconds)."""
@@ -235,9 +229,11 @@ class Asked:
         """Whether at least one of these flags was given."""
         return any(name in self._said for name in names)
 
-    def _last(self, name: str) -> object:
+    def _last(self, name: str, kind: type[T]) -> T | None:
         assert name in _FLAGS
-        return self._said.get(name, [None])[-1]
+        value = self._said.get(name, [None])[-1]
+        assert value is None or isinstance(value, kind)
+        return value
 
 
 def parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from sidecar.capacity.answer import Answer, Fact
 from sidecar.config.folding import WIDTH, folded
@@ -42,16 +43,7 @@ def as_json(answers: Sequence[Answer]) -> str:
                 if answer.refusal
                 else {"lines": [line.strip() for line in answer.lines], "numbers": answer.numbers}
             ),
-            "facts": [
-                {
-                    "name": fact.name,
-                    "value": fact.value,
-                    "said": fact.said,
-                    "origin": fact.origin,
-                    **({"source": fact.source} if fact.source else {}),
-                }
-                for fact in answer.facts
-            ],
+            "facts": [{key: value for key, value in asdict(fact).items() if value != ""} for fact in answer.facts],
             "assumptions": list(answer.assumptions),
             "would_change": list(answer.would_change),
         }
