@@ -36,14 +36,10 @@ class Engine:
         self.asked_what = False
         """It has been asked what it is and has answered, be it with nothing that is recognised."""
         self.null_usage = False
-        self._told_kind = kind != AUTO
+        self.detects = kind == AUTO
+        """Its kind is to be found out; else the config has said it."""
         self._fixed = bool(models)
         self._on_models = on_models
-
-    @property
-    def detects(self) -> bool:
-        """Whether its kind is to be found out; else the config has said it."""
-        return not self._told_kind
 
     @property
     def told(self) -> tuple[object, ...]:

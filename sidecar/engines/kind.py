@@ -27,7 +27,7 @@ class Ran(StrEnum):
     FIXTURES = "fixtures"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
     """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
 
@@ -35,13 +35,13 @@ class Channel:
     """The place of the report, e.g. "usage chunk `metrics`"."""
     version: str
     """From which version on, and in which version it was read or seen."""
-    flags: str
+    flags: str = ""
     """The flags that make it speak; "" for none."""
     exact: str
     """The times that it states exactly."""
     missing: str
     """The times that it does not state, or only as a bound."""
-    ran: Ran
+    ran: Ran = Ran.FIXTURES
     follows: str = ""
     """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
 

@@ -51,7 +51,6 @@ class LlamaCpp(EngineKind):
         Channel(
             source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",
             version="any; seen on b11434",
-            flags="",
             exact="prefill, decode",
             missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/messages`",
             ran=Ran.REAL,
@@ -60,7 +59,6 @@ class LlamaCpp(EngineKind):
         Channel(
             source="the instant of a stream's response head, beside `timings`",
             version="b9417; seen on b11434",
-            flags="",
             exact="the slot's start, to 20 ms or 2 % of the prefill",
             missing="queue is derived: template and tokenising are in it",
             ran=Ran.REAL,

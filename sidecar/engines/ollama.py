@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
@@ -49,10 +49,8 @@ class Ollama(EngineKind):
         Channel(
             source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",
             version="any; read in fb307609 (August 2026)",
-            flags="",
             exact="prefill, decode",
             missing="queue is derived: an upper bound with template and tokenising in it; a model's load is in first_token; `/v1/*`",
-            ran=Ran.FIXTURES,
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )

@@ -32,13 +32,14 @@ from typing import Any
 
 import msgspec
 
-from sidecar.engines.durations import between, instant_of, seconds_of
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.durations import between, between_nanoseconds, instant_of, seconds_of
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
+from sidecar.timeline.events import UNREADABLE
 
 
 QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
@@ -66,7 +67,7 @@ def report_in_line(line: bytes) -> KeyedReport | None:
     """The report in one line of a file; None where it is no request's, or states none of its times. Never raises."""
     try:
         said = _LINE.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+    except UNREADABLE:
         return None
     if not isinstance(said.id, str) or not 0 < len(said.id) <= MAX_ID_CHARACTERS:
         return None
@@ -86,7 +87,6 @@ class SGLang(EngineKind):
             flags="`--enable-metrics`",
             exact="queue, prefill",
             missing="decode (the wire's stands); several prompts or samples in one request; the OpenAI paths",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/req_time_stats.py`, `srt/managers/tokenizer_manager.py` of 0.5.23",
         ),
         Channel(
@@ -95,7 +95,6 @@ class SGLang(EngineKind):
             flags="`--enable-metrics --export-metrics-to-file --export-metrics-to-file-dir=DIR` (`--log-requests --log-requests-level=0` keeps prompts out of the files), and the sidecar's `engine.sglang_metrics_dir`",
             exact="queue, prefill; every API",
             missing="decode (the wire's stands); several samples in one request; the queue of a request that was retracted",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/request_metrics_exporter.py` of 0.5.23",
         ),
         Channel(
@@ -104,7 +103,6 @@ class SGLang(EngineKind):
             flags="`--enable-trace --otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces --trace-modules=request` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf SGLANG_TRACE_LEVEL=1`",
             exact="queue, prefill, decode; every API; the transfer of a disaggregated prefill",
             missing="several samples in one request",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/trace.py`, `srt/observability/req_time_stats.py` of 0.5.23",
         ),
     )
@@ -187,14 +185,12 @@ class _Thread:
         """None where this thread is no scheduler of a prefill."""
         if QUEUE not in self.slices or PREFILL not in self.slices:
             return None
-        decode = None
-        if DECODE in self.slices:
-            decode = _seconds(self.slices[PREFILL][1], self.slices[DECODE][1])
+        absent = (None, None)
         return EngineReport(
-            queue_seconds=_seconds(*self.slices[QUEUE]),
-            prefill_seconds=_seconds(*self.slices[PREFILL]),
-            decode_seconds=decode,
-            kv_transfer_seconds=_seconds(*self.slices[TRANSFER]) if TRANSFER in self.slices else None,
+            queue_seconds=between_nanoseconds(*self.slices[QUEUE]),
+            prefill_seconds=between_nanoseconds(*self.slices[PREFILL]),
+            decode_seconds=between_nanoseconds(self.slices[PREFILL][1], self.slices.get(DECODE, absent)[1]),
+            kv_transfer_seconds=between_nanoseconds(*self.slices.get(TRANSFER, absent)),
         )
 
 
@@ -261,7 +257,3 @@ class Slices:
         if len(table) > MAX_REQUESTS:
             del table[next(iter(table))]
             self.lost += 1
-
-
-def _seconds(start: int, end: int) -> float | None:
-    return (end - start) / 1e9 if end >= start else None

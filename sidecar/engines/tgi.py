@@ -21,7 +21,7 @@ import msgspec
 
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
@@ -49,10 +49,8 @@ class TGI(EngineKind):
         Channel(
             source="header `x-queue-time` of whole answers (all paths)",
             version="any; read in 3.3.6-dev0",
-            flags="",
             exact="queue, in whole milliseconds cut off",
             missing="prefill and decode (stated as one number); streams",
-            ran=Ran.FIXTURES,
             follows="`router/src/server.rs` of db931fcf",
         ),
         Channel(
@@ -61,7 +59,6 @@ class TGI(EngineKind):
             flags="`--otlp-endpoint=http://127.0.0.1:4317`",
             exact="queue of streams",
             missing="prefill is what validation and queue leave of the TTFT; decode; whole answers; several prompts",
-            ran=Ran.FIXTURES,
             follows="`router/src/server.rs`, `router/src/logging.rs` of db931fcf",
         ),
     )

@@ -14,6 +14,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -180,28 +181,17 @@ class OwnThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if future.done():
-                return  # nobody waits any more
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]  # the result is there where no error is
+        future: Future[T] = Future()
 
         def work() -> None:
-            result, error = None, None
-            try:
-                result = call()
-            except Exception as raised:  # noqa: BLE001  it is raised where it is awaited
-                error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(settle, result, error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except Exception as raised:  # noqa: BLE001  it is raised where it is awaited
+                    future.set_exception(raised)
 
         self._calls.put(work)
-        return await future
+        return await asyncio.wrap_future(future)
 
     def stop(self) -> None:
         """End after the call that runs now, without waiting for it."""

@@ -43,11 +43,8 @@ class Histogram(StrEnum):
     PROMPT = "prompt"
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """One rank's sums: histogram to (sum, count)."""
-
-    of: Mapping[Histogram, tuple[float, float]]
+Sums = Mapping[Histogram, tuple[float, float]]
+"""One rank's sums: histogram to (sum, count)."""
 
 
 class SumsScan:
@@ -76,8 +73,8 @@ class SumsScan:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
         if self._rest:
             return None
-        ranks = {
-            labels: Sums({each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram})
+        ranks: dict[bytes, Sums] = {
+            labels: {each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram}
             for labels, found in self._found.items()
             if all((each, what) in found for each in Histogram for what in (b"sum", b"count"))
         }
@@ -185,8 +182,7 @@ def _grown(
     grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
     for labels, ranks in now.items():
         each = {
-            name: (ranks.of[name][0] - total, ranks.of[name][1] - count)
-            for name, (total, count) in before[labels].of.items()
+            name: (ranks[name][0] - total, ranks[name][1] - count) for name, (total, count) in before[labels].items()
         }
         counts = {count for _, count in each.values()}
         if min(counts) < 0:
