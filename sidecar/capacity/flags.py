@@ -206,7 +206,6 @@ class Asked:
         self._said = said
 
     def count(self, name: str) -> int | None:
-        """The value of a flag that takes a whole number."""
         return self._last(name, int)
 
     def number(self, name: str) -> float | None:
@@ -214,7 +213,6 @@ class Asked:
         return self._last(name, float)
 
     def word(self, name: str) -> str | None:
-        """The value of a flag that takes a word."""
         return self._last(name, str)
 
     def points(self) -> list[tuple[int, float]]:
@@ -226,7 +224,6 @@ class Asked:
         return [value for value in self._said.get("prefill", []) if isinstance(value, tuple)]
 
     def has(self, *names: str) -> bool:
-        """Whether at least one of these flags was given."""
         return any(name in self._said for name in names)
 
     def _last(self, name: str, kind: type[T]) -> T | None:

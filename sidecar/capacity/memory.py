@@ -35,11 +35,9 @@ class Room:
     cache_bytes: float
 
     def sequences(self, tokens: int) -> int:
-        """How many sequences of `tokens` tokens fit at once."""
         return int(self.cache_bytes // self.geometry.sequence_bytes(tokens))
 
     def fits(self, users: int, tokens: int) -> bool:
-        """Whether `users` sequences of `tokens` each fit at once."""
         return users * self.geometry.sequence_bytes(tokens) <= self.cache_bytes
 
     def longest(self, users: int, most: int) -> int:

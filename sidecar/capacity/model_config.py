@@ -37,8 +37,6 @@ MAX_FILE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The values read from one config."""
-
     layers: tuple[Layers, ...]
     bits: int | None
     """Bits per number in the model's own type, which the cache uses by default; None: not stated, or unknown type."""

@@ -100,7 +100,6 @@ class Fleet:
     """Requests per second at one replica above which the measurement is not used; None: no bound."""
 
     def row(self, replicas: int) -> Row:
-        """Waits and busy shares of the fleet with `replicas` replicas."""
         each = self.rate / replicas
         random = shared = beyond = 0.0
         prefill_busy = slots_busy = None

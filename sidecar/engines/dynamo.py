@@ -32,8 +32,6 @@ HOLD_SECONDS = 6.0
 
 
 class Dynamo(EngineKind):
-    """Dynamo."""
-
     name = "dynamo"
     title = "NVIDIA Dynamo"
     channels = (
@@ -77,7 +75,6 @@ class Dynamo(EngineKind):
         return EngineReport(merged=True) if stated else None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
-        """The engine's span hangs under Dynamo's own."""
         return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
 
 

@@ -66,11 +66,9 @@ class Assembler(Protocol):
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The reports that this span makes whole; None where it is none of this engine's. Must not raise."""
-        ...
 
     def due(self, at: float) -> Sequence[KeyedReport]:
         """Reports that were held back until now. Told once a second."""
-        ...
 
 
 class EngineKind:

@@ -43,8 +43,6 @@ class _Props(msgspec.Struct):
 
 
 class LlamaCpp(EngineKind):
-    """llama.cpp's server."""
-
     name = "llama_cpp"
     title = "llama.cpp"
     channels = (
@@ -93,12 +91,10 @@ class LlamaCpp(EngineKind):
         return props is not None and (props.default_generation_settings is not None or props.role is not None)
 
     def describes(self, answers: Answers) -> Identity:
-        """The build and the file's format."""
         build, weights = (text_at(answers, self.page, key) for key in ("build_info", "model_ftype"))
         return Identity(build, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """`timings`, and the queue that they leave."""
         timings = extras.get("timings")
         if not isinstance(timings, Mapping) or wire.choices > 1:
             return None

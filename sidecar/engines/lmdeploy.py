@@ -14,8 +14,6 @@ from sidecar.engines.reports.report_sources import LoneSums
 
 
 class LMDeploy(EngineKind):
-    """LMDeploy."""
-
     name = "lmdeploy"
     title = "LMDeploy"
     channels = (

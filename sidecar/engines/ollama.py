@@ -41,8 +41,6 @@ class _Tags(msgspec.Struct):
 
 
 class Ollama(EngineKind):
-    """Ollama."""
-
     name = "ollama"
     title = "Ollama"
     channels = (
@@ -62,7 +60,6 @@ class Ollama(EngineKind):
     advice = "have clients use /api/chat: Ollama's OpenAI paths state no times"
 
     def is_own(self, body: bytes) -> bool:
-        """The sentence at its root."""
         return body.strip() == b"Ollama is running"
 
     def describes(self, answers: Answers) -> Identity:
@@ -74,7 +71,6 @@ class Ollama(EngineKind):
         )
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """The durations of the last line."""
         total, load, prefill, decode = (
             seconds_of(extras.get(name), NANOSECONDS)
             for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")

@@ -76,8 +76,6 @@ def report_in_line(line: bytes) -> KeyedReport | None:
 
 
 class SGLang(EngineKind):
-    """SGLang."""
-
     name = "sglang"
     title = "SGLang"
     channels = (
@@ -144,19 +142,16 @@ class SGLang(EngineKind):
     flags_column = 2
 
     def describes(self, answers: Answers) -> Identity:
-        """Its arguments."""
         version, weights = (text_at(answers, SERVER_INFO, key) for key in ("version", "quantization"))
         return Identity(version, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """The times in `meta_info`."""
         meta = extras.get("meta_info")
         if not isinstance(meta, Mapping) or wire.choices > 1:
             return None
         return report_of(meta)
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:  # noqa: ARG002  the root names its parent
-        """Its slices come in batches of several processes."""
         return Slices()
 
 
@@ -221,7 +216,6 @@ class Slices:
         return () if span.scope == SCOPE else None
 
     def due(self, at: float) -> Sequence[KeyedReport]:  # noqa: ARG002  the interface
-        """Nothing is held back for a time."""
         return ()
 
     def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:

@@ -126,8 +126,6 @@ def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
 
 
 class TensorRTLLM(EngineKind):
-    """TensorRT-LLM."""
-
     name = "tensorrt_llm"
     title = "TensorRT-LLM"
     channels = (
@@ -191,13 +189,11 @@ class TensorRTLLM(EngineKind):
     flags_column = 3
 
     def describes(self, answers: Answers) -> Identity:
-        """The version, and an info on its page of metrics."""
         labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
         version = text_at(answers, VERSION, "version")
         return Identity(version, quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type"))
 
     def span(self, span: Span) -> KeyedReport | None:
-        """`llm_request`."""
         return report_in_span(span)
 
 

@@ -87,18 +87,15 @@ class TGI(EngineKind):
         return info.waiting_served_ratio is not None or (info.router or "").startswith("text-generation-router")
 
     def describes(self, answers: Answers) -> Identity:
-        """The version."""
         return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The headers of a whole answer."""
         if wire.streaming:
             return None
         queue = seconds_of(whole_number(_header(wire.fields, b"x-queue-time")), MILLISECONDS)
         return None if queue is None else EngineReport(queue_seconds=queue)
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
-        """The handler's span hangs under one for the HTTP request."""
         return Descendants(report_in_span, is_minted, hold_seconds=6.0)
 
 

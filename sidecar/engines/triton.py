@@ -20,8 +20,6 @@ from sidecar.ledger.report import NO_REPORT, EngineReport
 
 
 class Triton(EngineKind):
-    """Triton Inference Server."""
-
     name = "triton"
     title = "Triton"
     channels = (
@@ -53,15 +51,12 @@ class Triton(EngineKind):
     page_advice = "engine.metrics_port: 8002 lets the sidecar read Triton's own metrics"
 
     def is_own(self, body: bytes) -> bool:
-        """Its KServe page names it."""
         return text_in(body, "name") == "triton"
 
     def describes(self, answers: Answers) -> Identity:
-        """The version."""
         return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The four instants."""
         arrived, scheduled, first, last = (
             whole_number(extras.get(name)) or None
             for name in ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")

@@ -43,8 +43,6 @@ _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
 class VLLM(EngineKind):
-    """vLLM, V1 engine."""
-
     name = "vllm"
     title = "vLLM"
     channels = (
@@ -104,11 +102,9 @@ class VLLM(EngineKind):
         return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The `metrics` object, wherever it stood."""
         return report_of(extras)
 
     def span(self, span: Span) -> KeyedReport | None:
-        """`llm_request`."""
         return report_in_span(span)
 
     def reports_on(self, choices: int) -> int:

@@ -53,8 +53,6 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One phase's part of a request."""
-
     phase: Phase
     seconds: float
     source: Source
@@ -80,8 +78,6 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One ended inference request."""
-
     labels: RequestLabels
     streaming: bool
     """The response was an event stream (or, before any response, was asked to be one)."""

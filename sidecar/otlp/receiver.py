@@ -18,8 +18,6 @@ RETRY_AFTER_SECONDS = 1
 
 
 class SpanReceiver:
-    """Handler of `POST /v1/traces`."""
-
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 

@@ -62,8 +62,6 @@ class Seen:
 
 
 class PrefillWork:
-    """Prefill evidence of one engine."""
-
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
         self._streaming: set[Hashable] = set()

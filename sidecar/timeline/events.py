@@ -72,8 +72,6 @@ class Dialect(Protocol):
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
-        ...
 
     def read_body(self, body: bytes) -> Reading:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""
-        ...

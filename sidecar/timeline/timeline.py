@@ -138,7 +138,6 @@ class Timeline:
         return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
 
     def marks(self) -> Marks:
-        """All marks as known now."""
         return Marks(
             accepted_at=self.accepted_at,
             received_at=self.received_at,

@@ -31,8 +31,6 @@ MTIME_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """New bytes of one file."""
-
     file: int
     """A number for as long as it is the same file."""
     data: bytes
@@ -44,8 +42,6 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The findings of one look."""
-
     pieces: list[Piece]
     more: bool
     """There is more to read at once."""
@@ -101,7 +97,6 @@ class ExportDirectory:
         return False
 
     def close(self) -> None:
-        """Follow nothing any more."""
         for name in list(self._files):
             self._forget(name)
 

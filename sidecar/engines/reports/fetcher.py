@@ -51,15 +51,12 @@ class Reader(Protocol):
 
     def ended(self, ending: Ending) -> bool:
         """A request ended; returns whether to look now."""
-        ...
 
     async def look(self) -> float:
         """One look; returns after how many seconds the next is due."""
-        ...
 
     async def close(self) -> None:
         """Let go of what is held."""
-        ...
 
 
 class ReportFetcher:
@@ -77,7 +74,6 @@ class ReportFetcher:
         return self._engine.kind in self._readers
 
     def ended(self, ending: Ending) -> None:
-        """A request ended."""
         reader = self._readers.get(self._engine.kind)
         if reader is not None and reader.ended(ending):
             self._now.set()
@@ -95,7 +91,6 @@ class ReportFetcher:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of what the readers hold."""
         for reader in self._readers.values():
             await reader.close()
 
@@ -129,8 +124,6 @@ def _reader_of(kind: EngineKind, settings: Settings, engine: Engine, sink: Repor
 
 
 class ExportTail:
-    """Follows exported files."""
-
     WAITING_SECONDS = 0.1
 
     def __init__(

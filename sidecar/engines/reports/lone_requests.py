@@ -83,8 +83,6 @@ class SumsScan:
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """One reading of the page."""
-
     ranks: Mapping[bytes, Sums]
     asked_at: float
     """Our clock, before the question and after the answer: the page was made somewhere in between."""
@@ -123,7 +121,6 @@ class LoneRequests:
         return self._before is not None
 
     def end(self, ending: Ending) -> None:
-        """One of ours ended."""
         if len(self._ended) < MAX_ENDED:
             self._ended.append(ending)
 
@@ -133,7 +130,6 @@ class LoneRequests:
         self._ended = []
 
     def read(self, reading: PageReading) -> Judgement:
-        """The next reading."""
         before, ended = self._before, self._ended
         # Who ended while the page was made may stand on it or not: these two readings decide nothing, and the next begins with it.
         late = [ending for ending in ended if ending.at > reading.asked_at - SETTLE_SECONDS]
