@@ -14,7 +14,9 @@ def as_text(answers: Sequence[Answer], columns: int = WIDTH) -> str:
     for answer in answers:
         lines = [answer.question]
         said = [f"No answer: {answer.refusal}"] if answer.refusal else list(answer.lines)
-        lines += [line for sentence in said for line in _wrapped(sentence, columns, "  ")]
+        for sentence in said:
+            of_table = sentence.startswith("  ")
+            lines += folded(sentence, columns, "  ", " " * 11 if of_table else None)
         fresh = [fact for fact in answer.facts if fact not in shown]
         shown |= set(fresh)
         if fresh:
@@ -50,8 +52,3 @@ def as_json(answers: Sequence[Answer]) -> str:
         for answer in answers
     ]
     return json.dumps({"answers": said}, indent=2, allow_nan=False) + "\n"
-
-
-def _wrapped(text: str, columns: int, indent: str) -> list[str]:
-    of_table = text.startswith("  ")
-    return folded(text, columns, indent, indent + " " * 9 if of_table else None)

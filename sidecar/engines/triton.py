@@ -17,6 +17,7 @@ from sidecar.engines.kind import Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import Answers, Identity, text_at, text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.timeline.dialects.triton_generate import TIMES
 
 
 class Triton(EngineKind):
@@ -57,10 +58,7 @@ class Triton(EngineKind):
         return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        arrived, scheduled, first, last = (
-            whole_number(extras.get(name)) or None
-            for name in ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
-        )
+        arrived, scheduled, first, last = (whole_number(extras.get(name)) or None for name in TIMES)
         instants = [instant for instant in (arrived, scheduled, first, last) if instant is not None]
         if not instants:
             return None

@@ -336,7 +336,7 @@ class RequestObserver:
         if reader.unreadable:
             dropped("unreadable_event", reader.unreadable)
         if usage_cut is not None and usage_cut.engine_adds_null_usage:
-            self._engine.adds_null_usage()
+            self._engine.null_usage = True
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""

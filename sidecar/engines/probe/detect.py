@@ -60,12 +60,9 @@ def _by_models(answers: Answers) -> set[str]:
     owners = _owners(answers)
     known = {kind.owned_by: kind.name for kind in KINDS.values() if kind.owned_by and not kind.owner_is_shared}
     kinds = {known[owner] for owner in owners if owner in known}
-    kinds |= {kind.name for kind in KINDS.values() if kind.server and _is_server(kind.server, answers)}
+    servers = [answer.server.lower() for answer in answers.values()]
+    kinds |= {kind.name for kind in KINDS.values() if kind.server and any(s.startswith(kind.server) for s in servers)}
     return kinds | {_STRANGER} if kinds and owners - known.keys() else kinds
-
-
-def _is_server(server: str, answers: Answers) -> bool:
-    return any(answer.server.lower().startswith(server) for answer in answers.values())
 
 
 def _by_pages(answers: Answers) -> set[str]:
