@@ -27,7 +27,6 @@ the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -165,28 +164,21 @@ def report_of(meta: Mapping[str, object]) -> EngineReport | None:
     return None if report == NO_REPORT else report
 
 
-@dataclass(slots=True)
-class _Thread:
-    """The slices of one thread; the first of each name, by when it began."""
+_Thread = dict[str, tuple[int, int]]
+"""The slices of one thread: the first of each name, by when it began, with its end."""
 
-    slices: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, span: Span) -> None:
-        known = self.slices.get(span.name)
-        if known is None or span.start_unix_nano < known[0]:
-            self.slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
-
-    def report(self) -> EngineReport | None:
-        """None where this thread is no scheduler of a prefill."""
-        if QUEUE not in self.slices or PREFILL not in self.slices:
-            return None
-        absent = (None, None)
-        return EngineReport(
-            queue_seconds=between_nanoseconds(*self.slices[QUEUE]),
-            prefill_seconds=between_nanoseconds(*self.slices[PREFILL]),
-            decode_seconds=between_nanoseconds(self.slices[PREFILL][1], self.slices.get(DECODE, absent)[1]),
-            kv_transfer_seconds=between_nanoseconds(*self.slices.get(TRANSFER, absent)),
-        )
+def _report_of_thread(slices: _Thread) -> EngineReport | None:
+    """None where this thread is no scheduler of a prefill."""
+    if QUEUE not in slices or PREFILL not in slices:
+        return None
+    absent = (None, None)
+    return EngineReport(
+        queue_seconds=between_nanoseconds(*slices[QUEUE]),
+        prefill_seconds=between_nanoseconds(*slices[PREFILL]),
+        decode_seconds=between_nanoseconds(slices[PREFILL][1], slices.get(DECODE, absent)[1]),
+        kv_transfer_seconds=between_nanoseconds(*slices.get(TRANSFER, absent)),
+    )
 
 
 class Slices:
@@ -206,7 +198,10 @@ class Slices:
         """The word that this span makes whole; None where it is no part of one."""
         attributes = span.attributes
         if span.name in SLICES:
-            self._threads.setdefault(span.parent_span_id, _Thread()).add(span)
+            slices = self._threads.setdefault(span.parent_span_id, {})
+            known = slices.get(span.name)
+            if known is None or span.start_unix_nano < known[0]:
+                slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
             self._bound(self._threads)
             return ()
         if "thread_label" in attributes:
@@ -219,8 +214,7 @@ class Slices:
         return ()
 
     def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:
-        thread = self._threads.pop(span.span_id, None)
-        report = None if thread is None else thread.report()
+        report = _report_of_thread(self._threads.pop(span.span_id, {}))
         root_id = span.parent_span_id
         if report is None or root_id in self._told or root_id in self._reports:
             return ()

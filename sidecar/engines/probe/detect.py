@@ -8,7 +8,6 @@ guess: answers that point to several engines, or to none, are "not recognised", 
 nothing believed.
 """
 
-from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, models_in
 
@@ -75,11 +74,6 @@ def _by_pages(answers: Answers) -> set[str]:
 
 
 def _reading_resets_nothing(answers: Answers) -> bool:
-    return _owner_is_shared(answers) or not any(
-        kind.reading_resets and not _is_ruled_out(kind, answers) for kind in KINDS.values()
-    )
-
-
-def _is_ruled_out(kind: EngineKind, answers: Answers) -> bool:
-    """Proven: the server has no such page, or one of its own."""
-    return kind.page in answers and answers[kind.page].status in (*_SAYS_NO, 200)
+    # An engine is ruled out if the server has no such page, or one of its own.
+    ruled_out = {path for path, answer in answers.items() if answer.status in (*_SAYS_NO, 200)}
+    return _owner_is_shared(answers) or all(kind.page in ruled_out for kind in KINDS.values() if kind.reading_resets)

@@ -11,16 +11,15 @@ It refuses sums that fall, or that move by less than nothing: a negative time is
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sidecar.engines.reports.ending import Ending
-from sidecar.ledger.report import EngineReport, KeyedReport
+from sidecar.engines.probe.state import MAX_LINE_BYTES
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
+from sidecar.timeline.marks import Marks
 
 
-STEP_BYTES = 16_384
-MAX_LINE_BYTES = 16_384
 UNSAFE_SECONDS = 600.0
 """For so long after a sign of other clients no growth is taken for one of ours."""
 SETTLE_SECONDS = 0.2
@@ -31,6 +30,20 @@ MAX_ENDED = 1024
 """Ends that are remembered between two readings: more than one decide nothing, but their number shows whether other clients bypass us."""
 
 _LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One inference request that is over, in whatever way: reports are fetched only when a request waits for one."""
+
+    keys: tuple[RequestKey, ...]
+    """By which a report finds it (`ledger/pending.py`)."""
+    marks: Marks
+    streaming: bool
+    at: float
+    """Its last byte was accepted by its client, in monotonic seconds."""
+    waits: bool
+    """Its ledger is open until a word comes."""
 
 
 class Histogram(StrEnum):
@@ -111,14 +124,9 @@ class LoneRequests:
     _unsafe_until: float = float("-inf")
 
     @property
-    def ended(self) -> Sequence[Ending]:
-        """Since the reading before, at most `MAX_ENDED`."""
-        return self._ended
-
-    @property
-    def has_reading(self) -> bool:
-        """There is something to compare the next one with."""
-        return self._before is not None
+    def idle(self) -> bool:
+        """There is a reading to compare the next one with, and no request has ended since."""
+        return self._before is not None and not self._ended
 
     def end(self, ending: Ending) -> None:
         if len(self._ended) < MAX_ENDED:

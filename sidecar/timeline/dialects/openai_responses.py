@@ -6,6 +6,7 @@ choice 0; its `output_index` numbers items of that answer, not choices. It refus
 they repeat the deltas. The API defines no `[DONE]`; a `[DONE]` that a server adds is read as the end mark.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -64,14 +65,7 @@ class OpenAIResponses(Dialect):
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
         status = response.status if response.status in _OVER else "failed" if response.error else ""
-        reading = _last(response, status, None)
-        return Reading(
-            output=(0,) if response.output else (),
-            finished=reading.finished,
-            usage=reading.usage,
-            extras=reading.extras,
-            error=reading.error,
-        )
+        return replace(_last(response, status, None), output=(0,) if response.output else (), done=False)
 
 
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> Reading:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from sidecar.engines.lmdeploy import LMDeploy
+from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.engines.reports.fetcher import IDLE_SECONDS
-from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, UNSAFE_SECONDS, Histogram, SumsScan
+from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, UNSAFE_SECONDS, Histogram, SumsScan
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 
