@@ -71,9 +71,9 @@ def _number(text: str) -> float:
         return nan
 
 
-def _share(text: str) -> float:
+def _share(text: str, most: float = 1.0) -> float:
     value = _number(text)
-    if not 0 < value <= 1:
+    if not 0 < value <= most:
         raise ValueError("is not a share above 0 and up to 1, such as 0.9")
     return value
 
@@ -86,25 +86,19 @@ def _variation(text: str) -> float:
 
 
 def _point(text: str) -> tuple[int, float]:
-    count, colon, seconds = text.partition(":")
+    count, _, seconds = text.partition(":")
     try:
-        point = read_count(count), read_seconds(seconds)
+        return read_count(count), _wait(seconds)
     except ValueError:
-        point = 0, 0.0
-    if not colon or not point[1]:
-        raise ValueError("is not REQUESTS:TIME, such as 8:4.2s (8 at once run 4.2 s each)")
-    return point
+        raise ValueError("is not REQUESTS:TIME, such as 8:4.2s (8 at once run 4.2 s each)") from None
 
 
 def _prompt(text: str) -> tuple[float, float]:
-    weight, colon, seconds = text.partition(":")
+    weight, _, seconds = text.partition(":")
     try:
-        prompt = float(weight), read_seconds(seconds)
+        return _share(weight, 1e9), _wait(seconds)
     except ValueError:
-        prompt = 0.0, 0.0
-    if not colon or not 0 < prompt[0] <= 1e9 or not prompt[1]:
-        raise ValueError("is not WEIGHT:TIME, such as 0.9:200ms (nine in ten prompts take 200 ms)")
-    return prompt
+        raise ValueError("is not WEIGHT:TIME, such as 0.9:200ms (nine in ten prompts take 200 ms)") from None
 
 
 def _wait(text: str) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from sidecar.engines.probe.replies import Answers, Identity
+from sidecar.engines.probe.replies import Answers, Identity, text_at
 from sidecar.engines.probe.state_names import StateNames
 from sidecar.engines.reports.report_sources import Source
 from sidecar.engines.span import Span
@@ -138,9 +138,12 @@ class EngineKind:
         """Whether this is the body of its own `page`. Must not raise, whatever it is."""
         return False
 
-    def describes(self, answers: Answers) -> Identity:  # noqa: ARG002  the interface
-        """Its description of itself as it writes it, models left out. Must not raise, whatever the answers."""
-        return Identity()
+    def describes(self, answers: Answers) -> Identity:
+        """Its description of itself as it writes it, models left out: by default the version on its `page`.
+
+        Must not raise, whatever the answers.
+        """
+        return Identity(text_at(answers, self.page, "version"))
 
     def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
         """The advice for this version of it, as far as that is known."""

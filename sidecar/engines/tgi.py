@@ -22,7 +22,7 @@ import msgspec
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
-from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
+from sidecar.engines.probe.replies import decoded
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
@@ -85,9 +85,6 @@ class TGI(EngineKind):
         """Its /info names its router; older ones have a field that no other has."""
         info = decoded(body, _Info) or _Info()
         return info.waiting_served_ratio is not None or (info.router or "").startswith("text-generation-router")
-
-    def describes(self, answers: Answers) -> Identity:
-        return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         if wire.streaming:

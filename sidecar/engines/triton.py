@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import between_nanoseconds, whole_number
 from sidecar.engines.kind import Channel, EngineKind, Wire
-from sidecar.engines.probe.replies import Answers, Identity, text_at, text_in
+from sidecar.engines.probe.replies import text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
 from sidecar.timeline.dialects.triton_generate import TIMES
@@ -53,9 +53,6 @@ class Triton(EngineKind):
 
     def is_own(self, body: bytes) -> bool:
         return text_in(body, "name") == "triton"
-
-    def describes(self, answers: Answers) -> Identity:
-        return Identity(text_at(answers, self.page, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         arrived, scheduled, first, last = (whole_number(extras.get(name)) or None for name in TIMES)

@@ -83,14 +83,11 @@ class EventReader:
         readings = []
         for event, said in events:
             if self._looks_for_id:
-                self._look_for_id(said)
+                self.response_id = response_id_of(said)
+                self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
             try:
                 readings.append(self._read_event(event, said))
             except UnreadableEvent:
                 self.unreadable += 1
                 readings.append(NOTHING)
         return readings
-
-    def _look_for_id(self, said: bytes) -> None:
-        self.response_id = response_id_of(said)
-        self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1

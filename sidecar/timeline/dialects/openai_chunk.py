@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, index_of, reading_of, without_decoding
-from sidecar.timeline.dialects.llama_timings import usage_of_timings
+from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, Reading, Usage
 
 
