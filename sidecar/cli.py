@@ -23,7 +23,7 @@ from sidecar.config.objectives import (
     preset_name,
 )
 from sidecar.config.schema import Config, LaneObjectivesConfig
-from sidecar.config.values import UNKNOWN
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import Objective
 
 

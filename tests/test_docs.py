@@ -12,12 +12,17 @@ import yaml
 from sidecar.cli import main
 from sidecar.config.file import load
 from tests.support.tools import need_tool
+from tools.docs import blocks, whole
 
 
 CHECKOUT = Path(__file__).parents[1]
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+PERSONS = re.compile(r"\b(?:nobody|somebody|anybody|everybody|whoever|whom|whomever)\b", re.IGNORECASE)
+WHOLE, TABLES = set(whole()), set(blocks())
+"""Pages that `make docs` writes from the first line to the last, and those in which it writes tables."""
+REWRITTEN_LATER = {"diagnosis.md": "with the verdict (issue 10)"}
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -80,6 +85,28 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     assert [
         path for path in named if not any((root / path).exists() for root in (CHECKOUT, CHECKOUT / "sidecar"))
     ] == []
+
+
+def test_the_walk_names_every_room_and_only_files_that_exist() -> None:
+    """docs/architecture.md has each folder of `sidecar/`, and each file that it names is somewhere in the checkout."""
+    page = (CHECKOUT / "docs" / "architecture.md").read_text()
+    rooms = {path.name for path in (CHECKOUT / "sidecar").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    named = set(re.findall(r"\b([\w/]+\.py)\b", page))
+
+    assert rooms - set(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE)) == set()
+    tracked = [*CHECKOUT.glob("*/*.py"), *CHECKOUT.glob("sidecar/**/*.py"), *CHECKOUT.glob("tests/**/*.py")]
+    assert {name for name in named if not any(str(path).endswith(f"/{name}") for path in tracked)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_only_people_are_spoken_of_as_people(page: Path) -> None:
+    """Text that `make docs` writes is left out: it is the code's, and has tests of its own."""
+    name = str(page.relative_to(CHECKOUT))
+    if page.name in REWRITTEN_LATER or name in WHOLE:
+        return
+    prose = "\n".join(line for line in prose_of(page).splitlines() if name not in TABLES or not line.startswith("|"))
+
+    assert PERSONS.findall(prose) == []
 
 
 # --- commands ------------------------------------------------------------------------------------------------------------

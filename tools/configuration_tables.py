@@ -30,7 +30,7 @@ from sidecar.slo.presets import PRESETS
 from tools.markdown import Block, table
 
 
-HEAD = ("key", "accepts", "default", "why, and what it means", "on reload")
+HEAD = ("key", "accepts", "default", "meaning, and reason for the default", "on reload")
 _Row = tuple[str, ...]
 
 

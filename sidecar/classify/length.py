@@ -8,7 +8,7 @@ import math
 from collections import deque
 
 from sidecar.config.buckets import PromptBuckets
-from sidecar.config.values import UNKNOWN
+from sidecar.ledger.request_labels import UNKNOWN
 
 
 READY_SAMPLES = 20

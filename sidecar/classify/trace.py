@@ -8,7 +8,7 @@ trace that the client itself samples becomes an exemplar or is forwarded. It ref
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 TRACEPARENT = b"traceparent"
@@ -16,8 +16,7 @@ _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})
 _SAMPLED = 0x01
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(NamedTuple):
     """A well-formed traceparent: ids in lower-case hex, 32 and 16 digits."""
 
     trace_id: str
@@ -25,8 +24,7 @@ class TraceContext:
     sampled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Minted:
+class Minted(NamedTuple):
     """A span between the client's span and the engine's, by which the engine's report finds its request."""
 
     trace_id: str

@@ -7,7 +7,7 @@ Turns edges in tokens into labels, and a count of tokens into its label. The cou
 import bisect
 from collections.abc import Sequence
 
-from sidecar.config.values import UNKNOWN
+from sidecar.ledger.request_labels import UNKNOWN
 
 
 def bucket_labels(edges: Sequence[int]) -> tuple[str, ...]:

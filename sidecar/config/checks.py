@@ -14,7 +14,8 @@ from sidecar.config.objectives import bucket_objectives, lane_objective, preset_
 from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.suggest import did_you_mean
-from sidecar.config.values import OTHER, UNKNOWN, Address, parse_address, parse_engine_url
+from sidecar.config.values import Address, parse_address, parse_engine_url
+from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.slo.objective import Objective
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sidecar.config.file import ENVIRONMENT, FLAGS, flag_of
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config, LaneObjectivesConfig
-from sidecar.config.values import OTHER
+from sidecar.ledger.request_labels import OTHER
 from sidecar.slo.presets import PRESETS
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
-from sidecar.config.values import UNKNOWN
 from sidecar.ledger.account import Phase
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
 from sidecar.slo.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
 

@@ -12,8 +12,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sidecar.config.values import (
     OR_NONE,
-    OTHER,
-    UNKNOWN,
     Address,
     BucketLabel,
     CollectorUrl,
@@ -48,6 +46,7 @@ from sidecar.config.values import (
 )
 from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
+from sidecar.ledger.request_labels import OTHER, UNKNOWN
 
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from sidecar.ledger.request_labels import OTHER
+
 
 class Address(NamedTuple):
     """A host (name or IP, IPv6 without brackets; empty means every interface) and a TCP port (0: any free one)."""
@@ -213,9 +215,6 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _SLOWEST_TOKEN_SECONDS = 10
-OTHER = "other"
-"""The lane and the model label for all that is outside the closed sets."""
-UNKNOWN = "unknown"
 
 ListenAddress = Annotated[
     str, AfterValidator(_listen_address), Description("an address host:port (or :port, [v6]:port)")

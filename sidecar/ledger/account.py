@@ -4,9 +4,10 @@ Knows labels from closed sets, instants and phases. Refuses free text of a clien
 capped.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.marks import Marks
@@ -51,17 +52,13 @@ class Reason(StrEnum):
     TABLE_FULL = "table_full"
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One phase's part of a request."""
-
+class Share(NamedTuple):
     phase: Phase
     seconds: float
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """The phases of one request; their seconds add up to `e2e_seconds`."""
 
     shares: tuple[Share, ...]
@@ -78,10 +75,7 @@ class Ledger:
         return next((share.source.value for share in self.shares if share.phase is Phase.QUEUE), "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """One ended inference request."""
-
+class Account(NamedTuple):
     labels: RequestLabels
     streaming: bool
     """The response was an event stream (or, before any response, was asked to be one)."""
@@ -99,5 +93,5 @@ class Account:
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None
     """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = MappingProxyType({})
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""

@@ -4,7 +4,8 @@ Pure arithmetic on durations. It knows no engine and no stream, and it never inv
 is `unattributed`, and a report that contradicts the wire is refused whole, its decode included.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport
@@ -69,8 +70,7 @@ def close_ledger(
     return _split_stream(wire, split, report, reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wire:
+class _Wire(NamedTuple):
     """Durations of a streamed request as measured on the wire alone, in seconds."""
 
     e2e_seconds: float

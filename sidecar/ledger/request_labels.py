@@ -7,6 +7,12 @@ registry picks those from the value. So a new label is one field here and one se
 from typing import NamedTuple
 
 
+OTHER = "other"
+"""The value of a lane, a model or any other label for all that is outside its closed set."""
+UNKNOWN = "unknown"
+"""The value of a label that is not stated: a prompt bucket, a version, `quantization`, `gpu_type`."""
+
+
 class RequestLabels(NamedTuple):
     """The labels under which one request is counted. Hashable, and as cheap as a tuple."""
 

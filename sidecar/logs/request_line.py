@@ -4,6 +4,8 @@ Pure. Marks are seconds since `accepted_at`, because instants of a monotonic clo
 absent, never zero. Headers, bodies and paths are not known here; what may be logged of them is in the account's notes.
 """
 
+from operator import attrgetter
+
 from sidecar.ledger.account import Account, Ledger
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.events import Usage
@@ -22,8 +24,9 @@ SPOILED = frozenset(
 """Outcomes caused by the server side: their lines are warnings, so that `log.level: warning` keeps them."""
 
 _LABELS = sorted(RequestLabels._fields)
+_LABELS_OF = attrgetter(*_LABELS)
 _MARKS = ("received_at", "sent_at", "headers_at", "first_token_at", "last_token_at", "ended_at", "flushed_at")
-_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_MARKS_OF = attrgetter(*_MARKS)
 _DIGITS = 6  # a microsecond; finer digits are noise of the clock
 
 
@@ -31,7 +34,7 @@ def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in reading order. Times are in seconds."""
     fields: dict[str, object] = {
         "outcome": account.outcome.value,
-        **{name: getattr(account.labels, name) for name in _LABELS},
+        **dict(zip(_LABELS, _LABELS_OF(account.labels), strict=True)),
         "streaming": account.streaming,
     }
     if account.cancelled_in is not None:
@@ -57,8 +60,9 @@ def _ledger_fields(ledger: Ledger) -> dict[str, object]:
     fields: dict[str, object] = {"e2e_seconds": round(ledger.e2e_seconds, _DIGITS)}
     if ledger.ttft_seconds is not None:
         fields["ttft_seconds"] = round(ledger.ttft_seconds, _DIGITS)
-    fields["phases"] = {share.phase.value: round(share.seconds, _DIGITS) for share in ledger.shares}
-    fields["sources"] = {share.phase.value: share.source.value for share in ledger.shares}
+    # `_value_`: the `value` of an Enum is a Python call, and this is once for each phase of each request.
+    fields["phases"] = {share.phase._value_: round(share.seconds, _DIGITS) for share in ledger.shares}
+    fields["sources"] = {share.phase._value_: share.source._value_ for share in ledger.shares}
     fields["source"] = ledger.source
     fields["reason"] = ledger.reason.value
     if ledger.held_seconds:
@@ -67,9 +71,9 @@ def _ledger_fields(ledger: Ledger) -> dict[str, object]:
 
 
 def _wire_fields(marks: Marks) -> dict[str, object]:
-    instants = ((name, getattr(marks, name)) for name in _MARKS)
+    accepted_at, instants = marks.accepted_at, zip(_MARKS, _MARKS_OF(marks), strict=True)
     fields: dict[str, object] = {
-        "marks": {name: round(at - marks.accepted_at, _DIGITS) for name, at in instants if at is not None},
+        "marks": {name: round(at - accepted_at, _DIGITS) for name, at in instants if at is not None},
         "output_events": marks.output_events,
     }
     if marks.paused_seconds:
@@ -80,5 +84,4 @@ def _wire_fields(marks: Marks) -> dict[str, object]:
 
 
 def _usage_fields(usage: Usage) -> dict[str, object]:
-    counts = ((name, getattr(usage, name)) for name in _COUNTS)
-    return {name: count for name, count in counts if count is not None}
+    return {name: count for name, count in zip(usage._fields, usage, strict=True) if count is not None}

@@ -38,8 +38,9 @@ _RATE_PER_SECOND, _BURST = 5.0, 20
 """Lines per event name: enough to see what is wrong, too few to bury other events."""
 _REQUESTS_PER_SECOND, _REQUESTS_BURST = 1000.0, 2000
 """Request lines: the most that one process can serve. More are held back and counted like other events."""
-_FREE_FIELDS = frozenset({"lane", "model", "notes"})
-"""Fields of a request's line whose text comes from the config, the engine or a client. All others are numbers or enum values."""
+_FREE_FIELDS = frozenset({"lane", "model"})
+"""Fields of a request's line whose text comes from the config, the engine or a client. All others are numbers or enum
+values, or notes, which are cleaned when they are taken."""
 _FRAMES = 12
 """Innermost frames of an exception that are written."""
 _DEEPEST = 4

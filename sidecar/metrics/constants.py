@@ -8,10 +8,8 @@ a value keeps it for the process's life. A value that the engine states later is
 
 from collections.abc import Mapping
 
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.labels import cleaned
-
-
-UNKNOWN = "unknown"
 
 
 class Constants:

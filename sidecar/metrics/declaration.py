@@ -9,6 +9,8 @@ from enum import StrEnum
 from math import prod
 from typing import ClassVar
 
+from sidecar.ledger.request_labels import OTHER
+
 
 class Kind(StrEnum):
     """The Prometheus type. An info is a gauge that is always 1; its labels are the message."""
@@ -28,7 +30,7 @@ class Label:
     """The set, if the code knows it. Empty: the config or the engine fills the set at run time."""
     told_by: str = ""
     """Source of a set that is filled at run time, in words."""
-    fallback: str = "other"
+    fallback: str = OTHER
     """Value that replaces a value outside the set."""
     most: int = 0
     """Most values that a set may get at run time in one process's life, the fallback not counted."""

@@ -4,6 +4,7 @@ Declared like all others, and listed with them in `catalogue.py`; without the co
 engine.
 """
 
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
 from sidecar.metrics.vocabulary import (
     DROP_REASONS,
@@ -20,8 +21,8 @@ SIDECAR_BUILD_INFO = Info(
     "llm_sidecar_build_info",
     "The sidecar's own version, and the Python that runs it.",
     (
-        Label("version", told_by="the sidecar", fallback="unknown", most=1),
-        Label("python_version", told_by="the interpreter", fallback="unknown", most=1),
+        Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
+        Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
     ),
     constant=False,
     typical=0.25,

@@ -8,7 +8,9 @@ from enum import StrEnum
 
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
+from sidecar.proxy.errors import Failure
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
@@ -31,7 +33,7 @@ LOOP_LAG_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.
 
 MODEL = Label("model", told_by="`engine.models`, else the engine's own list, at most 16 in a process's life", most=16)
 LANE = Label("lane", told_by="the lanes of the config", most=134)
-PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback="unknown", most=16)
+PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback=UNKNOWN, most=16)
 PER_LANE = (MODEL, LANE)
 PER_LENGTH = (*PER_LANE, PROMPT_BUCKET)
 """The labels of a request (`RequestLabels`) that most metrics have: a label added here is added to all of them."""
@@ -83,33 +85,8 @@ DROP_REASONS = (
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
 
-FAILURE_REASONS = (
-    "bad_request",
-    "bad_host",
-    "bad_target",
-    "bad_framing",
-    "connection_names_end_to_end_field",
-    "request_head_timeout",
-    "request_body_timeout",
-    "request_body_too_large",
-    "unknown_expectation",
-    "request_head_too_large",
-    "method_not_supported",
-    "transfer_coding_not_supported",
-    "http_version_not_supported",
-    "client_write_stalled",
-    "engine_connect_failed",
-    "engine_connect_timeout",
-    "engine_closed_before_response",
-    "engine_bad_response",
-    "engine_first_byte_timeout",
-    "engine_gap_timeout",
-    "engine_truncated",
-    "too_many_in_flight",
-    "shutting_down",
-    "sidecar_error",
-)
-"""The values of `x-sidecar-error`; a test compares them with the relay's own table."""
+FAILURE_REASONS = tuple(failure.reason for failure in Failure)
+"""The values of `x-sidecar-error`."""
 
 
 class NotAsked(StrEnum):

@@ -6,7 +6,6 @@ the relay's guard counts it and the bytes go on.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from sidecar.classify.body import UNREAD_BODY, Peek, peek
@@ -15,11 +14,10 @@ from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
-from sidecar.engines.engine import OTHER
 from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
-from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
+from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import clean_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
@@ -119,7 +117,7 @@ class RequestObserver:
         encoded = _is_encoded(self._head.fields)
         self._peek = UNREAD_BODY if encoded else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
-            self._peek = replace(self._peek, stream=True)
+            self._peek = self._peek._replace(stream=True)
         self._name()
         self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._arrive()
@@ -190,17 +188,21 @@ class RequestObserver:
 
     def mark(self, mark: Mark, at: float) -> None:
         """Take in the instant of one event of the request."""
-        match mark:
+        match mark:  # the marks of every request first: each comparison takes about 0.1 us
             case Mark.RECEIVED:
                 self._timeline.received_at = at
                 if self._labels.lane:
                     self._arrive()
+            case Mark.SENT:
+                self._timeline.sent(at)
+            case Mark.ENDED:
+                self._ended(at)
+            case Mark.FLUSHED:
+                self._timeline.flushed(at)
             case Mark.CONNECTING:
                 self._connecting_at = at
             case Mark.CONNECTED:
                 self._instruments.recorder.connected(self._labels, at - self._connecting_at)
-            case Mark.SENT:
-                self._timeline.sent(at)
             case Mark.PAUSED:
                 self._timeline.paused(at)
                 self._instruments.in_flight.held(self)
@@ -209,10 +211,6 @@ class RequestObserver:
                 self._timeline.resumed(at)
                 self._instruments.in_flight.flows(self)
                 self._instruments.slo.resumed(self._key, at)
-            case Mark.ENDED:
-                self._ended(at)
-            case Mark.FLUSHED:
-                self._timeline.flushed(at)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -302,6 +300,8 @@ class RequestObserver:
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
         self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
+        # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
+        self._stream, self.data = None, _unread
 
     def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
         """Keys by which the engine's report finds this request: the id of its answer, and the span minted for it."""
@@ -331,12 +331,12 @@ class RequestObserver:
         if self._stream is None:
             return
         reader, usage_cut, dropped = self._stream.reader, self._stream.usage_cut, self._instruments.recorder.dropped
-        if reader.oversized:
-            dropped("event_too_long", reader.oversized)
+        if reader.parser.oversized:
+            dropped("event_too_long", reader.parser.oversized)
         if reader.unreadable:
             dropped("unreadable_event", reader.unreadable)
         if usage_cut is not None and usage_cut.engine_adds_null_usage:
-            self._engine.adds_null_usage()
+            self._engine.null_usage = True
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""

@@ -7,11 +7,10 @@ requests, and hands closed accounts to the recorder and the log. Does not know h
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
-from sidecar.engines.reports.ending import Ending
+from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
@@ -202,7 +201,7 @@ class Settlement:
             reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
+        settled = account._replace(ledger=ledger, kv_transfer_seconds=transfer)
         self._recorder.settled(settled, self._unix())
         self._slo.settled(settled.key, settled, self.clock())
         if self._estimates is not None:

@@ -5,7 +5,7 @@ They say whether the connection is quiet, whether the peer has left, and what he
 
 import socket
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 TCP_CLOSE = 7
@@ -15,8 +15,7 @@ _BUSY_OFFSET = 168
 _TIMES = struct.Struct("=QQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class SendTimes:
+class SendTimes(NamedTuple):
     """For how long a connection had data to send, and was held back by what; seconds since the connection began."""
 
     busy_seconds: float

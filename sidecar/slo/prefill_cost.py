@@ -8,10 +8,10 @@ again when it is asked for after a new sample.
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from math import log2
 from statistics import median, median_low
+from typing import NamedTuple
 
 
 READY_SAMPLES = 30
@@ -51,8 +51,7 @@ class Refusal(StrEnum):
     """Shorter or longer than all learned lengths by more than the factor REACH."""
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
+class Length(NamedTuple):
     """Length of a prompt in the best measure available; lengths of different `measure` are never compared."""
 
     value: float
@@ -89,7 +88,6 @@ class Curve:
         return self._refusal
 
     def learn(self, length: float, seconds: float) -> None:
-        """Add one idle arrival."""
         expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
+from operator import itemgetter
+from typing import NamedTuple
 
 from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 
@@ -29,10 +31,10 @@ FEWEST_IDLE = 0.1
 """If less than this share of the last RECENT_ARRIVALS found the engine idle, no arrival is taken as idle."""
 MAX_CURVES = 34
 """One per model label (a closed set of 17) and measure of length (2)."""
+_BEGIN, _END = itemgetter(0), itemgetter(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """One request's prefill, in seconds: the time that it adds to the counted time, and its expected time."""
 
     own_seconds: float
@@ -45,8 +47,7 @@ class _Arrival:
     idle: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FirstToken:
+class FirstToken(NamedTuple):
     """Facts about one request's prefill that the sidecar can observe without a report."""
 
     first_token_at: float
@@ -62,8 +63,6 @@ class FirstToken:
 
 
 class PrefillWork:
-    """Prefill evidence of one engine."""
-
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
         self._streaming: set[Hashable] = set()
@@ -156,14 +155,14 @@ class PrefillWork:
     def _take(self, began_at: float, ended_at: float) -> float:
         """Mark this span as counted. Returns how many of its seconds were not counted before."""
         taken = self._taken
-        first = bisect_left(taken, began_at, key=lambda span: span[1])
-        last = bisect_right(taken, ended_at, key=lambda span: span[0])
+        first = bisect_left(taken, began_at, key=_END)
+        last = bisect_right(taken, ended_at, key=_BEGIN)
         overlapping = taken[first:last]
         low = min([began_at, *(span[0] for span in overlapping)])
         high = max([ended_at, *(span[1] for span in overlapping)])
         taken[first:last] = [(low, high)]
         horizon = taken[-1][1] - REMEMBERED_SECONDS
-        forgotten = max(bisect_left(taken, horizon, key=lambda span: span[1]), len(taken) - MAX_SPANS)
+        forgotten = max(bisect_left(taken, horizon, key=_END), len(taken) - MAX_SPANS)
         if forgotten:
             self._forgotten_until = taken[forgotten - 1][1]
             del taken[:forgotten]

@@ -6,14 +6,12 @@ code reads that JSON: the timeline counts outputs and finishes, the ledger reads
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Token counts as the engine states them; None if it does not state one."""
 
     prompt_tokens: int | None = None
@@ -25,8 +23,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StreamEvent(NamedTuple):
     """The content of one event or of one whole body. By default it is empty."""
 
     output: tuple[int, ...] = ()
@@ -63,20 +60,15 @@ class Dialect(Protocol):
     """One API's format of events and bodies. Stateless, so one instance serves every request."""
 
     name: str
-    has_usage_option: bool
+    has_usage_option: bool = False
     """A stream states usage only if `stream_options.include_usage` asks for it."""
-    streams_unsaid: bool
+    streams_unsaid: bool = False
     """The answer is a stream if the request does not state `stream`."""
-
-    @property
-    def token(self) -> Callable[[bytes], object] | None:
-        """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
-        ...
+    token: ClassVar[Callable[..., object] | None] = None
+    """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
-        ...
 
     def read_body(self, body: bytes) -> StreamEvent:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""
-        ...

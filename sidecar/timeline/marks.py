@@ -1,12 +1,11 @@
 """The instants of one request on the sidecar's monotonic clock (design section 2), and the counts between them."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.timeline.events import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(NamedTuple):
     """All instants in seconds of one monotonic clock; None if the request did not come so far."""
 
     accepted_at: float

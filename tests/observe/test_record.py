@@ -1,7 +1,6 @@
 """The numbers that a request adds, by its outcome: each goes to the population that its HELP states."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -164,10 +163,10 @@ def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
 @pytest.mark.parametrize(
     "marks",
     [
-        replace(MARKS, usage=Usage(completion_tokens=1)),
-        replace(MARKS, choices=2),
-        replace(MARKS, usage=None),
-        replace(MARKS, usage=Usage(prompt_tokens=3)),
+        MARKS._replace(usage=Usage(completion_tokens=1)),
+        MARKS._replace(choices=2),
+        MARKS._replace(usage=None),
+        MARKS._replace(usage=Usage(prompt_tokens=3)),
     ],
     ids=["one token", "two choices", "no usage", "no completion tokens"],
 )
@@ -182,7 +181,7 @@ def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
 def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
     harness = RecorderHarness()
 
-    harness.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
+    harness.close(account(Outcome.ENGINE_ERROR, MARKS._replace(received_at=102.0)))
 
     assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
     assert harness.count(own.DROPPED_TOTAL, "not_a_duration") == 0
@@ -205,9 +204,9 @@ def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
     """Only if the engine stated it in a report that was accepted; it is a part of another phase."""
     harness = RecorderHarness()
 
-    harness.close(replace(account(), kv_transfer_seconds=0.25))
+    harness.close(account()._replace(kv_transfer_seconds=0.25))
     harness.close(account())
-    harness.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
+    harness.close(account(report=EngineReport(9.0, 9.0))._replace(kv_transfer_seconds=9.0))
 
     assert list(harness.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
 
@@ -284,11 +283,11 @@ def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
     """The mistake: marks that are no instants. Nothing is raised, and both halves of the record count it."""
     harness = RecorderHarness()
-    broken = replace(MARKS, received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
+    broken = MARKS._replace(received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
     ledger = account().ledger
     assert ledger is not None
-    spoiled = replace(ledger, shares=(None,))  # type: ignore[arg-type]  # the mistake under test
+    spoiled = ledger._replace(shares=(None,))  # type: ignore[arg-type]  # the mistake under test
 
-    harness.close(replace(account(), marks=broken, ledger=spoiled))
+    harness.close(account()._replace(marks=broken, ledger=spoiled))
 
     assert harness.count(own.DROPPED_TOTAL, "observer_error") == 2

@@ -1,5 +1,6 @@
 """One request from its first byte to the page of metrics, in memory: what the observer makes of the bytes that pass."""
 
+import gc
 import json
 
 import pytest
@@ -346,3 +347,40 @@ def test_a_sampled_trace_becomes_an_exemplar() -> None:
     play(walk)
 
     assert trace == walk.accounts[0].trace_id
+
+
+@pytest.mark.parametrize("ending", ["whole", "left", "engine failed"])
+def test_a_request_that_is_over_is_freed_without_the_garbage_collector(ending: str) -> None:
+    """No cycle of references stays behind: the collector would have to walk the heap to find each one.
+
+    A closed client connection and its parser do hold each other: one pair for each connection, not for each request.
+    """
+    walk = Walk(estimate=True)
+
+    def request() -> None:
+        client = walk.client()
+        client.send(post({"stream": True}))
+        if ending == "whole":
+            play(walk)
+            return
+        walk.engine.send(STREAM + chunk(ROLE) + chunk(TOKEN))
+        if ending == "left":
+            client.lose()
+        else:
+            walk.engine.lose()
+
+    request()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        request()
+        gc.collect()
+        found = {f"{type(one).__module__}.{type(one).__name__}" for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert len(walk.accounts) == 2
+    connection = {"sidecar.proxy.accept.ClientConnection", "sidecar.proxy.requests.RequestReader"}
+    assert {name for name in found if name.startswith("sidecar.")} - connection == set()

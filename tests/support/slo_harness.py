@@ -4,7 +4,6 @@ Instants are of a fake clock that begins at 100 s. Values on the page are read b
 is left of requests in every table that could keep them.
 """
 
-from dataclasses import replace
 from itertools import count
 
 from sidecar.ledger.account import Account
@@ -107,14 +106,14 @@ class Request:
     def speaks(self, *, after: float = 0.0, events: int = 1) -> "Request":
         self.harness.now += after
         now, first = self.harness.now, self.marks.first_token_at
-        self.marks = replace(self.marks, first_token_at=now if first is None else first, last_token_at=now)
+        self.marks = self.marks._replace(first_token_at=now if first is None else first, last_token_at=now)
         self.harness.slo.output(self.key, events, now)
         return self
 
     def account(self, outcome: Outcome = Outcome.OK, *, tokens: int | None = None) -> Account:
         now = self.harness.now
         usage = Usage(prompt_tokens=100, completion_tokens=tokens)
-        marks = replace(self.marks, ended_at=now, flushed_at=now, usage=usage)
+        marks = self.marks._replace(ended_at=now, flushed_at=now, usage=usage)
         return Account(self.labels, self.streaming is True, outcome, marks, None, key=self.key)
 
     def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
@@ -127,4 +126,4 @@ class Request:
     def settles(self, account: Account, report: EngineReport | None = None) -> None:
         """The request's ledger is closed."""
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report)
-        self.harness.slo.settled(self.key, replace(account, ledger=ledger), self.harness.now)
+        self.harness.slo.settled(self.key, account._replace(ledger=ledger), self.harness.now)

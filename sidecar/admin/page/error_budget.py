@@ -12,9 +12,7 @@ from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.latency_tables import kept, objective_text
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import times
-
-
-OTHER = "other"
+from sidecar.ledger.request_labels import OTHER
 
 
 def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) -> str:

@@ -4,25 +4,15 @@ It knows that an event with content is output. An event with empty content is ou
 true`) or states progress during prefill (`prompt_progress`). The last event states counts and `timings`. One name
 misleads: `tokens_cached` is the number of tokens that the slot's cache holds after the answer, prompt and output
 together; the tokens taken from the cache are `timings.cache_n`. There is no `[DONE]`. It refuses to count tokens: an
-event is not a token.
+event is not a token; and to read durations: `sidecar/engines/llama_cpp.py` does.
 """
 
 from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import (
-    DONE,
-    DONE_DATA,
-    ERROR,
-    Extras,
-    count,
-    decode,
-    index_of,
-    stream_event_of,
-)
-from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.events import NOTHING, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, event_of, index_of
+from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -37,18 +27,13 @@ class _Event(Extras, frozen=True):
 _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 _SEVERAL = b"["
+_NO_USAGE = Usage()
 
 
-class LlamaCompletion:
-    """Completions and infill, streamed and whole."""
-
+class LlamaCompletion(Dialect):
     name = "llama_completion"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:
@@ -58,7 +43,7 @@ class LlamaCompletion:
         said = decode(_EVENT, data)
         if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
             return _stream_event(said, outputs=bool(said.content) and said.prompt_progress is None)
-        return stream_event_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
+        return event_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
@@ -88,3 +73,21 @@ def _stream_event(said: _Event, *, outputs: bool) -> StreamEvent:
         extras=said.found(),
         done=stopped and index == 0,
     )
+
+
+def usage_of_timings(timings: object) -> Usage | None:
+    """The counts in `timings`, which is in every answer's last event; None if there is none (older builds, odd values).
+
+    `cache_n` tokens came from the slot's cache, `prompt_n` were processed, `predicted_n` counts all generated tokens:
+    the counts of a usage chunk, which need not be asked for.
+    """
+    if not isinstance(timings, dict):
+        return None
+    cached, processed = count(timings.get("cache_n")), count(timings.get("prompt_n"))
+    usage = Usage(
+        # Without cache_n (older builds) the length of the prompt is unknown: prompt_n leaves out the cached part.
+        prompt_tokens=None if cached is None or processed is None else cached + processed,
+        cached_tokens=cached,
+        completion_tokens=count(timings.get("predicted_n")),
+    )
+    return None if usage == _NO_USAGE else usage

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, stream_event_of, without_decoding
-from sidecar.timeline.events import NOTHING, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, count, decode, event_of, index_of, without_decoding
+from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -49,16 +49,10 @@ _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 
 
-class SGLangGenerate:
-    """Generate, streamed and whole."""
-
+class SGLangGenerate(Dialect):
     name = "sglang_generate"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        """One event. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain
@@ -69,9 +63,8 @@ class SGLangGenerate:
         if body.lstrip()[:1] != _SEVERAL:
             return _stream_event(decode(_EVENT, body))
         answers = decode(_EVENTS, body)
-        return (
-            _stream_event(answers[0]) if len(answers) == 1 else NOTHING
-        )  # several have one ledger, but no single report
+        # Several have one ledger, but no single report.
+        return _stream_event(answers[0]) if len(answers) == 1 else NOTHING
 
 
 def _stream_event(said: _Event) -> StreamEvent:
@@ -79,13 +72,13 @@ def _stream_event(said: _Event) -> StreamEvent:
         return ERROR
     meta = said.meta_info
     if meta is None:
-        return stream_event_of([index_of(said.index)] if said.text or said.output_ids else [], [])
+        return event_of([index_of(said.index)] if said.text or said.output_ids else [], [])
     index = index_of(said.index)
     generated = count(meta.completion_tokens)
     outputs = bool(said.text or said.output_ids) if generated is None else generated > 0
     finish = meta.finish_reason
     if not finish:
-        return stream_event_of([index] if outputs else [], [])
+        return event_of([index] if outputs else [], [])
     if isinstance(finish, _Finish) and finish.type == "abort" and finish.status_code is not None:
         return ERROR
     times = {name: value for name in TIMES if (value := getattr(meta, name)) is not None}

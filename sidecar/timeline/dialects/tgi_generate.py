@@ -6,13 +6,12 @@ like one of the other two, depending on the request's `stream`; a whole answer o
 to read the headers in which a whole answer states its times: `sidecar/engines/tgi.py` does.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, StreamEvent, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 _SEVERAL = b"["
@@ -34,19 +33,14 @@ _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 
 
-class TGIGenerate:
-    """Generate, streamed and whole."""
-
+class TGIGenerate(Dialect):
     name = "tgi_generate"
-    has_usage_option = False
-    token = None
 
     def __init__(self, *, streams_unsaid: bool = False) -> None:
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:
@@ -59,7 +53,7 @@ class TGIGenerate:
         outputs = isinstance(said.token, dict)
         if said.generated_text is None:
             return OUTPUT if outputs else NOTHING
-        return replace(_last(said, outputs=outputs), done=True)
+        return _last(said, outputs=outputs)._replace(done=True)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""

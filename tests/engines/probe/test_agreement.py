@@ -1,7 +1,6 @@
 """Traffic that bypasses the sidecar, and agreement of its phase sums with the engine's: both need enough requests."""
 
 import asyncio
-from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -171,8 +170,8 @@ def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None
     tally = Tally()
     for account in (
         ACCOUNT,
-        replace(ACCOUNT, marks=Marks(0.0, choices=3)),
-        replace(ACCOUNT, outcome=Outcome.CLIENT_CANCELLED, ledger=None),
+        ACCOUNT._replace(marks=Marks(0.0, choices=3)),
+        ACCOUNT._replace(outcome=Outcome.CLIENT_CANCELLED, ledger=None),
     ):
         tally.closed(account)
 
