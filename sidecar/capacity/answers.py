@@ -4,8 +4,6 @@ The flags decide which questions are asked. Each answer states its assumptions a
 data that are missing. Pure functions of a `Replica`. The answer about several replicas is in `load_answer.py`.
 """
 
-from collections.abc import Callable
-
 from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.flags import Asked
 from sidecar.capacity.geometry import Geometry, attention
@@ -13,17 +11,14 @@ from sidecar.capacity.replica import Replica
 from sidecar.capacity.units import say_bytes, say_seconds
 
 
+CACHE_QUESTION = "What does a sequence keep in the KV cache?"
 DEFAULT_TOKENS = 4096
 DEFAULT_BATCH = 64
 """The largest batch in the table of decoding speeds if it is not known how many sequences fit."""
 
 
-def memory_answers(asked: Asked, make: Callable[[], Replica]) -> list[Answer]:
-    """The answer about the cache, and those about memory and decoding if the flags ask for them. Calls `make` once."""
-    try:
-        replica = make()
-    except RefusedError as refusal:
-        return [Answer("kv", "What does a sequence keep in the KV cache?", refusal=str(refusal))]
+def memory_answers(asked: Asked, replica: Replica) -> list[Answer]:
+    """The answer about the cache, and those about memory and decoding if the flags ask for them."""
     answers = [_kv(asked, replica)]
     known = replica.blocks is not None
     if asked.has("gpu", "gpu.memory", "users") or known:
@@ -85,8 +80,7 @@ def _kv(asked: Asked, replica: Replica) -> Answer:
             0, f"A cache in 8 bits (--kv.bits=8; vLLM: --kv-cache-dtype=fp8) keeps {8 / geometry.bits:.0%} of it."
         )
     facts = tuple(replica.facts.values())
-    question = "What does a sequence keep in the KV cache?"
-    return Answer("kv", question, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
+    return Answer("kv", CACHE_QUESTION, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
 
 
 def _by_query_heads(replica: Replica) -> Geometry | None:
@@ -143,15 +137,13 @@ def _memory(asked: Asked, replica: Replica) -> Answer:
         assumptions.append(
             "Memory is decimal GB as on data sheets; a driver shows up to 7 % more. The reserve is as stated, not measured."
         )
-    changes = (
-        *(
-            ()
-            if replica.blocks is not None
-            else ("A running vLLM knows better: --engine.url reads its number of blocks.",)
-        ),
-        "Beyond what fits, engines queue requests or preempt them and compute them again (llm_engine_preemptions_total).",
-    )
-    return Answer("memory", question, tuple(lines), numbers, tuple(replica.facts.values()), tuple(assumptions), changes)
+    changes = [
+        "Beyond what fits, engines queue requests or preempt them and compute them again (llm_engine_preemptions_total)."
+    ]
+    if replica.blocks is None:
+        changes.insert(0, "A running vLLM knows better: --engine.url reads its number of blocks.")
+    facts = tuple(replica.facts.values())
+    return Answer("memory", question, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
 
 
 def _decode(asked: Asked, replica: Replica) -> Answer:

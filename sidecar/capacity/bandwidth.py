@@ -12,8 +12,6 @@ from sidecar.capacity.geometry import Geometry
 
 @dataclass(frozen=True, slots=True)
 class DecodeRow:
-    """The bound for one batch size."""
-
     batch: int
     step_seconds: float
     """The shortest time between two tokens of one user."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sidecar.capacity import running as asking
 from sidecar.capacity.answer import Answer, RefusedError
-from sidecar.capacity.answers import DEFAULT_TOKENS, memory_answers, slots_that_fit
+from sidecar.capacity.answers import CACHE_QUESTION, DEFAULT_TOKENS, memory_answers, slots_that_fit
 from sidecar.capacity.flags import Asked, UsageError, read_flags
 from sidecar.capacity.load_answer import QUESTION, replicas_answer
 from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, watched
@@ -49,17 +49,16 @@ def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
     room = None
     if asked.has("model", "model.config", "model.layers"):
         cache, longest, refusal = _engine(asked, ask)
-        made: list[Replica] = []
-
-        def make() -> Replica:
-            made.append(Replica(asked, cache, longest))
-            return made[0]
-
-        answers += memory_answers(asked, make)
         if refusal:
-            answers.insert(0, Answer("engine", "What does the engine say of itself?", refusal=refusal))
-        if made and asked.has("tokens"):
-            room = slots_that_fit(made[0], asked.count("tokens") or DEFAULT_TOKENS)
+            answers.append(Answer("engine", "What does the engine say of itself?", refusal=refusal))
+        try:
+            replica = Replica(asked, cache, longest)
+        except RefusedError as refused:
+            answers.append(Answer("kv", CACHE_QUESTION, refusal=str(refused)))
+        else:
+            answers += memory_answers(asked, replica)
+            if asked.has("tokens"):
+                room = slots_that_fit(replica, asked.count("tokens") or DEFAULT_TOKENS)
     if asked.has("wait"):
         answers.append(_replicas(asked, room, watch))
     return answers

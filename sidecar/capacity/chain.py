@@ -25,8 +25,6 @@ class Waiting:
     """Mean number of requests in the replica, waiting or running."""
     utilisation: float
     """Arrival rate divided by the rate of leaving with all slots taken."""
-    all_slots_taken: float
-    """Share of requests that find no free slot (arrivals of a Poisson process see the time average)."""
     beyond: float
     """Share of time in states above `known`, in which the rate of leaving was never observed."""
 
@@ -36,7 +34,7 @@ def solve(rate: float, leaving: Callable[[int], float], slots: int, known: int |
     full = leaving(slots)
     ratio = rate / full
     if ratio >= 1:
-        return Waiting(inf, inf, ratio, 1.0, 1.0)
+        return Waiting(inf, inf, ratio, 1.0)
     # Scaled down whenever they grow above 1e200: with many slots the products would leave the range of a float.
     weights = [1.0]
     for n in range(1, slots + 1):
@@ -51,4 +49,4 @@ def solve(rate: float, leaving: Callable[[int], float], slots: int, known: int |
     inside = (sum(n * weight for n, weight in enumerate(weights[:slots])) + slots * tail + excess) / total
     known = slots if known is None else known
     beyond = sum(weights[known + 1 : slots]) + tail if known < slots else 0.0
-    return Waiting(excess / total / rate, inside, ratio, tail / total, beyond / total)
+    return Waiting(excess / total / rate, inside, ratio, beyond / total)

@@ -6,20 +6,18 @@ It only parses text: it opens no file and asks no server. `Asked` holds the pars
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
+from typing import TypeVar
 
 from sidecar.capacity.gpus import GPUS
 from sidecar.capacity.models import MODELS
-from sidecar.capacity.units import (
-    read_bytes,
-    read_bytes_per_second,
-    read_count,
-    read_rate,
-    read_seconds,
-)
+from sidecar.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
 from sidecar.engines.kinds import KINDS
 
+
+T = TypeVar("T")
 
 _ABOUT = """\
 Answer capacity questions by arithmetic that you can redo: what a token costs in
@@ -65,46 +63,42 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
-def _share(text: str) -> float:
+def _number(text: str) -> float:
+    """The number; NaN, which no range contains, if it is none."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
+        return nan
+
+
+def _share(text: str, most: float = 1.0) -> float:
+    value = _number(text)
+    if not 0 < value <= most:
         raise ValueError("is not a share above 0 and up to 1, such as 0.9")
     return value
 
 
 def _variation(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0 <= value <= 10:
         raise ValueError("is not a coefficient of variation from 0 to 10")
     return value
 
 
 def _point(text: str) -> tuple[int, float]:
-    count, colon, seconds = text.partition(":")
+    count, _, seconds = text.partition(":")
     try:
-        point = read_count(count), read_seconds(seconds)
+        return read_count(count), _wait(seconds)
     except ValueError:
-        point = 0, 0.0
-    if not colon or not point[1]:
-        raise ValueError("is not REQUESTS:TIME, such as 8:4.2s (8 at once run 4.2 s each)")
-    return point
+        raise ValueError("is not REQUESTS:TIME, such as 8:4.2s (8 at once run 4.2 s each)") from None
 
 
 def _prompt(text: str) -> tuple[float, float]:
-    weight, colon, seconds = text.partition(":")
+    weight, _, seconds = text.partition(":")
     try:
-        prompt = float(weight), read_seconds(seconds)
+        return _share(weight, 1e9), _wait(seconds)
     except ValueError:
-        prompt = 0.0, 0.0
-    if not colon or not 0 < prompt[0] <= 1e9 or not prompt[1]:
-        raise ValueError("is not WEIGHT:TIME, such as 0.9:200ms (nine in ten prompts take 200 ms)")
-    return prompt
+        raise ValueError("is not WEIGHT:TIME, such as 0.9:200ms (nine in ten prompts take 200 ms)") from None
 
 
 def _wait(text: str) -> float:
@@ -206,22 +200,14 @@ class Asked:
         self._said = said
 
     def count(self, name: str) -> int | None:
-        """The value of a flag that takes a whole number."""
-        value = self._last(name)
-        assert value is None or isinstance(value, int)
-        return value
+        return self._last(name, int)
 
     def number(self, name: str) -> float | None:
         """The value of a flag that takes a size (bytes), a time (seconds), a rate (per second) or a share."""
-        value = self._last(name)
-        assert value is None or isinstance(value, float)
-        return value
+        return self._last(name, float)
 
     def word(self, name: str) -> str | None:
-        """The value of a flag that takes a word."""
-        value = self._last(name)
-        assert value is None or isinstance(value, str)
-        return value
+        return self._last(name, str)
 
     def points(self) -> list[tuple[int, float]]:
         """The values of --service: (requests at once, seconds)."""
@@ -232,12 +218,13 @@ class Asked:
         return [value for value in self._said.get("prefill", []) if isinstance(value, tuple)]
 
     def has(self, *names: str) -> bool:
-        """Whether at least one of these flags was given."""
         return any(name in self._said for name in names)
 
-    def _last(self, name: str) -> object:
+    def _last(self, name: str, kind: type[T]) -> T | None:
         assert name in _FLAGS
-        return self._said.get(name, [None])[-1]
+        value = self._said.get(name, [None])[-1]
+        assert value is None or isinstance(value, kind)
+        return value
 
 
 def parser() -> argparse.ArgumentParser:

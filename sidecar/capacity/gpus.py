@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One card."""
-
     memory_bytes: float
     bytes_per_second: float
     source: str

@@ -11,28 +11,20 @@ from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.geometry import Geometry
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The memory of one replica: bytes, summed over its GPUs."""
+def left_for_cache(memory_bytes: float, utilisation: float, weights_bytes: float, reserve_bytes: float) -> float:
+    """Bytes left for the cache of one replica, summed over its GPUs. Raises RefusedError if nothing is left.
 
-    memory_bytes: float
-    utilisation: float
-    """Share of the memory that the engine may take, 0 to 1 (vLLM: --gpu-memory-utilization)."""
-    weights_bytes: float
-    reserve_bytes: float
-    """Activations, graphs, communication buffers: all memory that is neither weights nor cache."""
-
-    @property
-    def cache_bytes(self) -> float:
-        """Bytes left for the cache. Raises RefusedError if nothing is left."""
-        left = self.memory_bytes * self.utilisation - self.weights_bytes - self.reserve_bytes
-        if left <= 0:
-            raise RefusedError(
-                f"the weights and the reserve ask for {(self.weights_bytes + self.reserve_bytes) / 1e9:.4g} GB of the"
-                f" {self.memory_bytes * self.utilisation / 1e9:.4g} GB that the engine may take: nothing is left for the KV cache."
-                " More GPUs, a smaller reserve or quantised weights would change that"
-            )
-        return left
+    `utilisation`: share of the memory that the engine may take, 0 to 1 (vLLM: --gpu-memory-utilization).
+    `reserve_bytes`: activations, graphs, communication buffers: all memory that is neither weights nor cache.
+    """
+    left = memory_bytes * utilisation - weights_bytes - reserve_bytes
+    if left <= 0:
+        raise RefusedError(
+            f"the weights and the reserve ask for {(weights_bytes + reserve_bytes) / 1e9:.4g} GB of the"
+            f" {memory_bytes * utilisation / 1e9:.4g} GB that the engine may take: nothing is left for the KV cache."
+            " More GPUs, a smaller reserve or quantised weights would change that"
+        )
+    return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +35,9 @@ class Room:
     cache_bytes: float
 
     def sequences(self, tokens: int) -> int:
-        """How many sequences of `tokens` tokens fit at once."""
         return int(self.cache_bytes // self.geometry.sequence_bytes(tokens))
 
     def fits(self, users: int, tokens: int) -> bool:
-        """Whether `users` sequences of `tokens` each fit at once."""
         return users * self.geometry.sequence_bytes(tokens) <= self.cache_bytes
 
     def longest(self, users: int, most: int) -> int:

@@ -8,7 +8,7 @@ model.safetensors.index.json beside the config.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -37,8 +37,6 @@ MAX_FILE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The values read from one config."""
-
     layers: tuple[Layers, ...]
     bits: int | None
     """Bits per number in the model's own type, which the cache uses by default; None: not stated, or unknown type."""
@@ -58,7 +56,7 @@ def load(path: Path) -> Model:
         metadata = _mapping(index).get("metadata")
         total = metadata.get("total_size") if isinstance(metadata, dict) else None
         if isinstance(total, int | float) and not isinstance(total, bool) and total > 0:
-            return _weighing(model, float(total), f"total_size in {index}")
+            return replace(model, weights_bytes=float(total), weights_source=f"total_size in {index}")
     return model
 
 
@@ -83,7 +81,8 @@ def read(config: Mapping[str, object]) -> Model:
     model = Model(_windows(config, count, kv_heads, head_dim), bits, longest, query_heads, head_dim)
     if config.get("model_type") in _DENSE and bits and not config.get("quantization_config"):
         weights = _dense_parameters(config, count, query_heads, kv_heads, head_dim) * bits / 8
-        return _weighing(model, weights, "computed from the config: embeddings, attention, MLP, norms")
+        source = "computed from the config: embeddings, attention, MLP, norms"
+        return replace(model, weights_bytes=weights, weights_source=source)
     return model
 
 
@@ -127,12 +126,6 @@ def _dense_parameters(config: Mapping[str, object], count: int, query_heads: int
         layer += 2 * head_dim  # norms of queries and keys
     embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
     return embeddings + count * layer + hidden
-
-
-def _weighing(model: Model, weights_bytes: float, source: str) -> Model:
-    return Model(
-        model.layers, model.bits, model.longest, model.query_heads, model.head_dim, weights_bytes, weights_source=source
-    )
 
 
 def _whole(config: Mapping[str, object], key: str, default: int | None = None) -> int:

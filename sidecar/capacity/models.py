@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A row of the table."""
-
     repository: str
     config: Mapping[str, object]
     weights_bytes: float | None = None

@@ -133,7 +133,6 @@ class Watched:
     own_known: bool
     """False: `prefill_seconds` is the reported mean, in which prompts that were computed together count twice."""
     exposures: tuple[Exposure, ...]
-    most_inside: float
     last: Reading
 
 
@@ -176,7 +175,6 @@ def watched(readings: Sequence[Reading]) -> Watched:
         residual * (own / reported if own_known else 1.0) if prefills else None,
         own_known,
         tuple(Exposure(a.in_flight, b.at - a.at, round(b.ended - a.ended)) for a, b in pairwise(readings)),
-        max(reading.in_flight for reading in readings),
         last,
     )
 

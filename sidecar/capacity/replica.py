@@ -12,7 +12,7 @@ from sidecar.capacity.bandwidth import Decode
 from sidecar.capacity.flags import Asked, UsageError
 from sidecar.capacity.geometry import Geometry, attention
 from sidecar.capacity.gpus import GPUS
-from sidecar.capacity.memory import Budget, Room, room_of_blocks
+from sidecar.capacity.memory import Room, left_for_cache, room_of_blocks
 from sidecar.capacity.model_config import Model
 from sidecar.capacity.models import MODELS
 from sidecar.capacity.observation import CACHE_INFO, Cache
@@ -60,9 +60,9 @@ class Replica:
             self._fact("utilisation", utilisation, f"{utilisation:.0%}", Origin.ASSUMED, source)
         if reserve is not None:
             self._fact("reserve_bytes", reserve, say_bytes(reserve), Origin.GIVEN, "--gpu.reserve")
-        budget = Budget(memory * self.gpus, utilisation, weights, reserve or 0.0)
-        self._fact("cache_bytes", budget.cache_bytes, say_bytes(budget.cache_bytes), Origin.DERIVED)
-        return Room(self.geometry, budget.cache_bytes)
+        left = left_for_cache(memory * self.gpus, utilisation, weights, reserve or 0.0)
+        self._fact("cache_bytes", left, say_bytes(left), Origin.DERIVED)
+        return Room(self.geometry, left)
 
     def decode(self) -> Decode:
         """The replica's memory bandwidth and the weights read per step. Raises RefusedError if either is not known."""

@@ -12,7 +12,6 @@ router that joins the shortest queue lies between that and one common queue, so 
 functions. Loads that no number of replicas can carry are refused.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -67,10 +66,10 @@ class Slots:
 
     def waiting(self, rate: float, replicas: int = 1) -> chain.Waiting:
         """The chain for `replicas` replicas as one: all slots behind one queue, requests spread evenly."""
-        return chain.solve(rate, self._leaving(replicas), self.count * replicas, self.service.known * replicas)
-
-    def _leaving(self, replicas: int) -> Callable[[int], float]:
-        return lambda n: replicas * self.service.leaving(n / replicas)
+        service = self.service
+        return chain.solve(
+            rate, lambda n: replicas * service.leaving(n / replicas), self.count * replicas, service.known * replicas
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,6 @@ class Fleet:
     """Requests per second at one replica above which the measurement is not used; None: no bound."""
 
     def row(self, replicas: int) -> Row:
-        """Waits and busy shares of the fleet with `replicas` replicas."""
         each = self.rate / replicas
         random = shared = beyond = 0.0
         prefill_busy = slots_busy = None

@@ -36,13 +36,9 @@ class Service:
     error: float
     """From points: the largest relative distance from the line. Watched: relative standard error of R at `known`."""
 
-    def running_seconds(self, n: float) -> float:
-        """Mean time in seconds from first schedule to last token, for a request that runs among n (itself included)."""
-        return self.alone_seconds + self.each_seconds * n
-
     def leaving(self, n: float) -> float:
-        """Requests that finish per second while n run."""
-        return n / self.running_seconds(n)
+        """Requests that finish per second while n run. Each runs S(n) seconds from first schedule to last token."""
+        return n / (self.alone_seconds + self.each_seconds * n)
 
 
 def fit_points(points: Sequence[tuple[int, float]]) -> Service:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from sidecar.capacity.answer import Answer, Fact
 from sidecar.config.folding import WIDTH, folded
@@ -13,7 +14,9 @@ def as_text(answers: Sequence[Answer], columns: int = WIDTH) -> str:
     for answer in answers:
         lines = [answer.question]
         said = [f"No answer: {answer.refusal}"] if answer.refusal else list(answer.lines)
-        lines += [line for sentence in said for line in _wrapped(sentence, columns, "  ")]
+        for sentence in said:
+            of_table = sentence.startswith("  ")
+            lines += folded(sentence, columns, "  ", " " * 11 if of_table else None)
         fresh = [fact for fact in answer.facts if fact not in shown]
         shown |= set(fresh)
         if fresh:
@@ -42,24 +45,10 @@ def as_json(answers: Sequence[Answer]) -> str:
                 if answer.refusal
                 else {"lines": [line.strip() for line in answer.lines], "numbers": answer.numbers}
             ),
-            "facts": [
-                {
-                    "name": fact.name,
-                    "value": fact.value,
-                    "said": fact.said,
-                    "origin": fact.origin,
-                    **({"source": fact.source} if fact.source else {}),
-                }
-                for fact in answer.facts
-            ],
+            "facts": [{key: value for key, value in asdict(fact).items() if value != ""} for fact in answer.facts],
             "assumptions": list(answer.assumptions),
             "would_change": list(answer.would_change),
         }
         for answer in answers
     ]
     return json.dumps({"answers": said}, indent=2, allow_nan=False) + "\n"
-
-
-def _wrapped(text: str, columns: int, indent: str) -> list[str]:
-    of_table = text.startswith("  ")
-    return folded(text, columns, indent, indent + " " * 9 if of_table else None)

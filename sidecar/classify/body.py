@@ -60,7 +60,7 @@ MAX_STRING = 1024
 _ABSENT = msgspec.Raw(b"")
 
 
-class _Body(msgspec.Struct, frozen=True):
+class _Scalars(msgspec.Struct, frozen=True):
     model: Any = None
     stream: Any = None
     max_tokens: Any = None
@@ -69,6 +69,9 @@ class _Body(msgspec.Struct, frozen=True):
     user: Any = None
     priority: Any = None
     service_tier: Any = None
+
+
+class _Body(_Scalars, frozen=True):
     n: Any = None
     stream_options: Any = msgspec.UNSET
     messages: msgspec.Raw = _ABSENT
@@ -92,18 +95,7 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
 _OBJECT = b"{"
-_SCALARS = frozenset(
-    (
-        "model",
-        "stream",
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "user",
-        "priority",
-        "service_tier",
-    )
-)
+_SCALARS = frozenset(_Scalars.__struct_fields__)
 _MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name in which every character is a \uXXXX escape
 
 # Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
@@ -122,45 +114,36 @@ def look(body: bytes, *, whole: bool) -> Look:
     Of a beginning, only the members that end within it are read, and the values that depend on the rest (choices,
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
-    if not whole:
-        return _beginning(body)
+    said: _Scalars
+    choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     try:
-        said = _DECODER.decode(body)
+        said = _DECODER.decode(body) if whole else _beginning(body)
     except _UNREADABLE:
-        return _beginning(body)
-    prompt = bytes(said.prompt) or bytes(said.input_ids)
-    prompts, prompt_tokens = _prompts(prompt)
+        said = _beginning(body)
+    if isinstance(said, _Body):
+        prompt = bytes(said.prompt) or bytes(said.input_ids)
+        prompts, prompt_tokens = _prompts(prompt)
+        choices, usage_asked = _choices(said.n, prompts), _asked(said.stream_options)
+        text_bytes = None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said)
     return Look(
-        whole=True,
+        whole=isinstance(said, _Body),
         model=_name(said.model),
         stream=_flag(said.stream),
         max_tokens=_max_tokens(said.max_completion_tokens, said.max_tokens, said.max_output_tokens),
         user=_name(said.user),
         priority=_integer(said.priority),
         service_tier=_name(said.service_tier),
-        choices=_choices(said.n, prompts),
-        usage_asked=_asked(said.stream_options),
-        text_bytes=None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said),
+        choices=choices,
+        usage_asked=usage_asked,
+        text_bytes=text_bytes,
         prompt_tokens=prompt_tokens,
     )
 
 
-def _beginning(body: bytes) -> Look:
+def _beginning(body: bytes) -> _Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
-    found: dict[str, object] = {}
-    for member in members(body):
-        if member.name in _SCALARS:
-            found[member.name] = _decoded(body[member.start : member.end])
-    return Look(
-        model=_name(found.get("model")),
-        stream=_flag(found.get("stream")),
-        max_tokens=_max_tokens(
-            found.get("max_completion_tokens"), found.get("max_tokens"), found.get("max_output_tokens")
-        ),
-        user=_name(found.get("user")),
-        priority=_integer(found.get("priority")),
-        service_tier=_name(found.get("service_tier")),
-    )
+    found = {m.name: _decoded(body[m.start : m.end]) for m in members(body) if m.name in _SCALARS}
+    return _Scalars(**found)
 
 
 def _decoded(raw: bytes) -> object:

@@ -84,17 +84,22 @@ def _conditions(rule: LaneRule, config: LanesConfig) -> tuple[_Condition, ...]:
     if rule.streaming is not None:
         conditions.append(_streaming(rule.streaming))
     if rule.max_tokens_at_least is not None or rule.max_tokens_at_most is not None:
-        conditions.append(_max_tokens(rule.max_tokens_at_least, rule.max_tokens_at_most))
+        tokens = _within(rule.max_tokens_at_least, rule.max_tokens_at_most)
+        conditions.append(lambda _path, _headers, look, _key: tokens(look.max_tokens))
     if rule.priority_at_least is not None or rule.priority_at_most is not None:
-        conditions.append(_priority(rule.priority_at_least, rule.priority_at_most))
+        priority = _within(rule.priority_at_least, rule.priority_at_most)
+        conditions.append(lambda _path, _headers, look, _key: priority(look.priority))
     if rule.service_tiers is not None:
-        conditions.append(_service_tier(frozenset(rule.service_tiers)))
+        tiers = frozenset(rule.service_tiers)
+        conditions.append(lambda _path, _headers, look, _key: look.service_tier in tiers)
     if rule.api_keys is not None:
-        conditions.append(_api_key(frozenset(h for name in rule.api_keys for h in config.api_keys.get(name, ()))))
+        hashes = frozenset(h for name in rule.api_keys for h in config.api_keys.get(name, ()))
+        conditions.append(lambda _path, _headers, _look, key: key in hashes)
     if rule.models is not None:
         conditions.append(_model(_Patterns(rule.models)))
     if rule.paths is not None:
-        conditions.append(_path(_Patterns(rule.paths)))
+        paths = _Patterns(rule.paths)
+        conditions.append(lambda path, _headers, _look, _key: paths.match(path))
     conditions.extend(
         _header(name.encode().lower(), _Patterns(values)) for name, values in (rule.headers or {}).items()
     )
@@ -122,24 +127,8 @@ def _streaming(wanted: bool) -> _Condition:
     return holds
 
 
-def _within(value: int | None, low: int | None, high: int | None) -> bool:
-    return value is not None and (low is None or value >= low) and (high is None or value <= high)
-
-
-def _max_tokens(low: int | None, high: int | None) -> _Condition:
-    return lambda _path, _headers, look, _key: _within(look.max_tokens, low, high)
-
-
-def _priority(low: int | None, high: int | None) -> _Condition:
-    return lambda _path, _headers, look, _key: _within(look.priority, low, high)
-
-
-def _service_tier(tiers: frozenset[str]) -> _Condition:
-    return lambda _path, _headers, look, _key: look.service_tier in tiers
-
-
-def _api_key(hashes: frozenset[str]) -> _Condition:
-    return lambda _path, _headers, _look, key: key in hashes
+def _within(low: int | None, high: int | None) -> Callable[[int | None], bool]:
+    return lambda value: value is not None and (low is None or value >= low) and (high is None or value <= high)
 
 
 def _model(patterns: _Patterns) -> _Condition:
@@ -150,10 +139,6 @@ def _model(patterns: _Patterns) -> _Condition:
         return patterns.match(look.model[: _LONGEST_PATTERN_BYTES + 1].encode("utf-8", "surrogatepass"))
 
     return holds
-
-
-def _path(patterns: _Patterns) -> _Condition:
-    return lambda path, _headers, _look, _key: patterns.match(path)
 
 
 def _header(lower_name: bytes, patterns: _Patterns) -> _Condition:

@@ -46,6 +46,12 @@ def whole_number(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
+def between_nanoseconds(start: int | None, end: int | None) -> float | None:
+    """`between` in seconds, of nanoseconds: subtracted as integers, since a clock counts in more than a float holds exactly."""
+    nanoseconds = between(start, end)
+    return None if nanoseconds is None else nanoseconds / NANOSECONDS
+
+
 def between(start: float | None, end: float | None) -> float | None:
     """From one instant to a later one of the same clock; None where either is not stated, or they are the wrong way round."""
     return None if start is None or end is None or end < start else end - start

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from sidecar.engines import tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
@@ -32,8 +32,6 @@ HOLD_SECONDS = 6.0
 
 
 class Dynamo(EngineKind):
-    """Dynamo."""
-
     name = "dynamo"
     title = "NVIDIA Dynamo"
     channels = (
@@ -43,7 +41,6 @@ class Dynamo(EngineKind):
             flags='each request: `"nvext": {"extra_fields": ["timing"]}`',
             exact="nothing",
             missing="queue and prefill come as one: unattributed, reason `engine_merges_phases`",
-            ran=Ran.FIXTURES,
             follows="`lib/llm/src/protocols/openai/nvext.rs` at 03f06d19",
         ),
         Channel(
@@ -52,7 +49,6 @@ class Dynamo(EngineKind):
             flags="the engine's own, as in its rows; for traces that several requests share also `OTEL_EXPORT_ENABLED=1`, gRPC only",
             exact="queue, prefill, decode, of one engine that did all of it",
             missing="disaggregated prefill and decode",
-            ran=Ran.FIXTURES,
             follows="`docs/observability/tracing.md` at 0b71cf84, and the engine's own files",
         ),
     )
@@ -79,7 +75,6 @@ class Dynamo(EngineKind):
         return EngineReport(merged=True) if stated else None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
-        """The engine's span hangs under Dynamo's own."""
         return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
 
 

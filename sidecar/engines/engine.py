@@ -36,14 +36,11 @@ class Engine:
         self.asked_what = False
         """It has been asked what it is and has answered, be it with nothing that is recognised."""
         self.null_usage = False
-        self._told_kind = kind != AUTO
+        """It was seen to answer include_usage in every chunk: it is not asked again."""
+        self.detects = kind == AUTO
+        """Its kind is to be found out; else the config has said it."""
         self._fixed = bool(models)
         self._on_models = on_models
-
-    @property
-    def detects(self) -> bool:
-        """Whether its kind is to be found out; else the config has said it."""
-        return not self._told_kind
 
     @property
     def told(self) -> tuple[object, ...]:
@@ -68,10 +65,6 @@ class Engine:
         self.gpu_type = identity.gpu_type
         if identity.models is not None:
             self.serves(identity.models)
-
-    def adds_null_usage(self) -> None:
-        """It was seen to answer include_usage in every chunk: it is not asked again."""
-        self.null_usage = True
 
     def serves(self, models: Sequence[str]) -> None:
         """The engine told its models. Where the config states them, the config's word stands."""

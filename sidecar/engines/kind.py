@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from sidecar.engines.probe.replies import Answers, Identity
+from sidecar.engines.probe.replies import Answers, Identity, text_at
 from sidecar.engines.probe.state_names import StateNames
 from sidecar.engines.reports.report_sources import Source
 from sidecar.engines.span import Span
@@ -27,7 +27,7 @@ class Ran(StrEnum):
     FIXTURES = "fixtures"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
     """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
 
@@ -35,13 +35,13 @@ class Channel:
     """The place of the report, e.g. "usage chunk `metrics`"."""
     version: str
     """From which version on, and in which version it was read or seen."""
-    flags: str
+    flags: str = ""
     """The flags that make it speak; "" for none."""
     exact: str
     """The times that it states exactly."""
     missing: str
     """The times that it does not state, or only as a bound."""
-    ran: Ran
+    ran: Ran = Ran.FIXTURES
     follows: str = ""
     """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
 
@@ -65,11 +65,9 @@ class Assembler(Protocol):
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The reports that this span makes whole; None where it is none of this engine's. Must not raise."""
-        ...
 
     def due(self, at: float) -> Sequence[KeyedReport]:
         """Reports that were held back until now. Told once a second."""
-        ...
 
 
 class EngineKind:
@@ -139,9 +137,12 @@ class EngineKind:
         """Whether this is the body of its own `page`. Must not raise, whatever it is."""
         return False
 
-    def describes(self, answers: Answers) -> Identity:  # noqa: ARG002  the interface
-        """Its description of itself as it writes it, models left out. Must not raise, whatever the answers."""
-        return Identity()
+    def describes(self, answers: Answers) -> Identity:
+        """Its description of itself as it writes it, models left out: by default the version on its `page`.
+
+        Must not raise, whatever the answers.
+        """
+        return Identity(text_at(answers, self.page, "version"))
 
     def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
         """The advice for this version of it, as far as that is known."""

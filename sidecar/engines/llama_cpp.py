@@ -43,15 +43,12 @@ class _Props(msgspec.Struct):
 
 
 class LlamaCpp(EngineKind):
-    """llama.cpp's server."""
-
     name = "llama_cpp"
     title = "llama.cpp"
     channels = (
         Channel(
             source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",
             version="any; seen on b11434",
-            flags="",
             exact="prefill, decode",
             missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/messages`",
             ran=Ran.REAL,
@@ -60,7 +57,6 @@ class LlamaCpp(EngineKind):
         Channel(
             source="the instant of a stream's response head, beside `timings`",
             version="b9417; seen on b11434",
-            flags="",
             exact="the slot's start, to 20 ms or 2 % of the prefill",
             missing="queue is derived: template and tokenising are in it",
             ran=Ran.REAL,
@@ -95,12 +91,10 @@ class LlamaCpp(EngineKind):
         return props is not None and (props.default_generation_settings is not None or props.role is not None)
 
     def describes(self, answers: Answers) -> Identity:
-        """The build and the file's format."""
         build, weights = (text_at(answers, self.page, key) for key in ("build_info", "model_ftype"))
         return Identity(build, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """`timings`, and the queue that they leave."""
         timings = extras.get("timings")
         if not isinstance(timings, Mapping) or wire.choices > 1:
             return None

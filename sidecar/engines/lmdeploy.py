@@ -6,7 +6,7 @@ request's times can be told only if it alone finished between two readings.
 `include_usage` is not added: every other chunk then carries `usage: null`.
 """
 
-from sidecar.engines.kind import Channel, EngineKind, Ran
+from sidecar.engines.kind import Channel, EngineKind
 from sidecar.engines.probe.replies import METRICS, Answers, Identity, body_at, info_labels
 from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.lone_requests import Histogram
@@ -14,27 +14,21 @@ from sidecar.engines.reports.report_sources import LoneSums
 
 
 class LMDeploy(EngineKind):
-    """LMDeploy."""
-
     name = "lmdeploy"
     title = "LMDeploy"
     channels = (
         Channel(
             source="none in-band",
             version="read in 0.18.0",
-            flags="",
             exact="nothing",
             missing="everything: the wire's marks stand alone",
-            ran=Ran.FIXTURES,
             follows="`lmdeploy/serve/openai/endpoints/generate.py`, `chat_completions/serving.py`",
         ),
         Channel(
             source="the growth of its `/metrics` between two readings, where it is one request's alone",
             version="0.10; read in 0.18.0",
-            flags="",
             exact="queue, prefill, decode of a request that ended while no other of ours did",
             missing="every other request; all of them for ten minutes after a sign of clients that bypass the sidecar",
-            ran=Ran.FIXTURES,
             follows="`lmdeploy/metrics/loggers.py`, `lmdeploy/metrics/stats.py` of 0.18.0",
         ),
     )

@@ -18,10 +18,11 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.timeline.dialects.ollama_api import DURATIONS
 
 
 CLOCKS_SECONDS = 0.002
@@ -41,18 +42,14 @@ class _Tags(msgspec.Struct):
 
 
 class Ollama(EngineKind):
-    """Ollama."""
-
     name = "ollama"
     title = "Ollama"
     channels = (
         Channel(
             source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",
             version="any; read in fb307609 (August 2026)",
-            flags="",
             exact="prefill, decode",
             missing="queue is derived: an upper bound with template and tokenising in it; a model's load is in first_token; `/v1/*`",
-            ran=Ran.FIXTURES,
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )
@@ -64,7 +61,6 @@ class Ollama(EngineKind):
     advice = "have clients use /api/chat: Ollama's OpenAI paths state no times"
 
     def is_own(self, body: bytes) -> bool:
-        """The sentence at its root."""
         return body.strip() == b"Ollama is running"
 
     def describes(self, answers: Answers) -> Identity:
@@ -76,11 +72,7 @@ class Ollama(EngineKind):
         )
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """The durations of the last line."""
-        total, load, prefill, decode = (
-            seconds_of(extras.get(name), NANOSECONDS)
-            for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
-        )
+        total, load, prefill, decode = (seconds_of(extras.get(name), NANOSECONDS) for name in DURATIONS)
         queue = None if load is None or prefill is None else _queue(wire, total, load + prefill, decode)
         report = EngineReport(queue, prefill, decode, queue_source=Source.DERIVED)
         return None if report in (NO_REPORT, _NOTHING) else report

@@ -27,18 +27,18 @@ the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from sidecar.engines.durations import between, instant_of, seconds_of
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
+from sidecar.engines.durations import between, between_nanoseconds, instant_of, seconds_of
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
+from sidecar.timeline.events import UNREADABLE
 
 
 QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
@@ -66,7 +66,7 @@ def report_in_line(line: bytes) -> KeyedReport | None:
     """The report in one line of a file; None where it is no request's, or states none of its times. Never raises."""
     try:
         said = _LINE.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+    except UNREADABLE:
         return None
     if not isinstance(said.id, str) or not 0 < len(said.id) <= MAX_ID_CHARACTERS:
         return None
@@ -75,8 +75,6 @@ def report_in_line(line: bytes) -> KeyedReport | None:
 
 
 class SGLang(EngineKind):
-    """SGLang."""
-
     name = "sglang"
     title = "SGLang"
     channels = (
@@ -86,7 +84,6 @@ class SGLang(EngineKind):
             flags="`--enable-metrics`",
             exact="queue, prefill",
             missing="decode (the wire's stands); several prompts or samples in one request; the OpenAI paths",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/req_time_stats.py`, `srt/managers/tokenizer_manager.py` of 0.5.23",
         ),
         Channel(
@@ -95,7 +92,6 @@ class SGLang(EngineKind):
             flags="`--enable-metrics --export-metrics-to-file --export-metrics-to-file-dir=DIR` (`--log-requests --log-requests-level=0` keeps prompts out of the files), and the sidecar's `engine.sglang_metrics_dir`",
             exact="queue, prefill; every API",
             missing="decode (the wire's stands); several samples in one request; the queue of a request that was retracted",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/request_metrics_exporter.py` of 0.5.23",
         ),
         Channel(
@@ -104,7 +100,6 @@ class SGLang(EngineKind):
             flags="`--enable-trace --otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces --trace-modules=request` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf SGLANG_TRACE_LEVEL=1`",
             exact="queue, prefill, decode; every API; the transfer of a disaggregated prefill",
             missing="several samples in one request",
-            ran=Ran.FIXTURES,
             follows="`srt/observability/trace.py`, `srt/observability/req_time_stats.py` of 0.5.23",
         ),
     )
@@ -146,19 +141,16 @@ class SGLang(EngineKind):
     flags_column = 2
 
     def describes(self, answers: Answers) -> Identity:
-        """Its arguments."""
         version, weights = (text_at(answers, SERVER_INFO, key) for key in ("version", "quantization"))
         return Identity(version, quantization=weights)
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        """The times in `meta_info`."""
         meta = extras.get("meta_info")
         if not isinstance(meta, Mapping) or wire.choices > 1:
             return None
         return report_of(meta)
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:  # noqa: ARG002  the root names its parent
-        """Its slices come in batches of several processes."""
         return Slices()
 
 
@@ -172,30 +164,21 @@ def report_of(meta: Mapping[str, object]) -> EngineReport | None:
     return None if report == NO_REPORT else report
 
 
-@dataclass(slots=True)
-class _Thread:
-    """The slices of one thread; the first of each name, by when it began."""
+_Thread = dict[str, tuple[int, int]]
+"""The slices of one thread: the first of each name, by when it began, with its end."""
 
-    slices: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, span: Span) -> None:
-        known = self.slices.get(span.name)
-        if known is None or span.start_unix_nano < known[0]:
-            self.slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
-
-    def report(self) -> EngineReport | None:
-        """None where this thread is no scheduler of a prefill."""
-        if QUEUE not in self.slices or PREFILL not in self.slices:
-            return None
-        decode = None
-        if DECODE in self.slices:
-            decode = _seconds(self.slices[PREFILL][1], self.slices[DECODE][1])
-        return EngineReport(
-            queue_seconds=_seconds(*self.slices[QUEUE]),
-            prefill_seconds=_seconds(*self.slices[PREFILL]),
-            decode_seconds=decode,
-            kv_transfer_seconds=_seconds(*self.slices[TRANSFER]) if TRANSFER in self.slices else None,
-        )
+def _report_of_thread(slices: _Thread) -> EngineReport | None:
+    """None where this thread is no scheduler of a prefill."""
+    if QUEUE not in slices or PREFILL not in slices:
+        return None
+    absent = (None, None)
+    return EngineReport(
+        queue_seconds=between_nanoseconds(*slices[QUEUE]),
+        prefill_seconds=between_nanoseconds(*slices[PREFILL]),
+        decode_seconds=between_nanoseconds(slices[PREFILL][1], slices.get(DECODE, absent)[1]),
+        kv_transfer_seconds=between_nanoseconds(*slices.get(TRANSFER, absent)),
+    )
 
 
 class Slices:
@@ -215,7 +198,10 @@ class Slices:
         """The word that this span makes whole; None where it is no part of one."""
         attributes = span.attributes
         if span.name in SLICES:
-            self._threads.setdefault(span.parent_span_id, _Thread()).add(span)
+            slices = self._threads.setdefault(span.parent_span_id, {})
+            known = slices.get(span.name)
+            if known is None or span.start_unix_nano < known[0]:
+                slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
             self._bound(self._threads)
             return ()
         if "thread_label" in attributes:
@@ -225,12 +211,10 @@ class Slices:
         return () if span.scope == SCOPE else None
 
     def due(self, at: float) -> Sequence[KeyedReport]:  # noqa: ARG002  the interface
-        """Nothing is held back for a time."""
         return ()
 
     def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:
-        thread = self._threads.pop(span.span_id, None)
-        report = None if thread is None else thread.report()
+        report = _report_of_thread(self._threads.pop(span.span_id, {}))
         root_id = span.parent_span_id
         if report is None or root_id in self._told or root_id in self._reports:
             return ()
@@ -261,7 +245,3 @@ class Slices:
         if len(table) > MAX_REQUESTS:
             del table[next(iter(table))]
             self.lost += 1
-
-
-def _seconds(start: int, end: int) -> float | None:
-    return (end - start) / 1e9 if end >= start else None

@@ -26,12 +26,6 @@ class Span:
     service: str = ""
 
     @property
-    def seconds(self) -> float | None:
-        """How long it took; None where it ends before it begins."""
-        nanoseconds = self.end_unix_nano - self.start_unix_nano
-        return nanoseconds / 1e9 if nanoseconds >= 0 else None
-
-    @property
     def parent_keys(self) -> tuple[RequestKey, ...]:
         """The key of the request for which its parent was minted, if it has a parent."""
         return (span_key(self.parent_span_id),) if self.parent_span_id else ()

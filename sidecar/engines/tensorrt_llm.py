@@ -29,12 +29,13 @@ from typing import Any
 import msgspec
 
 from sidecar.engines.durations import between, instant_of
-from sidecar.engines.kind import Channel, EngineKind, Ran
+from sidecar.engines.kind import Channel, EngineKind
 from sidecar.engines.probe.replies import VERSION, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.report_sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
+from sidecar.timeline.events import UNREADABLE
 
 
 SPAN = "llm_request"
@@ -71,7 +72,6 @@ class Record(msgspec.Struct, frozen=True):
 _RECORDS = msgspec.json.Decoder(list[Record])
 _RECORD = msgspec.json.Decoder(Record)
 _EACH = msgspec.json.Decoder(list[msgspec.Raw])
-_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def reports_in_records(body: bytes) -> Iterator[KeyedReport | None]:
@@ -79,26 +79,22 @@ def reports_in_records(body: bytes) -> Iterator[KeyedReport | None]:
     records: Sequence[Record | msgspec.Raw | None]
     try:
         records = _RECORDS.decode(body)
-    except _ERRORS:
+    except UNREADABLE:
         # One record of another shape must not cost the others: they are decoded one by one.
         try:
             records = _EACH.decode(body)
-        except _ERRORS:
+        except UNREADABLE:
             records = [None]
     return map(report_in_record, records)
-
-
-def _one(raw: msgspec.Raw) -> Record | None:
-    try:
-        return _RECORD.decode(raw)
-    except _ERRORS:
-        return None
 
 
 def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     """The report in one record; None where it is no request's, or states none of its times. Never raises."""
     if isinstance(record, msgspec.Raw):
-        record = _one(record)
+        try:
+            record = _RECORD.decode(record)
+        except UNREADABLE:
+            return None
     if record is None:
         return None
     request_id = _id_of(record.request_id)
@@ -106,16 +102,7 @@ def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     timing = part.timing_metrics if part is not None else None
     if request_id is None or timing is None:
         return None
-    arrived, scheduled, first, last = (
-        instant_of(instant)
-        for instant in (
-            timing.arrival_time,
-            timing.first_scheduled_time,
-            timing.first_token_time,
-            timing.last_token_time,
-        )
-    )
-    moving, moved = (instant_of(instant) for instant in (timing.kv_cache_transfer_start, timing.kv_cache_transfer_end))
+    arrived, scheduled, first, last, moving, moved = map(instant_of, msgspec.structs.astuple(timing))
     report = EngineReport(
         queue_seconds=between(arrived, scheduled),
         prefill_seconds=between(scheduled, first),
@@ -139,18 +126,14 @@ def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
 
 
 class TensorRTLLM(EngineKind):
-    """TensorRT-LLM."""
-
     name = "tensorrt_llm"
     title = "TensorRT-LLM"
     channels = (
         Channel(
             source="none in-band",
             version="read in 1.4.0rc1",
-            flags="",
             exact="nothing",
             missing="everything: what it tells comes out-of-band",
-            ran=Ran.FIXTURES,
             follows="`tensorrt_llm/serve/postprocess_handlers.py` at 01bf1923",
         ),
         Channel(
@@ -159,7 +142,6 @@ class TensorRTLLM(EngineKind):
             flags="`return_perf_metrics: true`, `perf_metrics_max_requests: 1000` in its YAML config, and the sidecar's `engine.poll_perf_metrics`",
             exact="queue, prefill, decode; the transfer of the KV cache, which on a generation worker lies in the queue",
             missing="several choices or prompts; `/v1/responses`; gpt-oss models; builds that make up their answers' ids; a disaggregated front end; several front-end processes",
-            ran=Ran.FIXTURES,
             follows="`tensorrt_llm/serve/openai_server.py` at 00057725, `tensorrt_llm/serve/_perf_metrics_schema.py` at 4856bb73",
         ),
         Channel(
@@ -168,7 +150,6 @@ class TensorRTLLM(EngineKind):
             flags="`otlp_traces_endpoint: http://127.0.0.1:9901/v1/traces` and `return_perf_metrics: true` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",
             exact="queue, prefill, decode",
             missing="several choices; disaggregated serving; a queue of zero in builds of 2025",
-            ran=Ran.FIXTURES,
             follows="`tensorrt_llm/llmapi/tracing.py` at 0fb7f758, `tensorrt_llm/executor/result.py` at 5f158410",
         ),
     )
@@ -208,13 +189,11 @@ class TensorRTLLM(EngineKind):
     flags_column = 3
 
     def describes(self, answers: Answers) -> Identity:
-        """The version, and an info on its page of metrics."""
         labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
         version = text_at(answers, VERSION, "version")
         return Identity(version, quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type"))
 
     def span(self, span: Span) -> KeyedReport | None:
-        """`llm_request`."""
         return report_in_span(span)
 
 

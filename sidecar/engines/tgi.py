@@ -21,8 +21,8 @@ import msgspec
 
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
+from sidecar.engines.probe.replies import decoded
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
@@ -49,10 +49,8 @@ class TGI(EngineKind):
         Channel(
             source="header `x-queue-time` of whole answers (all paths)",
             version="any; read in 3.3.6-dev0",
-            flags="",
             exact="queue, in whole milliseconds cut off",
             missing="prefill and decode (stated as one number); streams",
-            ran=Ran.FIXTURES,
             follows="`router/src/server.rs` of db931fcf",
         ),
         Channel(
@@ -61,7 +59,6 @@ class TGI(EngineKind):
             flags="`--otlp-endpoint=http://127.0.0.1:4317`",
             exact="queue of streams",
             missing="prefill is what validation and queue leave of the TTFT; decode; whole answers; several prompts",
-            ran=Ran.FIXTURES,
             follows="`router/src/server.rs`, `router/src/logging.rs` of db931fcf",
         ),
     )
@@ -89,19 +86,13 @@ class TGI(EngineKind):
         info = decoded(body, _Info) or _Info()
         return info.waiting_served_ratio is not None or (info.router or "").startswith("text-generation-router")
 
-    def describes(self, answers: Answers) -> Identity:
-        """The version."""
-        return Identity(text_at(answers, self.page, "version"))
-
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The headers of a whole answer."""
         if wire.streaming:
             return None
         queue = seconds_of(whole_number(_header(wire.fields, b"x-queue-time")), MILLISECONDS)
         return None if queue is None else EngineReport(queue_seconds=queue)
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
-        """The handler's span hangs under one for the HTTP request."""
         return Descendants(report_in_span, is_minted, hold_seconds=6.0)
 
 

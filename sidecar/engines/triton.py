@@ -12,16 +12,15 @@ tensors.
 
 from collections.abc import Mapping
 
-from sidecar.engines.durations import NANOSECONDS, whole_number
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.replies import Answers, Identity, text_at, text_in
+from sidecar.engines.durations import between_nanoseconds, whole_number
+from sidecar.engines.kind import Channel, EngineKind, Wire
+from sidecar.engines.probe.replies import text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.timeline.dialects.triton_generate import TIMES
 
 
 class Triton(EngineKind):
-    """Triton Inference Server."""
-
     name = "triton"
     title = "Triton"
     channels = (
@@ -31,7 +30,6 @@ class Triton(EngineKind):
             flags="each request: `return_perf_metrics` (LLM API backend: `sampling_param_return_perf_metrics`) true",
             exact="queue, prefill, decode",
             missing="requests that did not ask; the OpenAI front end; other backends",
-            ran=Ran.FIXTURES,
             follows="`triton_backend/all_models/llmapi/tensorrt_llm/1/model.py`, server `docs/protocol/extension_generate.md`",
         ),
     )
@@ -54,27 +52,17 @@ class Triton(EngineKind):
     page_advice = "engine.metrics_port: 8002 lets the sidecar read Triton's own metrics"
 
     def is_own(self, body: bytes) -> bool:
-        """Its KServe page names it."""
         return text_in(body, "name") == "triton"
 
-    def describes(self, answers: Answers) -> Identity:
-        """The version."""
-        return Identity(text_at(answers, self.page, "version"))
-
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The four instants."""
-        arrived, scheduled, first, last = (
-            whole_number(extras.get(name)) or None
-            for name in ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
-        )
+        arrived, scheduled, first, last = (whole_number(extras.get(name)) or None for name in TIMES)
         instants = [instant for instant in (arrived, scheduled, first, last) if instant is not None]
         if not instants:
             return None
         if instants != sorted(instants):
             return NO_REPORT  # one of them is wrong, and nobody knows which: an incomplete report, and counted as one
-        return EngineReport(_seconds(arrived, scheduled), _seconds(scheduled, first), _seconds(first, last))
-
-
-def _seconds(start: int | None, end: int | None) -> float | None:
-    """Subtracted as integers: a steady clock counts in more nanoseconds than a float holds exactly."""
-    return None if start is None or end is None else (end - start) / NANOSECONDS
+        return EngineReport(
+            queue_seconds=between_nanoseconds(arrived, scheduled),
+            prefill_seconds=between_nanoseconds(scheduled, first),
+            decode_seconds=between_nanoseconds(first, last),
+        )

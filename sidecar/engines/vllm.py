@@ -37,14 +37,12 @@ IN_BAND_SINCE = (0, 25)
 """The version from which on it has `--enable-per-request-metrics`."""
 
 _PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
-_TURN = re.compile(r"(resp_.+)_([0-9]+)")
-_BEAM = re.compile(r".+-beam-[0-9]+")
+_TURN = re.compile(r"(resp_.+)_[0-9]+")
+_BEAM_OR_LATER_TURN = re.compile(r".+-beam-[0-9]+|resp_.+_0*[1-9][0-9]*")
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
 class VLLM(EngineKind):
-    """vLLM, V1 engine."""
-
     name = "vllm"
     title = "vLLM"
     channels = (
@@ -104,11 +102,9 @@ class VLLM(EngineKind):
         return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The `metrics` object, wherever it stood."""
         return report_of(extras)
 
     def span(self, span: Span) -> KeyedReport | None:
-        """`llm_request`."""
         return report_in_span(span)
 
     def reports_on(self, choices: int) -> int:
@@ -140,7 +136,7 @@ def report_in_span(span: Span) -> KeyedReport | None:
         spoke_at=_spoke_at(span),
     )
     generation = span.attributes.get("gen_ai.request.id")
-    if report == NO_REPORT or (isinstance(generation, str) and not _begins_the_answer(generation)):
+    if report == NO_REPORT or (isinstance(generation, str) and _BEAM_OR_LATER_TURN.fullmatch(generation)):
         return None
     keys = span.parent_keys
     if isinstance(generation, str) and generation:
@@ -152,11 +148,6 @@ def _spoke_at(span: Span) -> float | None:
     """Both are of the front end's wall clock: the span begins with the request's arrival there."""
     first_token = seconds_in(span.attributes, "gen_ai.latency.time_to_first_token")
     return None if first_token is None else span.start_unix_nano / 1e9 + first_token
-
-
-def _begins_the_answer(generation: str) -> bool:
-    turn = _TURN.fullmatch(generation)
-    return (turn is None or int(turn[2]) == 0) and _BEAM.fullmatch(generation) is None
 
 
 def _answer_of(generation: str) -> str:

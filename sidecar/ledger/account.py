@@ -53,8 +53,6 @@ class Reason(StrEnum):
 
 
 class Share(NamedTuple):
-    """One phase's part of a request."""
-
     phase: Phase
     seconds: float
     source: Source
@@ -78,8 +76,6 @@ class Ledger(NamedTuple):
 
 
 class Account(NamedTuple):
-    """One ended inference request."""
-
     labels: RequestLabels
     streaming: bool
     """The response was an event stream (or, before any response, was asked to be one)."""

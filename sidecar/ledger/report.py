@@ -93,12 +93,8 @@ def of_choices(reports: Sequence[EngineReport]) -> EngineReport:
     if any(report.merged or report.queue_seconds is None or report.prefill_seconds is None for report in reports):
         return NO_REPORT
     clocked = all(report.spoke_at is not None for report in reports)
-    return replace(min(reports, key=_spoke_at if clocked else _first_token_seconds), decode_seconds=None)
 
+    def first_token(report: EngineReport) -> float:
+        return (report.spoke_at if clocked else (report.queue_seconds or 0.0) + (report.prefill_seconds or 0.0)) or 0.0
 
-def _spoke_at(report: EngineReport) -> float:
-    return report.spoke_at or 0.0
-
-
-def _first_token_seconds(report: EngineReport) -> float:
-    return (report.queue_seconds or 0.0) + (report.prefill_seconds or 0.0)
+    return replace(min(reports, key=first_token), decode_seconds=None)

@@ -331,12 +331,12 @@ class RequestObserver:
         if self._stream is None:
             return
         reader, usage_cut, dropped = self._stream.reader, self._stream.usage_cut, self._instruments.recorder.dropped
-        if reader.oversized:
-            dropped("event_too_long", reader.oversized)
+        if reader.parser.oversized:
+            dropped("event_too_long", reader.parser.oversized)
         if reader.unreadable:
             dropped("unreadable_event", reader.unreadable)
         if usage_cut is not None and usage_cut.engine_adds_null_usage:
-            self._engine.adds_null_usage()
+            self._engine.null_usage = True
 
     def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
-from sidecar.engines.reports.ending import Ending
+from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger

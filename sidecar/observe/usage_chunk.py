@@ -138,11 +138,12 @@ class UsageCut:
             else:
                 return data
         bytes_at_hand = self._held + data
-        base = self._reader.fed - len(bytes_at_hand)
+        parser = self._reader.parser
+        base = parser.fed - len(bytes_at_hand)
         gap = self._gap(base, bytes_at_hand, readings)
         hold_from = len(bytes_at_hand)
-        if not self._over and len(self._finished) >= self._choices and self._reader.unfinished_at is not None:
-            hold_from = max(gap[1], self._reader.unfinished_at - base)
+        if not self._over and len(self._finished) >= self._choices and parser.unfinished_at is not None:
+            hold_from = max(gap[1], parser.unfinished_at - base)
             if len(bytes_at_hand) - hold_from > MAX_HELD_BYTES:
                 self.gave_up = self._over = True
                 hold_from = len(bytes_at_hand)
@@ -160,7 +161,7 @@ class UsageCut:
         if self._drop_lf and bytes_at_hand:
             self._drop_lf = False
             return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
-        for reading, (start, end) in zip(readings, self._reader.spans, strict=True):
+        for reading, (start, end) in zip(readings, self._reader.parser.spans, strict=True):
             at_the_end = len(self._finished) >= self._choices
             if reading.null_usage:
                 self.engine_adds_null_usage = self._over = True

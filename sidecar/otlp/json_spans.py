@@ -7,7 +7,9 @@ brackets only. Pure. The spans equal those of `protobuf.py`, but without the byt
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -29,6 +31,7 @@ from sidecar.otlp.limits import (
 from sidecar.otlp.received import ReceivedSpan
 
 
+T = TypeVar("T")
 Plain = str | int | float | bool
 _HEX = re.compile(r"[0-9a-fA-F]*\Z")
 _INTEGER = re.compile(r"-?[0-9]{1,20}\Z")
@@ -91,61 +94,47 @@ class _Walk:
             if key is None:
                 yield None
             elif key == b"resourceSpans":
-                for element in self._text.elements():
-                    if element is None:
-                        yield None
-                    else:
-                        yield from self._resource_spans()
+                yield from self._each(lambda: self._around(b"resource", self._service, b"scopeSpans", self._scopes))
             else:
                 yield from self._skip()
         self._text.end()
 
-    def _resource_spans(self) -> Iterator[ReceivedSpan | None]:
-        """`scopeSpans` that stand before their `resource` are read after it."""
-        service: str | None = None
-        before: list[int] = []
-        for key in self._text.members():
-            if key is None:
-                yield None
-            elif key == b"scopeSpans" and service is not None:
-                yield from self._scopes(service)
-            else:
-                start = self._text.at
-                yield from self._skip()
-                if key == b"resource":
-                    service = self._service(start, self._text.at)
-                elif key == b"scopeSpans":
-                    before.append(start)
-        end = self._text.at
-        for self._text.at in before:
-            yield from self._scopes(service or "")
-        self._text.at = end
-
     def _scopes(self, service: str) -> Iterator[ReceivedSpan | None]:
+        spans_of = partial(self._spans_of, service)
+        return self._each(lambda: self._around(b"scope", self._scope, b"spans", spans_of))
+
+    def _each(self, read: Callable[[], Iterator[ReceivedSpan | None]]) -> Iterator[ReceivedSpan | None]:
         for element in self._text.elements():
             if element is None:
                 yield None
             else:
-                yield from self._scope_spans(service)
+                yield from read()
 
-    def _scope_spans(self, service: str) -> Iterator[ReceivedSpan | None]:
-        scope: str | None = None
+    def _around(
+        self,
+        outer: bytes,
+        name_of: Callable[[int, int], str],
+        inner: bytes,
+        read: Callable[[str], Iterator[ReceivedSpan | None]],
+    ) -> Iterator[ReceivedSpan | None]:
+        """Read an object of `outer` (resource or scope) and `inner`; what stands before its `outer` is read after it."""
+        name: str | None = None
         before: list[int] = []
         for key in self._text.members():
             if key is None:
                 yield None
-            elif key == b"spans" and scope is not None:
-                yield from self._spans_of(service, scope)
+            elif key == inner and name is not None:
+                yield from read(name)
             else:
                 start = self._text.at
                 yield from self._skip()
-                if key == b"scope":
-                    scope = self._scope(start, self._text.at)
-                elif key == b"spans":
+                if key == outer:
+                    name = name_of(start, self._text.at)
+                elif key == inner:
                     before.append(start)
         end = self._text.at
         for self._text.at in before:
-            yield from self._spans_of(service, scope or "")
+            yield from read(name or "")
         self._text.at = end
 
     def _spans_of(self, service: str, scope: str) -> Iterator[ReceivedSpan | None]:
@@ -175,9 +164,8 @@ class _Walk:
         """The span, or why it is rejected."""
         if end - start > MAX_JSON_SPAN_BYTES:
             return f"a span of more than {MAX_JSON_SPAN_BYTES} bytes of JSON"
-        try:
-            said = _SPAN.decode(self._text.body[start:end])
-        except _UNREADABLE:
+        said = self._decoded(_SPAN, start, end)
+        if said is None:
             return "a span that is not OTLP/JSON"
         ids = _id(said.trace_id, 32), _id(said.span_id, 16), _id(said.parent_span_id, 16)
         if None in ids:
@@ -196,22 +184,19 @@ class _Walk:
         return Span(trace_id, span_id, parent, name, began, ended, _plain(said.attributes), scope, service)
 
     def _service(self, start: int, end: int) -> str:
-        if end - start > MAX_JSON_SPAN_BYTES:
-            return ""
-        try:
-            said = _RESOURCE.decode(self._text.body[start:end])
-        except _UNREADABLE:
-            return ""
-        return str(_plain(said.attributes).get("service.name", ""))
+        said = self._decoded(_RESOURCE, start, end)
+        return "" if said is None else str(_plain(said.attributes).get("service.name", ""))
 
     def _scope(self, start: int, end: int) -> str:
-        if end - start > MAX_JSON_SPAN_BYTES:
-            return ""
-        try:
-            name = _SCOPE.decode(self._text.body[start:end]).name or ""
-        except _UNREADABLE:
-            return ""
+        said = self._decoded(_SCOPE, start, end)
+        name = "" if said is None else said.name or ""
         return name if len(name.encode()) <= MAX_NAME_BYTES else ""
+
+    def _decoded(self, decoder: "msgspec.json.Decoder[T]", start: int, end: int) -> T | None:
+        try:
+            return None if end - start > MAX_JSON_SPAN_BYTES else decoder.decode(self._text.body[start:end])
+        except _UNREADABLE:
+            return None
 
 
 def _id(text: str | None, digits: int) -> str | None:
@@ -224,12 +209,16 @@ def _id(text: str | None, digits: int) -> str | None:
 
 
 def _nanoseconds(value: int | str | None) -> int | None:
+    return _integer(0 if value is None else value, 0, 1 << 64)
+
+
+def _integer(value: int | str, low: int, end: int) -> int | None:
+    """The integer, also as text; None unless it is from `low` to below `end`."""
     if isinstance(value, str):
         if _INTEGER.match(value) is None:
             return None
         value = int(value)
-    value = value or 0
-    return value if 0 <= value < 1 << 64 else None
+    return value if low <= value < end else None
 
 
 def _plain(attributes: list[_Attribute] | None) -> dict[str, Plain]:
@@ -247,12 +236,7 @@ def _plain_value(value: _Value) -> Plain | None:
     if value.bool_value is not None:
         return value.bool_value
     if value.int_value is not None:
-        integer = value.int_value
-        if isinstance(integer, str):
-            if _INTEGER.match(integer) is None:
-                return None
-            integer = int(integer)
-        return integer if -(1 << 63) <= integer < 1 << 63 else None
+        return _integer(value.int_value, -(1 << 63), 1 << 63)
     try:
         return None if value.double_value is None else float(value.double_value)  # also "NaN", "Infinity", "-Infinity"
     except ValueError:

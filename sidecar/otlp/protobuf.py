@@ -9,7 +9,7 @@ span leaves out is empty.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from sidecar.engines.span import Span
 from sidecar.otlp.limits import (
@@ -63,31 +63,15 @@ class _Walk:
             yield from self._pause()
 
     def _resource_spans(self, start: int, end: int) -> Iterator[ReceivedSpan | None]:
-        """A resource may stand after its spans, so the fields of ResourceSpans are read twice."""
-        service, around, schema = "", b"", b""
-        for tag, began, a, b in self._fields.between(start, end):
-            if tag == 1 << 3 | LEN:
-                service = self._service(a, b)
-                around = self._copied(began, b)
-            elif tag == 3 << 3 | LEN:
-                schema = self._copied(began, b)
-            yield from self._pause()
-        resource = around + schema
+        service, resource = yield from self._around(start, end, self._service)
         for tag, _, a, b in self._fields.between(start, end):
             if tag == 2 << 3 | LEN:
                 yield from self._scope_spans(a, b, service, resource)
             yield from self._pause()
 
     def _scope_spans(self, start: int, end: int, service: str, resource: bytes) -> Iterator[ReceivedSpan | None]:
-        scope, around, schema = "", b"", b""
-        for tag, began, a, b in self._fields.between(start, end):
-            if tag == 1 << 3 | LEN:
-                scope = self._scope(a, b)
-                around = self._copied(began, b)
-            elif tag == 3 << 3 | LEN:
-                schema = self._copied(began, b)
-            yield from self._pause()
-        surroundings = Surroundings(resource, around + schema)
+        scope, own = yield from self._around(start, end, self._scope)
+        surroundings = Surroundings(resource, own)
         for tag, _, a, b in self._fields.between(start, end):
             if tag == 2 << 3 | LEN:
                 self._spans += 1
@@ -101,6 +85,19 @@ class _Walk:
                     else:
                         yield ReceivedSpan(span, self._body, a, b, surroundings)
             yield from self._pause()
+
+    def _around(
+        self, start: int, end: int, name_of: Callable[[int, int], str]
+    ) -> Generator[None, None, tuple[str, bytes]]:
+        """Name and bytes of a resource or scope, which may stand after its spans: so its message is read twice."""
+        name, around, schema = "", b"", b""
+        for tag, began, a, b in self._fields.between(start, end):
+            if tag == 1 << 3 | LEN:
+                name, around = name_of(a, b), self._copied(began, b)
+            elif tag == 3 << 3 | LEN:
+                schema = self._copied(began, b)
+            yield from self._pause()
+        return name, around + schema
 
     def _pause(self) -> Iterator[None]:
         left = self._fields.left

@@ -18,31 +18,26 @@ RETRY_AFTER_SECONDS = 1
 
 
 class SpanReceiver:
-    """Handler of `POST /v1/traces`."""
-
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Take one request of spans and answer it."""
-        json = _is_json(request)
+        json = request.content_type != PROTOBUF
         try:
-            gzip = self._checked(request)
+            gzip = _gzipped(request)
+        except RefusedError as refused:
+            self._intake.refused()
+            return _refusal(refused, json=json)
+        try:
             tally = await self._intake.take(request.content.iter_any(), gzip=gzip, json=json)
         except RefusedError as refused:
             return _refusal(refused, json=json)
         return _answer(200, answers.response(tally, json=json), json=json)
 
-    def _checked(self, request: web.Request) -> bool:
-        """Whether the body is gzipped. Raises RefusedError before any of it is read."""
-        try:
-            return _gzipped(request)
-        except RefusedError:
-            self._intake.refused()
-            raise
-
 
 def _gzipped(request: web.Request) -> bool:
+    """Whether the body is gzipped. Raises RefusedError before any of it is read."""
     if request.content_type not in (PROTOBUF, JSON) or hdrs.CONTENT_TYPE not in request.headers:
         raise UnknownEncodingError(f"content types taken: {PROTOBUF}, {JSON}")
     encoding = ",".join(request.headers.getall(hdrs.CONTENT_ENCODING, [])).strip().lower()
@@ -51,10 +46,6 @@ def _gzipped(request: web.Request) -> bool:
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
     return encoding == "gzip"
-
-
-def _is_json(request: web.Request) -> bool:
-    return request.content_type != PROTOBUF
 
 
 def _refusal(refused: RefusedError, *, json: bool) -> web.Response:

@@ -40,7 +40,6 @@ class Case:
 
     @property
     def missed(self) -> tuple[Objective, ...]:
-        """The objectives that the request has missed so far."""
         return tuple(objective for objective, missed in self.decided.items() if missed)
 
     def due_at(self, objective: Objective) -> float | None:

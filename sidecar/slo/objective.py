@@ -52,13 +52,11 @@ class Aims:
     """Phase to its share of the TTFT threshold: queue, prefill, first_token; they add up to 1."""
 
     def aim(self, objective: Objective) -> Aim | None:
-        """Threshold and target of one objective, or None."""
         if objective is Objective.TTFT:
             return self.ttft
         return self.tpot if objective is Objective.TPOT else self.e2e
 
     def __bool__(self) -> bool:
-        """Whether the request has any objective."""
         return self.ttft is not None or self.tpot is not None or self.e2e is not None
 
 

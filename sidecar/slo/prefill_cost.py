@@ -88,7 +88,6 @@ class Curve:
         return self._refusal
 
     def learn(self, length: float, seconds: float) -> None:
-        """Add one idle arrival."""
         expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))

@@ -63,8 +63,6 @@ class Seen(NamedTuple):
 
 
 class PrefillWork:
-    """Prefill evidence of one engine."""
-
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
         self._streaming: set[Hashable] = set()

@@ -28,7 +28,6 @@ class Burning:
         self._allowed += allowed
 
     def at(self, at: float) -> bool:
-        """Whether objectives burn at this instant."""
         self._fade(at)
         return self._misses >= FEWEST and self._misses >= FACTOR * self._allowed
 

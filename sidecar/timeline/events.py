@@ -6,7 +6,7 @@ reads that JSON: the timeline counts outputs and finishes, the ledger reads usag
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -60,20 +60,15 @@ class Dialect(Protocol):
     """One API's format of events and bodies. Stateless, so one instance serves every request."""
 
     name: str
-    has_usage_option: bool
+    has_usage_option: bool = False
     """A stream states usage only if `stream_options.include_usage` asks for it."""
-    streams_unsaid: bool
+    streams_unsaid: bool = False
     """The answer is a stream if the request does not state `stream`."""
-
-    @property
-    def token(self) -> Callable[[bytes], object] | None:
-        """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
-        ...
+    token: ClassVar[Callable[..., object] | None] = None
+    """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
-        ...
 
     def read_body(self, body: bytes) -> Reading:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""
-        ...

@@ -71,11 +71,6 @@ class NdjsonParser:
             return self._open_at
         return self._line_at if self._too_long or self._line.strip() else None
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether a value has begun and not ended."""
-        return self.unfinished_at is not None
-
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """The values that `data` completes, in order, each as `(b"", value)`: an event without a name."""
         start = self.fed

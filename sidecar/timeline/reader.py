@@ -2,7 +2,7 @@
 
 It knows how to continue after an unreadable event: that event gives `NOTHING` and is counted. It refuses to know time
 and traffic: its caller moves the bytes and adds the instants. The code that cuts bytes out of the stream
-(`sidecar/observe/usage_chunk.py`) uses the same pass, through `spans`, so nothing is parsed twice.
+(`sidecar/observe/usage_chunk.py`) uses the same pass, through `parser.spans`, so nothing is parsed twice.
 """
 
 from collections.abc import Sequence
@@ -26,44 +26,20 @@ ONE_TOKEN: Sequence[Reading] = (OUTPUT,)
 class EventReader:
     """The reader of one stream. Never raises, whatever the bytes."""
 
-    __slots__ = ("_looks_for_id", "_parser", "_read_event", "_token", "_tries", "response_id", "unreadable")
+    __slots__ = ("_looks_for_id", "_read_event", "_token", "_tries", "parser", "response_id", "unreadable")
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
         """`lines`: the stream is newline-delimited JSON; else server-sent events."""
         self._read_event = dialect.read_event
         self._token = dialect.token
         self._tries = TRIES
-        self._parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
+        self.parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
+        """It knows the bytes fed, the offsets of each event of the last `feed`, and what is unfinished or oversized."""
         self.response_id: str | None = None
         """The response id, once one of the first events has stated it."""
         self._looks_for_id = LOOKS_FOR_ID
         self.unreadable = 0
         """Number of events that the dialect could not read."""
-
-    @property
-    def oversized(self) -> int:
-        """Number of events over the cap, which were not observed."""
-        return self._parser.oversized
-
-    @property
-    def fed(self) -> int:
-        """Bytes fed so far."""
-        return self._parser.fed
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """Stream offsets of each event of the last `feed` (see `SseParser.spans`)."""
-        return self._parser.spans
-
-    @property
-    def unfinished_at(self) -> int | None:
-        """Stream offset of an event that has begun and not ended (see `SseParser.unfinished_at`)."""
-        return self._parser.unfinished_at
-
-    @property
-    def unfinished(self) -> bool:
-        """At the end of the stream: whether it was cut short within an event."""
-        return self._parser.unfinished
 
     def feed(self, data: bytes) -> Sequence[Reading]:
         """One reading for each event that `data` completes, in order; an unreadable event gives `NOTHING`.
@@ -72,7 +48,7 @@ class EventReader:
         dialect's own narrow type, and gives ONE_TOKEN. tests/timeline/test_reader.py checks that it equals the long
         way.
         """
-        parser, size = self._parser, len(data)
+        parser, size = self.parser, len(data)
         if (
             parser.between_events
             and data[:6] == b"data: "
@@ -101,20 +77,17 @@ class EventReader:
 
     def finish(self) -> list[Reading]:
         """End the stream: the reading of a last line without a line end. In server-sent events it is no event."""
-        return self._readings(self._parser.finish()) if isinstance(self._parser, NdjsonParser) else []
+        return self._readings(self.parser.finish()) if isinstance(self.parser, NdjsonParser) else []
 
     def _readings(self, events: list[tuple[bytes, bytes]]) -> list[Reading]:
         readings = []
         for event, said in events:
             if self._looks_for_id:
-                self._look_for_id(said)
+                self.response_id = response_id_of(said)
+                self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
             try:
                 readings.append(self._read_event(event, said))
             except UnreadableEvent:
                 self.unreadable += 1
                 readings.append(NOTHING)
         return readings
-
-    def _look_for_id(self, said: bytes) -> None:
-        self.response_id = response_id_of(said)
-        self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1

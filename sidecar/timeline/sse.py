@@ -97,11 +97,6 @@ class SseParser:
             return self._line_at
         return None
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether an event has begun and not ended; at the end of the stream: whether it was cut short."""
-        return self.unfinished_at is not None
-
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """The events that `data` completes, in order: their `event` field (empty if absent) and their data, joined by LF."""
         start = self.fed

@@ -18,10 +18,6 @@ MAX_CHOICES = 128
 128."""
 
 
-def _nobody(_gap_seconds: float) -> None:
-    """Ignore the gap: the default of `on_gap`."""
-
-
 @dataclass(slots=True, eq=False)
 class Timeline:
     """One request's instants, in the order in which they happen.
@@ -31,7 +27,7 @@ class Timeline:
     """
 
     accepted_at: float
-    on_gap: Callable[[float], None] = _nobody
+    on_gap: Callable[[float], None] = lambda _gap_seconds: None
     received_at: float | None = None
     """The last byte of the request body was read: set from outside, once."""
     sent_at: float | None = None
@@ -142,7 +138,6 @@ class Timeline:
         return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
 
     def marks(self) -> Marks:
-        """All marks as known now."""
         return Marks(
             accepted_at=self.accepted_at,
             received_at=self.received_at,

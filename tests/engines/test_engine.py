@@ -21,7 +21,7 @@ def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again()
     """Its reports are still read where a client itself asked for them."""
     engine = Engine("vllm")
 
-    engine.adds_null_usage()
+    engine.null_usage = True
 
     assert not engine.takes_include_usage("openai_chat")
     assert engine.speaks.name == "vllm"

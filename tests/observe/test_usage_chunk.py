@@ -287,7 +287,7 @@ def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, da
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         out += fed(cut, stream[start:end])[0]
         complete = 0
-        for reading, span in zip(observer.feed(stream[start:end]), observer.spans, strict=True):
+        for reading, span in zip(observer.feed(stream[start:end]), observer.parser.spans, strict=True):
             complete = span[1]
             forced = forced or (reading.usage is not None and not (finished and reading.bare_usage))
             if reading.bare_usage and finished and not forced and removed is None:

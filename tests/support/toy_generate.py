@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode
-from sidecar.timeline.events import OUTPUT, Reading
+from sidecar.timeline.events import OUTPUT, Dialect, Reading
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -16,13 +16,11 @@ class _Event(msgspec.Struct, frozen=True):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class ToyGenerate:
+class ToyGenerate(Dialect):
     """Each event has a word; the last one has times instead."""
 
     name = "toy_generate"
-    has_usage_option = False
     streams_unsaid = True
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  the interface
         """One event. Raises UnreadableEvent."""

@@ -53,10 +53,10 @@ class TestLines:
     def test_what_is_not_finished_is_seen(self) -> None:
         parser = NdjsonParser()
         parser.feed(b'{"a":1}\n{"b"')
-        assert (parser.unfinished, parser.unfinished_at) == (True, 8)
+        assert parser.unfinished_at == 8
 
         parser.feed(b":2}\n")
-        assert (parser.unfinished, parser.unfinished_at) == (False, None)
+        assert parser.unfinished_at is None
 
 
 class TestTheCap:

@@ -48,7 +48,7 @@ class TestTheStandard:
         assert parser.feed(b"\n") == []
         assert parser.feed(b"data: b\r\r") == [(b"", b"b")]
         assert parser.feed(b"\n") == []
-        assert not parser.unfinished
+        assert parser.unfinished_at is None
 
     def test_one_bom_is_read_over_and_only_one(self) -> None:
         assert datas(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
@@ -77,7 +77,6 @@ class TestTheStandard:
     def test_an_unfinished_event_is_discarded_but_seen(self) -> None:
         parser = SseParser()
         assert parser.feed(b"data: a\n\ndata: b\n") == [(b"", b"a")]
-        assert parser.unfinished
         assert parser.unfinished_at == 9
 
     @pytest.mark.parametrize("rest", [b"", b"\n", b": comment", b": comment\n", b":"])
@@ -85,7 +84,7 @@ class TestTheStandard:
         parser = SseParser()
         parser.feed(b"data: a\n\n")
         parser.feed(rest)
-        assert not parser.unfinished
+        assert parser.unfinished_at is None
 
 
 class TestSpans:

@@ -44,7 +44,6 @@ class Advisor:
         self._about = engine.kind
 
     def closed(self, account: Account) -> None:
-        """One request is settled."""
         self._forget_another()
         if account.outcome is not Outcome.OK or account.ledger is None or account.ledger.reason is Reason.NO_TOKEN:
             return

@@ -8,7 +8,6 @@ guess: answers that point to several engines, or to none, are "not recognised", 
 nothing believed.
 """
 
-from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, models_in
 
@@ -60,12 +59,9 @@ def _by_models(answers: Answers) -> set[str]:
     owners = _owners(answers)
     known = {kind.owned_by: kind.name for kind in KINDS.values() if kind.owned_by and not kind.owner_is_shared}
     kinds = {known[owner] for owner in owners if owner in known}
-    kinds |= {kind.name for kind in KINDS.values() if kind.server and _is_server(kind.server, answers)}
+    servers = [answer.server.lower() for answer in answers.values()]
+    kinds |= {kind.name for kind in KINDS.values() if kind.server and any(s.startswith(kind.server) for s in servers)}
     return kinds | {_STRANGER} if kinds and owners - known.keys() else kinds
-
-
-def _is_server(server: str, answers: Answers) -> bool:
-    return any(answer.server.lower().startswith(server) for answer in answers.values())
 
 
 def _by_pages(answers: Answers) -> set[str]:
@@ -78,11 +74,6 @@ def _by_pages(answers: Answers) -> set[str]:
 
 
 def _reading_resets_nothing(answers: Answers) -> bool:
-    return _owner_is_shared(answers) or not any(
-        kind.reading_resets and not _is_ruled_out(kind, answers) for kind in KINDS.values()
-    )
-
-
-def _is_ruled_out(kind: EngineKind, answers: Answers) -> bool:
-    """Proven: the server has no such page, or one of its own."""
-    return kind.page in answers and answers[kind.page].status in (*_SAYS_NO, 200)
+    # An engine is ruled out if the server has no such page, or one of its own.
+    ruled_out = {path for path, answer in answers.items() if answer.status in (*_SAYS_NO, 200)}
+    return _owner_is_shared(answers) or all(kind.page in ruled_out for kind in KINDS.values() if kind.reading_resets)

@@ -82,7 +82,6 @@ class Prober:
         self._again_at = float("-inf")
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
-        """One round of questions."""
         up = await self._is_up(session)
         if up != self._engine.up:
             self._engine.up = up

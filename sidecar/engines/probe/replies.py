@@ -30,11 +30,6 @@ class Answer:
     server: str = ""
     """The Server header."""
 
-    @property
-    def good(self) -> bytes:
-        """The body of a 200, else nothing."""
-        return self.body if self.status == 200 else b""
-
 
 Answers = Mapping[str, Answer]
 """By path."""
@@ -82,7 +77,8 @@ def models_in(body: bytes) -> Models | None:
 
 def body_at(answers: Answers, path: str) -> bytes:
     """The body of a good answer on this path, else nothing."""
-    return answers[path].good if path in answers else b""
+    answer = answers.get(path)
+    return b"" if answer is None or answer.status != 200 else answer.body
 
 
 def text_at(answers: Answers, path: str, *keys: str) -> str | None:

@@ -46,20 +46,15 @@ class StateSink(Protocol):
 
     def scraped(self, result: str) -> None:
         """A reading ended so."""
-        ...
 
     def read(self, state: EngineState, growth: Growth) -> None:
         """The state in a good reading, and what changed since the one before."""
-        ...
 
     def unknown(self) -> None:
         """The state is not known now: the engine is down, silent, or of a kind that is not asked."""
-        ...
 
 
 class StateProber:
-    """Reads a known engine's metrics every few seconds."""
-
     def __init__(
         self,
         url: str,

@@ -41,8 +41,6 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class StateNames:
-    """How to read one engine's page."""
-
     path: str = "/metrics"
     waiting: Name | None = None
     running: Name | None = None

@@ -14,6 +14,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -30,8 +31,6 @@ MTIME_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """New bytes of one file."""
-
     file: int
     """A number for as long as it is the same file."""
     data: bytes
@@ -43,8 +42,6 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The findings of one look."""
-
     pieces: list[Piece]
     more: bool
     """There is more to read at once."""
@@ -100,7 +97,6 @@ class ExportDirectory:
         return False
 
     def close(self) -> None:
-        """Follow nothing any more."""
         for name in list(self._files):
             self._forget(name)
 
@@ -180,28 +176,17 @@ class OwnThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if future.done():
-                return  # nobody waits any more
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]  # the result is there where no error is
+        future: Future[T] = Future()
 
         def work() -> None:
-            result, error = None, None
-            try:
-                result = call()
-            except Exception as raised:  # noqa: BLE001  it is raised where it is awaited
-                error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(settle, result, error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except Exception as raised:  # noqa: BLE001  it is raised where it is awaited
+                    future.set_exception(raised)
 
         self._calls.put(work)
-        return await future
+        return await asyncio.wrap_future(future)
 
     def stop(self) -> None:
         """End after the call that runs now, without waiting for it."""

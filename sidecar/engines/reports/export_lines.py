@@ -23,8 +23,6 @@ _INSIDE = re.compile(rb'(?:[^"\\\n]++|\\[^\n])*+')
 
 
 class ExportLines:
-    """One file's lines."""
-
     def __init__(self, files: ExportedFiles, *, begun: bool = False) -> None:
         """`begun`: the first bytes may be the end of a line whose beginning was never read; what is left of it is passed over."""
         self._report_in = files.report_in

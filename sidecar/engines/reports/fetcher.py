@@ -15,13 +15,12 @@ from typing import Protocol
 import structlog
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.scrape import MAX_PAGE_BYTES
-from sidecar.engines.reports.ending import Ending
+from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import ExportLines
-from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, STEP_BYTES, LoneRequests, PageReading, SumsScan
+from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, Ending, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
 from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Trouble, Unanswered
 
@@ -51,15 +50,12 @@ class Reader(Protocol):
 
     def ended(self, ending: Ending) -> bool:
         """A request ended; returns whether to look now."""
-        ...
 
     async def look(self) -> float:
         """One look; returns after how many seconds the next is due."""
-        ...
 
     async def close(self) -> None:
         """Let go of what is held."""
-        ...
 
 
 class ReportFetcher:
@@ -77,7 +73,6 @@ class ReportFetcher:
         return self._engine.kind in self._readers
 
     def ended(self, ending: Ending) -> None:
-        """A request ended."""
         reader = self._readers.get(self._engine.kind)
         if reader is not None and reader.ended(ending):
             self._now.set()
@@ -95,7 +90,6 @@ class ReportFetcher:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of what the readers hold."""
         for reader in self._readers.values():
             await reader.close()
 
@@ -113,24 +107,19 @@ class ReportFetcher:
 
 def readers_of(settings: Settings, engine: Engine, sink: ReportSink) -> dict[str, Reader]:
     """The readers of the sources that the config allows, by the kind's name."""
-    readers = {name: _reader_of(kind, settings, engine, sink) for name, kind in KINDS.items()}
-    return {name: reader for name, reader in readers.items() if reader is not None}
-
-
-def _reader_of(kind: EngineKind, settings: Settings, engine: Engine, sink: ReportSink) -> Reader | None:
-    match kind.source:
-        case ExportedFiles(setting) as files if folder := getattr(settings, setting):
-            return ExportTail(folder, files, sink)
-        case PolledRecords(setting) as records if getattr(settings, setting):
-            return RecordsPoll(settings.url, records, sink)
-        case LoneSums() as sums:
-            return LoneReadings(settings.metrics_url, sums, engine, sink)
-    return None
+    readers: dict[str, Reader] = {}
+    for name, kind in KINDS.items():
+        match kind.source:
+            case ExportedFiles(setting) as files if folder := getattr(settings, setting):
+                readers[name] = ExportTail(folder, files, sink)
+            case PolledRecords(setting) as records if getattr(settings, setting):
+                readers[name] = RecordsPoll(settings.url, records, sink)
+            case LoneSums() as sums:
+                readers[name] = LoneReadings(settings.metrics_url, sums, engine, sink)
+    return readers
 
 
 class ExportTail:
-    """Follows exported files."""
-
     WAITING_SECONDS = 0.1
 
     def __init__(
@@ -248,7 +237,7 @@ class LoneReadings:
 
     async def look(self) -> float:
         now = self._sink.clock()
-        if not self._engine.up or (self._lone.has_reading and not self._lone.ended):
+        if not self._engine.up or self._lone.idle:
             return IDLE_SECONDS
         early = max(self._ended_at + SETTLE_SECONDS, self._asked_at + self.AGAIN_SECONDS) - now
         if early > 0:

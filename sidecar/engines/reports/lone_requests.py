@@ -11,16 +11,16 @@ It refuses sums that fall, or that move by less than nothing: a negative time is
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from sidecar.engines.reports.ending import Ending
-from sidecar.ledger.report import EngineReport, KeyedReport
+from sidecar.engines.probe.state import MAX_LINE_BYTES
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
+from sidecar.timeline.marks import Marks
 
 
-STEP_BYTES = 16_384
-MAX_LINE_BYTES = 16_384
 UNSAFE_SECONDS = 600.0
 """For so long after a sign of other clients no growth is taken for one of ours."""
 SETTLE_SECONDS = 0.2
@@ -33,6 +33,19 @@ MAX_ENDED = 1024
 _LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
 
+class Ending(NamedTuple):
+    """One inference request that is over, in whatever way: reports are fetched only when a request waits for one."""
+
+    keys: tuple[RequestKey, ...]
+    """By which a report finds it (`ledger/pending.py`)."""
+    marks: Marks
+    streaming: bool
+    at: float
+    """Its last byte was accepted by its client, in monotonic seconds."""
+    waits: bool
+    """Its ledger is open until a word comes."""
+
+
 class Histogram(StrEnum):
     """The histograms that are looked for: seconds, and the tokens of the prompt."""
 
@@ -43,11 +56,8 @@ class Histogram(StrEnum):
     PROMPT = "prompt"
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """One rank's sums: histogram to (sum, count)."""
-
-    of: Mapping[Histogram, tuple[float, float]]
+Sums = Mapping[Histogram, tuple[float, float]]
+"""One rank's sums: histogram to (sum, count)."""
 
 
 class SumsScan:
@@ -76,8 +86,8 @@ class SumsScan:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
         if self._rest:
             return None
-        ranks = {
-            labels: Sums({each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram})
+        ranks: dict[bytes, Sums] = {
+            labels: {each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram}
             for labels, found in self._found.items()
             if all((each, what) in found for each in Histogram for what in (b"sum", b"count"))
         }
@@ -86,8 +96,6 @@ class SumsScan:
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """One reading of the page."""
-
     ranks: Mapping[bytes, Sums]
     asked_at: float
     """Our clock, before the question and after the answer: the page was made somewhere in between."""
@@ -116,17 +124,11 @@ class LoneRequests:
     _unsafe_until: float = float("-inf")
 
     @property
-    def ended(self) -> Sequence[Ending]:
-        """Since the reading before, at most `MAX_ENDED`."""
-        return self._ended
-
-    @property
-    def has_reading(self) -> bool:
-        """There is something to compare the next one with."""
-        return self._before is not None
+    def idle(self) -> bool:
+        """There is a reading to compare the next one with, and no request has ended since."""
+        return self._before is not None and not self._ended
 
     def end(self, ending: Ending) -> None:
-        """One of ours ended."""
         if len(self._ended) < MAX_ENDED:
             self._ended.append(ending)
 
@@ -136,7 +138,6 @@ class LoneRequests:
         self._ended = []
 
     def read(self, reading: PageReading) -> Judgement:
-        """The next reading."""
         before, ended = self._before, self._ended
         # Who ended while the page was made may stand on it or not: these two readings decide nothing, and the next begins with it.
         late = [ending for ending in ended if ending.at > reading.asked_at - SETTLE_SECONDS]
@@ -185,8 +186,7 @@ def _grown(
     grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
     for labels, ranks in now.items():
         each = {
-            name: (ranks.of[name][0] - total, ranks.of[name][1] - count)
-            for name, (total, count) in before[labels].of.items()
+            name: (ranks[name][0] - total, ranks[name][1] - count) for name, (total, count) in before[labels].items()
         }
         counts = {count for _, count in each.values()}
         if min(counts) < 0:

@@ -49,7 +49,6 @@ class Trouble:
         return FAILED_SECONDS
 
     def over(self) -> None:
-        """It was read."""
         if self._why is not None:
             log.info("report_source_readable", source=self._source)
         self._why = None
@@ -84,7 +83,6 @@ class Asking:
             raise Unanswered(type(error).__name__) from None
 
     async def close(self) -> None:
-        """Close what is open."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
-from sidecar.timeline.dialects.either import Either
 from sidecar.timeline.dialects.llama_completion import LlamaCompletion
 from sidecar.timeline.dialects.ollama_api import Ollama
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
@@ -17,10 +16,35 @@ from sidecar.timeline.dialects.openai_responses import OpenAIResponses
 from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.dialects.tgi_generate import TGIGenerate
 from sidecar.timeline.dialects.triton_generate import TritonGenerate
-from sidecar.timeline.events import Dialect
+from sidecar.timeline.events import Dialect, Reading
 
 
 __all__ = ["dialect_for"]
+
+
+class Either(Dialect):
+    """A path that two engines serve, each in its own dialect, before the engine's kind is known.
+
+    `key`, with no blank before its colon, is in every event of `first` and in none of `second`. It is searched for, and
+    nothing is decoded; the same key inside a string of text is escaped and is not found.
+    """
+
+    def __init__(self, key: str, first: Dialect, second: Dialect) -> None:
+        self.name = f"{first.name}_or_{second.name}"
+        self.streams_unsaid = first.streams_unsaid and second.streams_unsaid
+        self._key = b'"%s":' % key.encode()
+        self._first = first
+        self._second = second
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        return self._spoken(data).read_event(event, data)
+
+    def read_body(self, body: bytes) -> Reading:
+        return self._spoken(body).read_body(body)
+
+    def _spoken(self, data: bytes) -> Dialect:
+        return self._first if self._key in data else self._second
+
 
 _BY_PATH: dict[bytes, Dialect] = {
     b"/v1/chat/completions": OpenAIChat(),

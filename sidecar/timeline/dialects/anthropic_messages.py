@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, ERROR, Extras, count, decode, without_decoding
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -52,13 +52,8 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
 
 
-class AnthropicMessages:
-    """Messages, streamed and whole."""
-
+class AnthropicMessages(Dialect):
     name = "anthropic_messages"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""

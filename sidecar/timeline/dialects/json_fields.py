@@ -77,6 +77,11 @@ def count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
+def detail(details: object, name: str) -> int | None:
+    """One count of a `*_details` object, which may be null, absent or odd."""
+    return count(details.get(name)) if isinstance(details, dict) else None
+
+
 def index_of(value: object) -> int:
     """A choice's index, or 0 if the engine leaves it out: then there is one choice."""
     return value if type(value) is int else 0

@@ -4,7 +4,7 @@ It knows that an event with content is output. An event with empty content is ou
 true`) or states progress during prefill (`prompt_progress`). The last event states counts and `timings`. One name
 misleads: `tokens_cached` is the number of tokens that the slot's cache holds after the answer, prompt and output
 together; the tokens taken from the cache are `timings.cache_n`. There is no `[DONE]`. It refuses to count tokens: an
-event is not a token.
+event is not a token; and to read durations: `sidecar/engines/llama_cpp.py` does.
 """
 
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, index_of, reading_of
-from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -28,18 +27,13 @@ class _Event(Extras, frozen=True):
 _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 _SEVERAL = b"["
+_NO_USAGE = Usage()
 
 
-class LlamaCompletion:
-    """Completions and infill, streamed and whole."""
-
+class LlamaCompletion(Dialect):
     name = "llama_completion"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:
@@ -79,3 +73,21 @@ def _reading(said: _Event, *, outputs: bool) -> Reading:
         extras=said.found(),
         done=stopped and index == 0,
     )
+
+
+def usage_of_timings(timings: object) -> Usage | None:
+    """The counts in `timings`, which is in every answer's last event; None if there is none (older builds, odd values).
+
+    `cache_n` tokens came from the slot's cache, `prompt_n` were processed, `predicted_n` counts all generated tokens:
+    the counts of a usage chunk, which need not be asked for.
+    """
+    if not isinstance(timings, dict):
+        return None
+    cached, processed = count(timings.get("cache_n")), count(timings.get("prompt_n"))
+    usage = Usage(
+        # Without cache_n (older builds) the length of the prompt is unknown: prompt_n leaves out the cached part.
+        prompt_tokens=None if cached is None or processed is None else cached + processed,
+        cached_tokens=cached,
+        completion_tokens=count(timings.get("predicted_n")),
+    )
+    return None if usage == _NO_USAGE else usage

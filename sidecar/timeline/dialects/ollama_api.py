@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -44,20 +44,14 @@ class _Line(msgspec.Struct, frozen=True):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class Ollama:
-    """Chat and generate, streamed and whole."""
-
+class Ollama(Dialect):
     name = "ollama"
-    has_usage_option = False
     streams_unsaid = True
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  lines have no names
-        """One line. Raises UnreadableEvent."""
         return _reading(decode(_LINE, data))
 
     def read_body(self, body: bytes) -> Reading:
-        """A whole answer, or an error object. Raises UnreadableEvent."""
         return _reading(decode(_LINE, body))
 
 

@@ -11,9 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
-from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
-from sidecar.timeline.events import Reading
+from sidecar.timeline.dialects.openai_chunk import Choice, ChunkDialect, OpenAIChunk, TokenOnly
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -25,23 +23,24 @@ class _Delta(msgspec.Struct, frozen=True):
     function_call: Any = None
     refusal: Any = None
 
-    def carries_output(self) -> bool:
-        return bool(
-            self.content
-            or self.reasoning
-            or self.reasoning_content
-            or self.tool_calls
-            or self.function_call
-            or self.refusal
-            or (self.content == "" and self.role is None)
-        )
 
-
-class _Choice(msgspec.Struct, frozen=True):
-    index: Any = 0
+class _Choice(Choice, frozen=True):
     delta: _Delta | None = None
     message: _Delta | None = None
-    finish_reason: Any = None
+
+    def carries_output(self, chunk: OpenAIChunk) -> bool:
+        said = self.delta if self.delta is not None else self.message
+        if said is None or chunk.prompt_progress is not None:
+            return False
+        return bool(
+            said.content
+            or said.reasoning
+            or said.reasoning_content
+            or said.tool_calls
+            or said.function_call
+            or said.refusal
+            or (said.content == "" and said.role is None)
+        )
 
 
 class _Chunk(OpenAIChunk, frozen=True):
@@ -62,39 +61,10 @@ class _Token(TokenOnly, frozen=True, kw_only=True):
     choices: tuple[_TokenChoice]
 
 
-_CHUNK = msgspec.json.Decoder(_Chunk)
 _TOKEN = msgspec.json.Decoder(_Token)
 
 
-class OpenAIChat:
-    """Chat completions, streamed and whole."""
-
+class OpenAIChat(ChunkDialect):
     name = "openai_chat"
-    has_usage_option = True
-    streams_unsaid = False
+    decoder = msgspec.json.Decoder(_Chunk)
     token = _TOKEN.decode
-
-    def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One chunk. Raises UnreadableEvent."""
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
-        return _reading(decode(_CHUNK, data))
-
-    def read_body(self, body: bytes) -> Reading:
-        """A whole `chat.completion` object, or an error object. Raises UnreadableEvent."""
-        return _reading(decode(_CHUNK, body))
-
-
-def _reading(chunk: _Chunk) -> Reading:
-    output: list[int] = []
-    finished: list[int] = []
-    for choice in chunk.choices or ():
-        if choice is None:
-            continue
-        said = choice.delta if choice.delta is not None else choice.message
-        if said is not None and said.carries_output() and chunk.prompt_progress is None:
-            output.append(index_of(choice.index))
-        if choice.finish_reason:
-            finished.append(index_of(choice.index))
-    return reading_of_chunk(chunk, has_choices=bool(chunk.choices), output=output, finished=finished)

@@ -1,21 +1,48 @@
 """The part that chat and completions share: a chunk with choices, usage, an error, and the fields that engines add.
 
-It knows how usage and extras are read. It refuses to know which choice carries output: each API's own file does.
+It knows how choices, usage and extras are read. It refuses to know which choice carries output: each API's own file
+does.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, reading_of
-from sidecar.timeline.dialects.llama_timings import usage_of_timings
-from sidecar.timeline.dialects.openai_usage import OpenAIUsage, usage_of
-from sidecar.timeline.events import Reading
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, index_of, reading_of, without_decoding
+from sidecar.timeline.dialects.llama_completion import usage_of_timings
+from sidecar.timeline.events import Dialect, Reading, Usage
+
+
+class OpenAIUsage(msgspec.Struct, frozen=True):
+    """As OpenAI, vLLM 0.33, SGLang 0.5 and llama.cpp b11434 fill it in. A count that is not stated is unknown.
+
+    `prompt_tokens` includes the cached ones, and `completion_tokens` the reasoning ones. `prompt_tokens_details` is
+    null in vLLM without `--enable-prompt-tokens-details`.
+    """
+
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    prompt_tokens_details: Any = None
+    completion_tokens_details: Any = None
+    reasoning_tokens: Any = None  # SGLang states it here
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One choice of a chunk; each API adds its output, and `carries_output`."""
+
+    index: Any = 0
+    finish_reason: Any = None
+
+    def carries_output(self, chunk: "OpenAIChunk") -> bool:
+        """Whether this choice of this chunk has generated output (design section 2)."""
+        raise NotImplementedError
 
 
 class OpenAIChunk(Extras, frozen=True):
-    """A chunk of a stream, or a whole answer; each API adds its `choices`."""
+    """A chunk of a stream, or a whole answer; each API narrows its `choices`."""
 
+    choices: Sequence[Choice | None] | None = None
     usage: OpenAIUsage | msgspec.UnsetType | None = msgspec.UNSET
     error: Any = None
 
@@ -36,19 +63,50 @@ class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
     prompt_progress: None = None
 
 
-def reading_of_chunk(chunk: OpenAIChunk, *, has_choices: bool, output: list[int], finished: list[int]) -> Reading:
-    """The reading, given which choices have output and which are finished."""
-    extras = chunk.found()
-    usage = chunk.usage
-    if usage is msgspec.UNSET and extras is None and not chunk.error:
-        return reading_of(output, finished)
-    failed = bool(chunk.error)
-    return Reading(
-        output=tuple(output),
-        finished=tuple(finished),
-        usage=usage_of(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
-        bare_usage=isinstance(usage, OpenAIUsage) and not has_choices and not failed,
-        null_usage=usage is None,
-        extras=extras,
-        error=failed,
+class ChunkDialect(Dialect):
+    """An API of such chunks, streamed and whole."""
+
+    has_usage_option = True
+    decoder: ClassVar["msgspec.json.Decoder[Any]"]
+    """It decodes the API's own `OpenAIChunk`."""
+
+    def read_event(self, event: bytes, data: bytes) -> Reading:
+        plain = without_decoding(event, data)
+        return self.read_body(data) if plain is None else plain
+
+    def read_body(self, body: bytes) -> Reading:
+        """One chunk, a whole answer, or an error object. Raises UnreadableEvent."""
+        chunk: OpenAIChunk = decode(self.decoder, body)
+        output: list[int] = []
+        finished: list[int] = []
+        for choice in chunk.choices or ():
+            if choice is None:
+                continue
+            if choice.carries_output(chunk):
+                output.append(index_of(choice.index))
+            if choice.finish_reason:
+                finished.append(index_of(choice.index))
+        extras = chunk.found()
+        usage = chunk.usage
+        if usage is msgspec.UNSET and extras is None and not chunk.error:
+            return reading_of(output, finished)
+        failed = bool(chunk.error)
+        return Reading(
+            output=tuple(output),
+            finished=tuple(finished),
+            usage=_usage(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
+            bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not failed,
+            null_usage=usage is None,
+            extras=extras,
+            error=failed,
+        )
+
+
+def _usage(stated: OpenAIUsage) -> Usage:
+    reasoning = detail(stated.completion_tokens_details, "reasoning_tokens")
+    return Usage(
+        prompt_tokens=count(stated.prompt_tokens),
+        cached_tokens=detail(stated.prompt_tokens_details, "cached_tokens"),
+        completion_tokens=count(stated.completion_tokens),
+        reasoning_tokens=count(stated.reasoning_tokens) if reasoning is None else reasoning,
     )

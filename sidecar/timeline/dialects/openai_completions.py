@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import decode, index_of, without_decoding
-from sidecar.timeline.dialects.openai_chunk import OpenAIChunk, TokenOnly, reading_of_chunk
-from sidecar.timeline.events import Reading
+from sidecar.timeline.dialects.openai_chunk import Choice, ChunkDialect, OpenAIChunk, TokenOnly
 
 
-class _Choice(msgspec.Struct, frozen=True):
-    index: Any = 0
+class _Choice(Choice, frozen=True):
     text: Any = None
-    finish_reason: Any = None
+
+    def carries_output(self, chunk: OpenAIChunk) -> bool:
+        farewell = self.finish_reason and self.text == "" and chunk.timings is not None
+        return self.text is not None and chunk.prompt_progress is None and not farewell
 
 
 class _Chunk(OpenAIChunk, frozen=True):
@@ -35,39 +35,10 @@ class _Token(TokenOnly, frozen=True, kw_only=True):
     choices: tuple[_TokenChoice]
 
 
-_CHUNK = msgspec.json.Decoder(_Chunk)
 _TOKEN = msgspec.json.Decoder(_Token)
 
 
-class OpenAICompletions:
-    """Text completions, streamed and whole."""
-
+class OpenAICompletions(ChunkDialect):
     name = "openai_completions"
-    has_usage_option = True
-    streams_unsaid = False
+    decoder = msgspec.json.Decoder(_Chunk)
     token = _TOKEN.decode
-
-    def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One chunk. Raises UnreadableEvent."""
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
-        return _reading(decode(_CHUNK, data))
-
-    def read_body(self, body: bytes) -> Reading:
-        """A whole `text_completion` object, or an error object. Raises UnreadableEvent."""
-        return _reading(decode(_CHUNK, body))
-
-
-def _reading(chunk: _Chunk) -> Reading:
-    output: list[int] = []
-    finished: list[int] = []
-    for choice in chunk.choices or ():
-        if choice is None:
-            continue
-        farewell = choice.finish_reason and choice.text == "" and chunk.timings is not None
-        if choice.text is not None and chunk.prompt_progress is None and not farewell:
-            output.append(index_of(choice.index))
-        if choice.finish_reason:
-            finished.append(index_of(choice.index))
-    return reading_of_chunk(chunk, has_choices=bool(chunk.choices), output=output, finished=finished)

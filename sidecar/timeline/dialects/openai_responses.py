@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, without_decoding
-from sidecar.timeline.dialects.openai_usage import detail
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, detail, without_decoding
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -42,13 +41,8 @@ _OVER = ("completed", "incomplete", "failed", "cancelled")
 """Final statuses of a response; the type of its last event ends with the same word."""
 
 
-class OpenAIResponses:
-    """Responses, streamed and whole."""
-
+class OpenAIResponses(Dialect):
     name = "openai_responses"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
@@ -70,14 +64,7 @@ class OpenAIResponses:
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
         status = response.status if response.status in _OVER else "failed" if response.error else ""
-        reading = _last(response, status, None)
-        return Reading(
-            output=(0,) if response.output else (),
-            finished=reading.finished,
-            usage=reading.usage,
-            extras=reading.extras,
-            error=reading.error,
-        )
+        return _last(response, status, None)._replace(output=(0,) if response.output else (), done=False)
 
 
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> Reading:

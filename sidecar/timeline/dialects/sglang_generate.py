@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, reading_of, without_decoding
-from sidecar.timeline.events import NOTHING, Reading, Usage
+from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -49,16 +49,10 @@ _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 
 
-class SGLangGenerate:
-    """Generate, streamed and whole."""
-
+class SGLangGenerate(Dialect):
     name = "sglang_generate"
-    has_usage_option = False
-    streams_unsaid = False
-    token = None
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event. Raises UnreadableEvent."""
         plain = without_decoding(event, data)
         if plain is not None:
             return plain

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading, Usage
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading, Usage
 
 
 _SEVERAL = b"["
@@ -33,19 +33,14 @@ _EVENT = msgspec.json.Decoder(_Event)
 _EVENTS = msgspec.json.Decoder(list[_Event])
 
 
-class TGIGenerate:
-    """Generate, streamed and whole."""
-
+class TGIGenerate(Dialect):
     name = "tgi_generate"
-    has_usage_option = False
-    token = None
 
     def __init__(self, *, streams_unsaid: bool = False) -> None:
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Reading
+from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, Reading
 
 
 TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
@@ -30,19 +30,14 @@ class _Event(msgspec.Struct, frozen=True):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class TritonGenerate:
-    """Generate, streamed and whole."""
-
+class TritonGenerate(Dialect):
     name = "triton_generate"
-    has_usage_option = False
-    token = None
 
     def __init__(self, *, streams_unsaid: bool) -> None:
         """`streams_unsaid`: on this path the answer is a stream; `stream` in the body is the backend's own switch."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """One event. Raises UnreadableEvent."""
         if event == b"error":
             return ERROR
         if data == DONE_DATA:
@@ -50,7 +45,6 @@ class TritonGenerate:
         return _reading(decode(_EVENT, data)) if data else NOTHING
 
     def read_body(self, body: bytes) -> Reading:
-        """A whole answer, or an error object. Raises UnreadableEvent."""
         return _reading(decode(_EVENT, body))
 
 
