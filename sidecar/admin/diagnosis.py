@@ -23,7 +23,6 @@ from sidecar.history.ring import History
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics.catalogue import ENGINE_INFO
-from sidecar.metrics.children import GaugeChild
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
@@ -79,12 +78,9 @@ class Diagnoses:
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 
     def _engine(self) -> str | None:
-        infos = next(family for family in self._history.metrics.families if family.metric.name == ENGINE_INFO.name)
-        place = [label.name for label in infos.metric.labels].index("engine")
-        stated = (
-            labels[place] for labels, child in infos.children.items() if isinstance(child, GaugeChild) and child.value
-        )
-        return next(stated, None)
+        place = [label.name for label in ENGINE_INFO.labels].index("engine")
+        infos = self._history.metrics.gauge(ENGINE_INFO).children
+        return next((labels[place] for labels, child in infos.items() if child.value), None)
 
 
 def _written(lanes: list[Diagnosis]) -> bytes:

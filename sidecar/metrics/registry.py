@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from operator import contains, itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
@@ -155,24 +155,20 @@ class Metrics:
         self._before_scrape: list[Callable[[float], None]] = []
         metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
         self._limit = series_limit - sum(metric.series(Sizes(1, 1, 1)) for metric in metrics)
-        self._counters: dict[str, Family[CounterChild]] = {}
-        self._gauges: dict[str, Family[GaugeChild]] = {}
-        self._histograms: dict[str, Family[HistogramChild]] = {}
-        self.families: list[Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]] = []
-        for metric in metrics:
-            self.families.append(self._family(metric))
+        self._by_name = {metric.name: self._family(metric) for metric in metrics}
+        self.families = tuple(self._by_name.values())
 
     def counter(self, metric: Counter) -> Family[CounterChild]:
         """The family of one counter of the catalogue."""
-        return self._counters[metric.name]
+        return self._by_name[metric.name]
 
-    def gauge(self, metric: Gauge) -> Family[GaugeChild]:
+    def gauge(self, metric: Gauge | Info) -> Family[GaugeChild]:
         """The family of one gauge of the catalogue."""
-        return self._gauges[metric.name]
+        return self._by_name[metric.name]
 
     def histogram(self, metric: Histogram) -> Family[HistogramChild]:
         """The family of one histogram of the catalogue."""
-        return self._histograms[metric.name]
+        return self._by_name[metric.name]
 
     @property
     def constants(self) -> Mapping[str, str]:
@@ -186,7 +182,7 @@ class Metrics:
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""
-        gauge = self._gauges[ENGINE_LABEL_MISMATCH.name]
+        gauge = self.gauge(ENGINE_LABEL_MISMATCH)
         for name, differs in self._constants.tell(told).items():
             gauge.child(name).set(int(differs))
 
@@ -194,7 +190,7 @@ class Metrics:
         """State one info, in place of its values before; a value that is new to its label's set is added to the set, as
         long as there is room.
         """
-        family = self._gauges[metric.name]
+        family = self.gauge(metric)
         for child in family.children.values():
             child.set(None)
         for closed, value in zip(family._sets, values, strict=True):  # noqa: SLF001  the family is ours
@@ -203,7 +199,7 @@ class Metrics:
 
     def overflowed(self, label: str) -> None:
         """A value of this label was outside its closed set (`series`: a child was one too many)."""
-        self._counters[LABEL_OVERFLOW_TOTAL.name].child(label).inc()
+        self.counter(LABEL_OVERFLOW_TOTAL).child(label).inc()
 
     def room_for(self, series: int) -> bool:
         """Whether so many more series fit under the limit, kept places left out."""
@@ -223,29 +219,22 @@ class Metrics:
     def refresh(self, at: float) -> None:
         """A scrape begins at this instant of the monotonic clock."""
         self.look(at)
-        if not self._constants.sealed and any(
-            child.value for child in self._counters[REQUESTS_TOTAL.name].children.values()
-        ):
-            self._constants.seal()
-        self._gauges[SERIES.name].child().set(self.series)
+        ended = self.counter(REQUESTS_TOTAL).children.values()
+        if not self._constants.sealed and any(child.value for child in ended):
+            self._constants.sealed = True
+        self.gauge(SERIES).child().set(self.series)
 
-    def _family(self, metric: Metric) -> Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]:
-        sets = tuple(self._set_of(label) for label in metric.labels)
+    def _family(self, metric: Metric) -> Family[Any]:
+        make: Callable[[tuple[str, ...]], Child] = GaugeChild
         if isinstance(metric, Counter):
-            self._counters[metric.name] = counters = Family(
-                metric, sets, self, partial(CounterChild, refused=self._refused)
-            )
-            return counters
-        if isinstance(metric, Histogram):
+            make = partial(CounterChild, refused=self._refused)
+        elif isinstance(metric, Histogram):
             make = partial(HistogramChild, refused=self._refused, bounds=metric.buckets)
-            self._histograms[metric.name] = histograms = Family(metric, sets, self, make)
-            return histograms
-        self._gauges[metric.name] = gauges = Family(metric, sets, self, GaugeChild)
-        return gauges
+        return Family(metric, tuple(self._set_of(label) for label in metric.labels), self, make)
 
     def _set_of(self, label: Label) -> ClosedSet:
         shared = {MODEL.name: self.models, LANE.name: self.lanes, PROMPT_BUCKET.name: self.prompt_buckets}
         return shared.get(label.name) or ClosedSet(label)
 
     def _refused(self) -> None:
-        self._counters[DROPPED_TOTAL.name].child("not_a_duration").inc()
+        self.counter(DROPPED_TOTAL).child("not_a_duration").inc()
