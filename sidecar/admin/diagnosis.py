@@ -11,7 +11,6 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -20,7 +19,7 @@ from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import contained
 from sidecar.history.ring import History
-from sidecar.history.slices import Sliced
+from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.self_metrics import DROPPED_TOTAL

@@ -24,10 +24,10 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage, Told
 from sidecar.admin.runbooks import Runbooks
 from sidecar.history.ring import PERIOD_SECONDS, History
+from sidecar.history.slices import run_sliced
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import Case, Cause, Evidence, LaneObjective, Verdict
 from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.quantiles import quantile
 from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
@@ -44,21 +44,21 @@ class Context:
     """Facts of a source besides growth and gauges."""
 
     source: str
-    verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[LaneObjective, Verdict] = field(default_factory=dict)
+    """Of all lanes."""
     ratios: Mapping[Evidence, float] = field(default_factory=dict)
     baseline: bool = False
     baseline_is_young: bool = False
     namespace: str | None = None
     engine: str | None = None
     hints: tuple[str, ...] = ()
-    regime: Regime | None = None
-    """Where the source knows better than the windows do."""
 
 
 def measured(windows: Windows, model: str, lane: str, context: Context) -> Measured:
     """All that is known of one lane of one model."""
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
+    verdicts = {who.objective: one for who, one in context.verdicts.items() if (who.model, who.lane) == (model, lane)}
     arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, model, lane)
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
     uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, model, lane)
@@ -72,7 +72,7 @@ def measured(windows: Windows, model: str, lane: str, context: Context) -> Measu
         inter_token=_latency(windows, model, lane, Objective.TPOT, c.INTER_TOKEN_SECONDS),
         e2e=_latency(windows, model, lane, Objective.E2E, None),
         phases=_phases(shown, model, lane),
-        verdicts=context.verdicts,
+        verdicts=verdicts,
         ratios=context.ratios,
         baseline=context.baseline,
         baseline_is_young=context.baseline_is_young,
@@ -87,7 +87,7 @@ def measured(windows: Windows, model: str, lane: str, context: Context) -> Measu
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
         engine=context.engine,
-        regime=context.regime or regime(windows, model, lane, context.verdicts),
+        regime=regime(windows, model, lane, verdicts),
         agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
         traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
         unsplit=_unsplit(shown, lane),
@@ -103,38 +103,43 @@ def lanes(windows: Windows) -> list[tuple[str, str]]:
     return sorted(active)
 
 
+def missed(windows: Windows) -> list[LaneObjective]:
+    """Everything that has a miss in the long window."""
+    misses = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    return [LaneObjective(model, lane, Objective(of)) for (model, lane, of), count in misses.items() if count > 0]
+
+
 # --- what a verdict is made of -------------------------------------------------------------------------------------------
 
 
 def case(
     windows: Windows,
-    who: tuple[str, str, Objective],
+    who: LaneObjective,
     grown: Comparison,
     faulty: Mapping[Cause, float],
     *,
     kv_full: float,
     kv_full_pods: float,
 ) -> Case:
-    """The case of `who`: model, lane, objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
+    """The case of `who`. `faulty`, `kv_full`: shares of its misses, see `Case`."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
-    model, lane, objective = who
     return Case(
-        objective=objective,
+        objective=who.objective,
         misses_5m=shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
         misses_30m=long.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
         votes_5m=_votes(shown, who),
         votes_30m=_votes(long, who),
         ratios=grown.ratios,
-        longer=lane in grown.longer,
+        longer=who.lane in grown.longer,
         faulty=faulty,
         kv_full=kv_full,
         kv_full_pods=kv_full_pods,
-        waiting=waiting(windows, model),
+        waiting=waiting(windows, who.model),
     )
 
 
-def _votes(growth: Growth, who: tuple[str, str, Objective]) -> dict[Blame, float]:
-    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who[2]]}
+def _votes(growth: Growth, who: LaneObjective) -> dict[Blame, float]:
+    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who.objective]}
     return {phase: count for phase, count in votes.items() if count is not None}
 
 
@@ -176,7 +181,7 @@ def regime(windows: Windows, model: str, lane: str, verdicts: Iterable[Objective
         return None
     burns = []
     for objective in verdicts:
-        who = (model, lane, objective.value)
+        who = LaneObjective(model, lane, objective)
         missed = [growth.counted(p.SLO_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
         allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
         now, before = over(missed[0], allowed[0]), over(missed[1] - missed[0], allowed[1] - allowed[0])
@@ -196,16 +201,16 @@ def regime(windows: Windows, model: str, lane: str, verdicts: Iterable[Objective
 def _latency(windows: Windows, model: str, lane: str, objective: Objective, metric: Histogram | None) -> Latency:
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     grown = None if metric is None else shown.observed(metric, model, lane)
-    who = (model, lane, objective.value)
-    missed = shown.counted(p.SLO_MISSES_TOTAL, *who)
+    who = LaneObjective(model, lane, objective)
+    misses = shown.counted(p.SLO_MISSES_TOTAL, *who)
     return Latency(
         p99_seconds=_quantile(0.99, grown, metric, SAMPLES_FOR_P99),
         p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
         mean_seconds=_mean(grown),
         samples=round(grown.count) if grown else 0,
         threshold_seconds=_threshold(windows, model, lane, objective),
-        misses=missed,
-        burn=over(missed, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
+        misses=misses,
+        burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
         misses_long=long.counted(p.SLO_MISSES_TOTAL, *who),
         burn_long=over(long.counted(p.SLO_MISSES_TOTAL, *who), long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
     )

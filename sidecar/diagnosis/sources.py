@@ -20,11 +20,8 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
-from sidecar.diagnosis.verdict import Evidence, Verdict, decide
+from sidecar.diagnosis.verdict import Evidence, LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
-from sidecar.history.series import LONG_SECONDS
-from sidecar.metrics import slo_metrics as p
-from sidecar.slo.objective import Objective
 
 
 TIMEOUT_SECONDS = 20.0
@@ -93,7 +90,7 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
             lane,
             facts.Context(
                 source="prometheus",
-                verdicts={of_who[2]: verdict for of_who, verdict in verdicts.items() if of_who[:2] == (model, lane)},
+                verdicts=verdicts,
                 ratios=ratios.get(model, {}),
                 baseline=bool(ratios.get(model)),
                 namespace=of.namespace,
@@ -124,17 +121,14 @@ async def _compared(
 
 async def _verdicts(
     prometheus: "_Prometheus", of: Fleet, windows: Windows, compared: Mapping[str, Comparison], window_seconds: float
-) -> dict[tuple[str, str, Objective], Verdict]:
+) -> dict[LaneObjective, Verdict]:
     """Without recording rules: the same rule over the raw votes."""
     pods = await prometheus.ask_all(promql.faults(of, window_seconds))
     found = {}
-    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
-    for model, lane, objective in [who for who, count in missed.items() if count > 0]:
-        who = (model, lane, Objective(objective))
+    for who in facts.missed(windows):
         faulty, full = promql.faulty(pods, who)
-        full_pods = promql.kv_full_pods(pods, model)
-        case = facts.case(windows, who, compared[model], faulty, kv_full=full, kv_full_pods=full_pods)
-        verdict = decide(case)
+        full_pods = promql.kv_full_pods(pods, who.model)
+        verdict = decide(facts.case(windows, who, compared[who.model], faulty, kv_full=full, kv_full_pods=full_pods))
         if verdict is not None:
             found[who] = verdict
     return found
