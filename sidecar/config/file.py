@@ -160,44 +160,35 @@ class _Values:
         # the others are still checked.
         if path == ("lanes", "rules"):
             return self._rules()
-        if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
+        if path == ("lanes", "api_keys") and isinstance(names := self._written(path), dict):
             return names
         if path == ("objectives",):
-            return self._objectives()
+            return self._written(path)
         if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
         if path[0] == "objectives":
-            return self._deep(path)
+            return self._written(path)
         if path[:2] == ("lanes", "rules"):
             return None
-        section, key = path
-        said = self._raw(str(section), str(key))
+        said = self._written(path)
         if said is not None:
             return said
-        model = model_at((section,))
+        model = model_at(path[:1])
         assert model is not None
-        field = model.model_fields[str(key)]
+        field = model.model_fields[str(path[1])]
         return None if field.is_required() else field.get_default(call_default_factory=True)
 
-    def _raw(self, section: str, key: str) -> object:
-        said = self._tree.get(section, {})
-        return said.get(key) if isinstance(said, dict) else None
-
-    def _deep(self, path: Path) -> object:
+    def _written(self, path: Path) -> object:
         value: object = self._tree
         for step in path:
             value = value.get(str(step)) if isinstance(value, dict) else None
         return value
 
-    def _objectives(self) -> object:
-        said = self._tree.get("objectives", {})
-        return said if isinstance(said, dict) else WRONG
-
     def _rules(self) -> object:
         here: Path = ("lanes", "rules")
         if any(here[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
-        rules = self._raw("lanes", "rules")
+        rules = self._written(here)
         if not isinstance(rules, list):
             return []
         return [

@@ -90,7 +90,6 @@ class EngineConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to connect to."""
         return parse_engine_url(self.url)
 
     @property
@@ -136,7 +135,6 @@ class ProxyConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to listen on."""
         return parse_address(self.listen_address)
 
 
@@ -148,7 +146,6 @@ class WebConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to listen on."""
         return parse_address(self.listen_address)
 
 
@@ -300,7 +297,6 @@ class SpansConfig(_Section):
 
     @property
     def grpc_address(self) -> Address | None:
-        """Host and port to listen on, if at all."""
         return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
 
 
