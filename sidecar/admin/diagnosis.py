@@ -43,7 +43,6 @@ class Diagnoses:
         questions()
 
     def routes(self) -> list[web.RouteDef]:
-        """The path, for GET and HEAD."""
         return [web.get("/diagnosis", self._answer)]
 
     def learn(self, now: Snapshot) -> Sliced[None]:
@@ -51,7 +50,6 @@ class Diagnoses:
         return self._live.learn(now)
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
-        """One diagnosis per lane, as of this snapshot."""
         found = []
         for one in (yield from self._measured(now)):
             yield

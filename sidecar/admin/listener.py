@@ -50,7 +50,6 @@ class House(Told, Protocol):
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""
-        ...
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -46,7 +46,6 @@ class Now:
 
 
 def now(windows: Windows, model: str) -> Now:
-    """The evidence of one model."""
     window = windows.growth[NOW_SECONDS]
     hits = over(window.counted(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), window.counted(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
     found = {
@@ -117,8 +116,6 @@ class _Usual:
 
 
 class Baseline:
-    """One model's usual self."""
-
     def __init__(self) -> None:
         self._model = _Usual()
         self._lanes: dict[str, _Usual] = {}

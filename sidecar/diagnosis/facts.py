@@ -55,7 +55,6 @@ class Context:
 
 
 def measured(windows: Windows, model: str, lane: str, context: Context) -> Measured:
-    """All that is known of one lane of one model."""
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
     verdicts = {who.objective: one for who, one in context.verdicts.items() if (who.model, who.lane) == (model, lane)}

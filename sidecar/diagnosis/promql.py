@@ -26,8 +26,6 @@ Samples = list[tuple[Mapping[str, str], float]]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Which series are meant."""
-
     namespace: str | None = None
     """None: Prometheus adds none."""
 

@@ -135,8 +135,6 @@ async def _verdicts(
 
 
 class _Prometheus:
-    """One, by its query API."""
-
     def __init__(self, session: aiohttp.ClientSession, url: URL) -> None:
         self._session = session
         self._url = url

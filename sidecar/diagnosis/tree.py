@@ -213,7 +213,6 @@ def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
 
 
 def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) -> Second | None:
-    """The other number, if it is broken or nearly."""
     for of in (Objective.TTFT, Objective.TPOT):
         state = numbers[of].state
         if of is not first and state in (State.BROKEN, State.NEAR):

@@ -122,8 +122,6 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One phase, and what speaks for it."""
-
     phase: Blame
     cause: Cause
     waited_in: Mapping[Blame, float]

@@ -134,7 +134,6 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
 
 
 def state(m: Measured) -> list[str]:
-    """What comes, and what holds it."""
     load, said = m.load, []
     if load.waiting is not None:
         wait = _by_littles_law(m)

@@ -33,8 +33,6 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How much everything grew within one window."""
-
     seconds: float
     """The part of the window that lies between two snapshots."""
     counters: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
@@ -52,8 +50,6 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Growth over every window, and the gauges as they stand."""
-
     growth: Mapping[float, Growth]
     """By one of `series.WINDOWS`."""
     gauges: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
@@ -63,5 +59,4 @@ class Windows:
         return self.gauges.get(metric.name, {}).get(labels)
 
     def all_of(self, metric: Gauge) -> Mapping[Labels, float]:
-        """All children of one gauge."""
         return self.gauges.get(metric.name, {})

@@ -89,17 +89,11 @@ class Logs:
         self.allowed_headers = frozenset(config.headers)
 
     @property
-    def dropped_lines(self) -> int:
-        """Lines lost because stderr was read too slowly, or because a value could not be written."""
-        return self._writer.dropped
-
-    @property
     def limited_lines(self) -> int:
-        """All lines not written since the start: lost lines, and lines held back by the rate limit."""
+        """All lines not written since the start: lost because stderr was read too slowly or a value could not be written, or held back."""
         return self._writer.dropped + self._rate_limit.held_back_ever
 
     def request(self, account: Account) -> None:
-        """Write the line of one ended request."""
         level = "warning" if account.outcome in SPOILED else "info"
         if NAME_TO_LEVEL[level] >= self._level:
             self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)}, free=_FREE_FIELDS)

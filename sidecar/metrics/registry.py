@@ -27,8 +27,6 @@ SERIES_LIMIT = 25_000
 
 
 class Family(Generic[C]):
-    """All children of one metric."""
-
     def __init__(
         self, metric: Metric, sets: tuple[ClosedSet, ...], registry: "Metrics", make: Callable[[tuple[str, ...]], C]
     ) -> None:
@@ -159,15 +157,12 @@ class Metrics:
         self.families = tuple(self._by_name.values())
 
     def counter(self, metric: Counter) -> Family[CounterChild]:
-        """The family of one counter of the catalogue."""
         return self._by_name[metric.name]
 
     def gauge(self, metric: Gauge | Info) -> Family[GaugeChild]:
-        """The family of one gauge of the catalogue."""
         return self._by_name[metric.name]
 
     def histogram(self, metric: Histogram) -> Family[HistogramChild]:
-        """The family of one histogram of the catalogue."""
         return self._by_name[metric.name]
 
     @property

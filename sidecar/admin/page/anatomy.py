@@ -81,7 +81,6 @@ class Anatomy:
 
 
 def anatomy_of(history: History, now: Snapshot) -> Sliced[Anatomy]:
-    """The anatomy of the window that ends with this snapshot."""
     then, metrics = history.before(now, SHOWN_SECONDS), history.metrics
     bars = yield from _bars(then, now, metrics.prompt_buckets.shown())
     ends = yield from _ends(then, now)

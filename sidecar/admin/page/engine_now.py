@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from html import escape
 
 from sidecar.admin.page.html import items, percent, plain, section, table
-from sidecar.admin.page.picture import phase_name, seconds
-from sidecar.diagnosis.wording import digits
+from sidecar.admin.page.picture import seconds
+from sidecar.diagnosis.wording import digits, phase_name
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
-from sidecar.metrics.declaration import Counter, Gauge
-from sidecar.metrics.registry import Metrics
+from sidecar.metrics.children import CounterChild, GaugeChild
+from sidecar.metrics.registry import Family, Metrics
 
 
 WORTH_SAYING_SECONDS = 1.0
@@ -44,31 +44,26 @@ class EngineNow:
 
 def engine_now(metrics: Metrics) -> EngineNow:
     """Read the state from the registry, as last refreshed for a scrape or a snapshot."""
-    queries = _counted(metrics, c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL)
-    hits = _counted(metrics, c.ENGINE_PREFIX_CACHE_HITS_TOTAL)
+    queries = _value(metrics.counter(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
+    hits = _value(metrics.counter(c.ENGINE_PREFIX_CACHE_HITS_TOTAL))
     agreed = metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).children
     return EngineNow(
-        up=_gauge(metrics, c.ENGINE_UP),
-        waiting=_gauge(metrics, c.ENGINE_REQUESTS_WAITING),
-        running=_gauge(metrics, c.ENGINE_REQUESTS_RUNNING),
-        kv_usage=_gauge(metrics, c.ENGINE_KV_CACHE_USAGE_RATIO),
+        up=_value(metrics.gauge(c.ENGINE_UP)),
+        waiting=_value(metrics.gauge(c.ENGINE_REQUESTS_WAITING)),
+        running=_value(metrics.gauge(c.ENGINE_REQUESTS_RUNNING)),
+        kv_usage=_value(metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO)),
         cached=hits / queries if hits is not None and queries else None,
-        preemptions=_counted(metrics, c.ENGINE_PREEMPTIONS_TOTAL),
-        restarts=_counted(metrics, c.ENGINE_RESTARTS_TOTAL),
-        silence_seconds=_gauge(metrics, p.ENGINE_SILENCE_SECONDS),
-        silence_expected_seconds=_gauge(metrics, p.ENGINE_SILENCE_EXPECTED_SECONDS),
-        traffic_seen=_gauge(metrics, c.ENGINE_TRAFFIC_SEEN_RATIO),
+        preemptions=_value(metrics.counter(c.ENGINE_PREEMPTIONS_TOTAL)),
+        restarts=_value(metrics.counter(c.ENGINE_RESTARTS_TOTAL)),
+        silence_seconds=_value(metrics.gauge(p.ENGINE_SILENCE_SECONDS)),
+        silence_expected_seconds=_value(metrics.gauge(p.ENGINE_SILENCE_EXPECTED_SECONDS)),
+        traffic_seen=_value(metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO)),
         agreement={labels[0]: child.value for labels, child in agreed.items() if child.value is not None},
     )
 
 
-def _gauge(metrics: Metrics, metric: Gauge) -> float | None:
-    child = metrics.gauge(metric).children.get(())
-    return None if child is None else child.value
-
-
-def _counted(metrics: Metrics, metric: Counter) -> float | None:
-    child = metrics.counter(metric).children.get(())
+def _value(family: Family[GaugeChild] | Family[CounterChild]) -> float | None:
+    child = family.children.get(())
     return None if child is None else child.value
 
 

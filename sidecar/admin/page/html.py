@@ -41,7 +41,6 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kin
 
 
 def quiet(text: str) -> str:
-    """Secondary text, drawn less prominently."""
     return f'<span class="quiet">{escape(text)}</span>'
 
 
@@ -71,5 +70,4 @@ def span(seconds: float) -> str:
 
 
 def span_of_hours(hours: float) -> str:
-    """A duration given in hours, as text in hours or days."""
     return f"{hours:.0f}\u00a0h" if hours < 47.5 else f"{hours / 24:.0f}\u00a0d"

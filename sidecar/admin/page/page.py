@@ -53,8 +53,6 @@ STATUS_HEADERS = HEADERS | {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts of this process for the page."""
-
     version: str
     engine: str
     """The engine's URL, and its kind if known; never a credential."""

@@ -31,24 +31,19 @@ class Told(Protocol):
     @property
     def inside(self) -> InFlight:
         """The requests in flight now."""
-        ...
 
     @property
     def troubles(self) -> Troubles:
         """The last slow or failed requests."""
-        ...
 
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and why (or why not)."""
-        ...
 
     def healthy(self) -> tuple[bool, str]:
         """Whether this process works, and why (or why not). The engine's health does not count."""
-        ...
 
     def facts(self) -> Facts:
         """Facts of the process for the page."""
-        ...
 
 
 class StatusPage:
