@@ -51,13 +51,10 @@ class Diagnoses:
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
         found = []
-        for one in (yield from self._measured(now)):
+        for one in (yield from self._live.lanes(now, engine=self._engine(), hints=self._hints())):
             yield
             found.append(contained(one, self._failed))
         return found
-
-    def _measured(self, now: Snapshot) -> Sliced[list[Measured]]:
-        return self._live.lanes(now, engine=self._engine(), hints=self._hints())
 
     def _failed(self, of: Measured, error: Exception) -> None:
         self._history.metrics.counter(DROPPED_TOTAL).child("observer_error").inc()

@@ -31,14 +31,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
-    yield from _listeners(known)
-    yield from _spans(known)
-    yield from _limits(known)
-    yield from _lanes(known)
-    yield from _rules(known)
-    yield from _keys(known)
-    yield from _models(known)
-    yield from _objectives(known)
+    for check in (_listeners, _spans, _limits, _lanes, _rules, _keys, _models, _objectives):
+        yield from check(known)
     yield from _series(known, series_typical)
 
 

@@ -17,6 +17,7 @@ from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret,
 from sidecar.config.schema import Config
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.yaml import Document, Place, read
+from sidecar.metrics.catalogue import series_typical
 
 
 ENVIRONMENT = {
@@ -48,7 +49,7 @@ def load(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
-    series_typical: SeriesTypical | None = None,
+    series_typical: SeriesTypical = series_typical,
 ) -> Config:
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
@@ -62,17 +63,10 @@ def load(
             raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
         document = read(text)
     draft = _Draft(file, document, flags or {}, environment or {})
-    config, errors = draft.errors(series_typical or _catalogue_typical)
+    config, errors = draft.errors(series_typical)
     if config is None:
         raise ConfigErrors(errors)
     return config
-
-
-def _catalogue_typical(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
-    # Imported here, because only a config that is right so far has its series counted.
-    from sidecar.metrics.catalogue import series_typical  # noqa: PLC0415  see above
-
-    return series_typical(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
 
 
 class _Draft:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Case, Cause, Evidence, LaneObjective, Verdict
-from sidecar.history.growth import Growth, Total, Windows
-from sidecar.history.quantiles import quantile
+from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c

@@ -3,7 +3,7 @@
 A running sidecar makes it from two snapshots, `sidecar diagnose` from a Prometheus' answers; readers cannot tell them apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, sub
 
@@ -60,3 +60,20 @@ class Windows:
 
     def all_of(self, metric: Gauge) -> Mapping[Labels, float]:
         return self.gauges.get(metric.name, {})
+
+
+def quantile(q: float, counts: Sequence[float], bounds: Sequence[float]) -> float | None:
+    """The q-quantile as Prometheus' histogram_quantile computes it: linear within the bucket. None without samples.
+
+    `counts` are not cumulative, one more than `bounds`. Infinite above the last edge, where the value is unknown.
+    """
+    rank = q * sum(counts)
+    if not rank:
+        return None
+    seen = 0.0
+    for index, count in enumerate(counts[:-1]):
+        if count and seen + count >= rank:
+            low = bounds[index - 1] if index else 0.0
+            return low + (bounds[index] - low) * (rank - seen) / count
+        seen += count
+    return float("inf")

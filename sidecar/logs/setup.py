@@ -85,7 +85,7 @@ class Logs:
         """Take a new level, format and allow-list, at once and for every logger."""
         self._level = NAME_TO_LEVEL[config.level]
         terminal = config.format == "auto" and self._file.isatty()
-        self._render = self._to_console if terminal or config.format == "console" else _to_json
+        self._render = self._to_console if terminal or config.format == "console" else msgspec.json.encode
         self.allowed_headers = frozenset(config.headers)
 
     @property
@@ -165,10 +165,6 @@ class _FromLibraries(logging.Handler):
         if record.exc_info:
             event["exc_info"] = record.exc_info
         self._emit(record.levelname.lower(), event)
-
-
-def _to_json(line: dict[str, object]) -> bytes:
-    return msgspec.json.encode(line)
 
 
 def _cleaned(value: object, depth: int = 0) -> object:

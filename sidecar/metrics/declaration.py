@@ -38,7 +38,7 @@ class Sizes:
         return len(label.values) or told.get(label.name, label.most + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """One metric, declared once. Use its subclasses below: the kind decides which operations a metric has."""
 
@@ -78,26 +78,22 @@ class Metric:
 class Counter(Metric):
     """Only rises; its name ends in `_total`."""
 
-    __slots__ = ()
     kind = "counter"
 
 
 class Gauge(Metric):
     """A current value. Not exported until it is set: unknown is not zero."""
 
-    __slots__ = ()
     kind = "gauge"
 
 
 class Info(Metric):
     """A gauge that is always 1; its labels are the message."""
 
-    __slots__ = ()
     kind = "info"
 
 
 class Histogram(Metric):
     """Observations in fixed buckets, the same in every pod and version."""
 
-    __slots__ = ()
     kind = "histogram"

@@ -7,13 +7,13 @@ engine.
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
 from sidecar.metrics.vocabulary import (
     DROP_REASONS,
-    FAILURE_REASONS,
     LOOP_LAG_SECONDS,
     OVERFLOWING,
     SPAN_RESULTS,
     USAGE_RESULTS,
 )
 from sidecar.metrics.vocabulary import OVERHEAD_SECONDS as OVERHEAD_BUCKETS
+from sidecar.proxy.errors import Failure
 
 
 SIDECAR_BUILD_INFO = Info(
@@ -53,7 +53,7 @@ DROPPED_TOTAL = Counter(
 FAILURES_TOTAL = Counter(
     "llm_sidecar_failures_total",
     "Requests, inference or not, that the sidecar answered itself or cut short, by the word in x-sidecar-error.",
-    (Label("reason", FAILURE_REASONS),),
+    (Label("reason", tuple(failure.reason for failure in Failure)),),
 )
 LABEL_OVERFLOW_TOTAL = Counter(
     "llm_sidecar_label_overflow_total",

@@ -83,34 +83,6 @@ DROP_REASONS = (
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
 
-FAILURE_REASONS = (
-    "bad_request",
-    "bad_host",
-    "bad_target",
-    "bad_framing",
-    "connection_names_end_to_end_field",
-    "request_head_timeout",
-    "request_body_timeout",
-    "request_body_too_large",
-    "unknown_expectation",
-    "request_head_too_large",
-    "method_not_supported",
-    "transfer_coding_not_supported",
-    "http_version_not_supported",
-    "client_write_stalled",
-    "engine_connect_failed",
-    "engine_connect_timeout",
-    "engine_closed_before_response",
-    "engine_bad_response",
-    "engine_first_byte_timeout",
-    "engine_gap_timeout",
-    "engine_truncated",
-    "too_many_in_flight",
-    "shutting_down",
-    "sidecar_error",
-)
-"""The values of `x-sidecar-error`; a test compares them with the relay's own table."""
-
 
 class NotAsked(StrEnum):
     """Reasons for not asking for the usage chunk: a closed set, a counter's label."""

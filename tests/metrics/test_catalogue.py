@@ -11,12 +11,10 @@ from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, seri
 from sidecar.metrics.declaration import Metric, Sizes
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
-    FAILURE_REASONS,
     LATENCY_SECONDS,
     OVERFLOWING,
     PHASES_TOGETHER,
 )
-from sidecar.proxy.errors import Failure
 from sidecar.timeline.marks import Marks
 
 
@@ -99,10 +97,6 @@ def test_the_ledger_says_nothing_that_the_catalogue_calls_impossible(drawn: tupl
 
     assert said <= set(PHASES_TOGETHER)
     assert (ledger.source, ledger.reason.value) in ATTRIBUTIONS_TOGETHER
-
-
-def test_the_relay_and_the_catalogue_use_the_same_words() -> None:
-    assert sorted(failure.reason for failure in Failure) == sorted(FAILURE_REASONS)
 
 
 def test_a_config_may_ask_for_inter_token_by_prompt_bucket() -> None:

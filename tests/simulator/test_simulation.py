@@ -65,7 +65,7 @@ def watched(simulation: Simulation, arrivals: list[tuple[float, int, int]]) -> l
             simulation.advance(event_at)
         pool = simulation.pool
         assert 0 <= pool.used <= pool.blocks
-        assert pool.used + pool.idle <= pool.blocks
+        assert pool.used + len(pool._idle) <= pool.blocks
         assert pool.used == sum(life.private + len(life.shared) for life in simulation.running)
 
 

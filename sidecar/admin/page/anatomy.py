@@ -11,8 +11,7 @@ from functools import reduce
 from operator import add
 
 from sidecar.admin.page.budget import Budget, budgets
-from sidecar.history.growth import Labels, Total
-from sidecar.history.quantiles import quantile
+from sidecar.history.growth import Labels, Total, quantile
 from sidecar.history.ring import History
 from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import Sliced

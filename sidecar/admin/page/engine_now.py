@@ -90,7 +90,8 @@ def _told(engine: EngineNow) -> Iterable[tuple[str, str]]:
     if engine.silence_seconds is not None and engine.silence_seconds >= WORTH_SAYING_SECONDS:
         yield "silent for", _silence(engine)
     yield "traffic that came through here", "" if engine.traffic_seen is None else percent(engine.traffic_seen)
-    yield "reports over its own count", _agreed(engine)
+    agreed = (f"{escape(phase_name(phase))} {percent(ratio)}" for phase, ratio in engine.agreement.items())
+    yield "reports over its own count", ", ".join(agreed)
 
 
 def _silence(engine: EngineNow) -> str:
@@ -98,7 +99,3 @@ def _silence(engine: EngineNow) -> str:
     expected = engine.silence_expected_seconds
     more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
     return seconds(engine.silence_seconds) + more
-
-
-def _agreed(engine: EngineNow) -> str:
-    return ", ".join(f"{escape(phase_name(phase))} {percent(ratio)}" for phase, ratio in engine.agreement.items())
