@@ -82,8 +82,7 @@ class AdminListener:
         self._status = StatusPage(house, self._history, clock, self._diagnoses.of)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
-        for result in ("ok", "abandoned", "refused"):
-            self._scrapes.child(result)
+        self._scrapes.begin()
         self._reloading = asyncio.Lock()
         self._runner: web.AppRunner | None = None
         self._ticking: asyncio.Task[None] | None = None

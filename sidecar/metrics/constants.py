@@ -28,9 +28,7 @@ class Constants:
         """Whether all values are fixed: a page with requests on it is about to be scraped."""
 
     def tell(self, told: Mapping[str, str | None]) -> dict[str, bool]:
-        """Take in the values that the engine states (None: not stated). Returns, for each label that the engine may
-        fill in and has stated, whether the value in force is another one.
-        """
+        """Take in what the engine states (None: not stated); returns, by label that it may fill in, whether another is in force."""
         heard = {
             name: cleaned(value)
             for name, value in told.items()

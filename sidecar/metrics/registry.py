@@ -59,9 +59,7 @@ class Family(Generic[C]):
         return UNLABELLED._replace(**{name: named[name] for name in RequestLabels._fields if name in named})
 
     def combinations(self, **fixed: str) -> Iterator[tuple[str, ...]]:
-        """The label values of every child that can exist by now, in the order of the declaration; a label in `fixed`
-        has this value alone.
-        """
+        """The label values of all children that can exist by now, as declared; a label in `fixed` has this value alone."""
         shown = [(fixed[closed.name],) if closed.name in fixed else closed.shown() for closed in self._sets]
         together = self.metric.together or ((),)
         free = len(shown) - len(together[0])
@@ -99,10 +97,7 @@ class Family(Generic[C]):
         return child
 
     def _reserved(self, key: tuple[str, ...]) -> bool:
-        """Whether a place is kept for this child: its labels filled at run time are all fallbacks.
-
-        So there is always a child to count in.
-        """
+        """Whether a place is kept: labels filled at run time are all fallbacks, so there is always a child to count in."""
         labels = self.metric.labels
         together = self.metric.together
         return all(value == label.fallback for label, value in zip(labels, key, strict=True) if not label.values) and (
@@ -182,9 +177,7 @@ class Metrics:
             gauge.child(name).set(int(differs))
 
     def info(self, metric: Info, *values: str) -> None:
-        """State one info, in place of its values before; a value that is new to its label's set is added to the set, as
-        long as there is room.
-        """
+        """State one info, in place of its values before. New values join their labels' sets as long as there is room."""
         family = self.gauge(metric)
         for child in family.children.values():
             child.set(None)
@@ -205,9 +198,7 @@ class Metrics:
         self._before_scrape.append(look)
 
     def look(self, at: float) -> None:
-        """Set the values that are computed at scrape time, as of this instant, for a reader in this process. Unlike a
-        scrape, this fixes no constants.
-        """
+        """Set the values that are computed at scrape time, as of this instant. Unlike a scrape, this fixes no constants."""
         for look in self._before_scrape:
             look(at)
 

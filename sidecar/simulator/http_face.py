@@ -10,7 +10,6 @@ import asyncio
 import time
 from functools import partial
 from random import Random
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -83,9 +82,7 @@ class SimulatedEngine:
         await self._start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self._stop()
 
     async def _start(self) -> None:

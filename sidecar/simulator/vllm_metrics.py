@@ -89,10 +89,6 @@ class _State(Collector):
                 simulation.pool.used / simulation.pool.blocks,
             ),
         )
-        for name, text, value in gauges:
-            gauge = GaugeMetricFamily(f"vllm:{name}", text, labels=LABELS)
-            gauge.add_metric(self._labels, value)
-            yield gauge
         counters = (
             ("prompt_tokens", "Prefill tokens processed.", totals.prompt_tokens),
             ("generation_tokens", "Generation tokens processed.", totals.generation_tokens),
@@ -100,10 +96,11 @@ class _State(Collector):
             ("prefix_cache_hits", "Prefix cache hits, in tokens.", totals.prefix_hits),
             ("num_preemptions", "Preemptions of requests.", totals.preemptions),
         )
-        for name, text, number in counters:
-            counter = CounterMetricFamily(f"vllm:{name}", text, labels=LABELS)
-            counter.add_metric(self._labels, number)
-            yield counter
+        for made, rows in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
+            for name, text, value in rows:
+                family = made(f"vllm:{name}", text, labels=LABELS)
+                family.add_metric(self._labels, value)
+                yield family
         yield self._cache_config()
 
     def _cache_config(self) -> Metric:
