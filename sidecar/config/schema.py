@@ -337,27 +337,12 @@ class Config(_Section):
 
 
 NEEDS_RESTART = (
-    "engine.url",
-    "engine.kind",
-    "engine.models",
-    "engine.metrics_port",
-    "engine.scrape_llama_cpp",
-    "engine.sglang_metrics_dir",
-    "engine.poll_perf_metrics",
-    "engine.estimate",
-    "proxy.listen_address",
-    "proxy.max_headers",
-    "proxy.client_buffer_bytes",
-    "web.listen_address",
-    "prompt_buckets.edges",
-    "labels.quantization",
-    "labels.gpu_type",
-    "metrics.inter_token_by_prompt_bucket",
-    "metrics.series_limit",
-    "spans.receive",
-    "spans.receive_from",
-    "spans.grpc_listen_address",
-    "spans.forward_url",
+    *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
+    *("engine.sglang_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
+    *("proxy.listen_address", "proxy.max_headers", "proxy.client_buffer_bytes", "web.listen_address"),
+    *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
+    *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
+    *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
 

@@ -4,7 +4,7 @@ A division by nothing is None; a quantile out of too few samples is None too.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import Case, Cause, Evidence, LaneObjective, Verdict
@@ -38,31 +38,18 @@ class Comparison:
     """Lanes whose own prompts have grown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """Facts of a source besides growth and gauges."""
-
-    source: str
-    verdicts: Mapping[LaneObjective, Verdict] = field(default_factory=dict)
-    """Of all lanes."""
-    ratios: Mapping[Evidence, float] = field(default_factory=dict)
-    baseline: bool = False
-    baseline_is_young: bool = False
-    namespace: str | None = None
-    engine: str | None = None
-    hints: tuple[str, ...] = ()
-
-
-def measured(windows: Windows, model: str, lane: str, context: Context) -> Measured:
+def measured(
+    windows: Windows, model: str, lane: str, all_verdicts: Mapping[LaneObjective, Verdict], known: Measured
+) -> Measured:
+    """What a source knows besides growth and gauges, filled in with all that these say of one lane of one model."""
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
-    verdicts = {who.objective: one for who, one in context.verdicts.items() if (who.model, who.lane) == (model, lane)}
+    verdicts = {who.objective: one for who, one in all_verdicts.items() if (who.model, who.lane) == (model, lane)}
     arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, model, lane)
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
     uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, model, lane)
-    return Measured(
-        source=context.source,
-        namespace=context.namespace,
+    return replace(
+        known,
         model=model,
         lane=lane,
         window_seconds=seconds,
@@ -71,9 +58,6 @@ def measured(windows: Windows, model: str, lane: str, context: Context) -> Measu
         e2e=_latency(windows, model, lane, Objective.E2E, None),
         phases=_phases(shown, model, lane),
         verdicts=verdicts,
-        ratios=context.ratios,
-        baseline=context.baseline,
-        baseline_is_young=context.baseline_is_young,
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
             prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, model, lane)),
@@ -84,12 +68,10 @@ def measured(windows: Windows, model: str, lane: str, context: Context) -> Measu
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
-        engine=context.engine,
         regime=regime(windows, model, lane, verdicts),
         agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
         traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
         unsplit=_unsplit(shown, lane),
-        hints=context.hints,
     )
 
 

@@ -45,16 +45,15 @@ class LiveDiagnosis:
         found = []
         for model, lane in facts.lanes(windows):
             yield
-            context = facts.Context(
+            known = Measured(
                 source="sidecar",
-                verdicts=verdicts,
                 ratios=compared[model].ratios if model in compared else {},
                 baseline=model in self._baselines and bool(self._baselines[model].usual.model),
                 baseline_is_young=model in self._baselines and self._baselines[model].is_young,
                 engine=engine,
                 hints=hints,
             )
-            found.append(facts.measured(windows, model, lane, context))
+            found.append(facts.measured(windows, model, lane, verdicts, known))
         return found
 
     def _decided(

@@ -88,9 +88,9 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
             windows,
             model,
             lane,
-            facts.Context(
+            verdicts,
+            Measured(
                 source="prometheus",
-                verdicts=verdicts,
                 ratios=ratios.get(model, {}),
                 baseline=bool(ratios.get(model)),
                 namespace=of.namespace,

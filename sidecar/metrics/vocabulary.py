@@ -65,21 +65,9 @@ ATTRIBUTIONS_TOGETHER = (
 )
 
 DROP_REASONS = (
-    "observer_error",
-    "event_too_long",
-    "unreadable_event",
-    "encoded_response",
-    "unknown_stream",
-    "not_a_duration",
-    "report_unreadable",
-    "report_source_failed",
-    *Lost,
-    "report_not_assembled",
-    "span_unknown",
-    "span_rejected",
-    "span_request_refused",
-    "span_not_forwarded",
-    "log_limited",
+    *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
+    *("report_unreadable", "report_source_failed", *Lost, "report_not_assembled"),
+    *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
 
