@@ -68,14 +68,10 @@ class Diagnoses:
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]
         # In a thread: writing a long answer must not delay traffic.
-        body = await asyncio.to_thread(_written, lanes)
+        body = await asyncio.to_thread(lambda: json.dumps(document(lanes), allow_nan=False).encode())
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 
     def _engine(self) -> str | None:
         place = [label.name for label in ENGINE_INFO.labels].index("engine")
         infos = self._history.metrics.gauge(ENGINE_INFO).children
         return next((labels[place] for labels, child in infos.items() if child.value), None)
-
-
-def _written(lanes: list[Diagnosis]) -> bytes:
-    return json.dumps(document(lanes), allow_nan=False).encode()

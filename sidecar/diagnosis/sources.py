@@ -69,7 +69,8 @@ async def fleet(
 
 
 async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
-    windows = await _windows(prometheus, of, window_seconds)
+    grown = await prometheus.ask_all(promql.growth(of, window_seconds))
+    windows = promql.windows_of(grown, await prometheus.ask_all(promql.gauges(of)), window_seconds)
     known = await prometheus.ask_all(promql.recorded(of))
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
@@ -99,12 +100,6 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
         )
         for model, lane in facts.lanes(windows)
     ]
-
-
-async def _windows(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> Windows:
-    grown = await prometheus.ask_all(promql.growth(of, window_seconds))
-    stand = await prometheus.ask_all(promql.gauges(of))
-    return promql.windows_of(grown, stand, window_seconds)
 
 
 async def _compared(

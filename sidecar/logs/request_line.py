@@ -6,7 +6,6 @@ absent, never zero. Headers, bodies and paths are not known here; what may be lo
 
 from sidecar.ledger.account import Account, Ledger
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -44,7 +43,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     fields |= _wire_fields(account.marks)
     if account.marks.usage is not None:
-        fields |= _usage_fields(account.marks.usage)
+        counts = ((name, getattr(account.marks.usage, name)) for name in _COUNTS)
+        fields |= {name: count for name, count in counts if count is not None}
     if account.trace_id is not None:
         fields["trace_id"] = account.trace_id
     if account.notes:
@@ -77,8 +77,3 @@ def _wire_fields(marks: Marks) -> dict[str, object]:
     if marks.choices > 1:
         fields["choices"] = marks.choices
     return fields
-
-
-def _usage_fields(usage: Usage) -> dict[str, object]:
-    counts = ((name, getattr(usage, name)) for name in _COUNTS)
-    return {name: count for name, count in counts if count is not None}

@@ -140,10 +140,8 @@ class Answer:
         """The role chunk of a chat; empty for completions, which have none."""
         if not self._chat:
             return b""
-        delta = {"role": "assistant", "content": ""}
-        return _event(
-            {**self._envelope, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}]}
-        )
+        choice = self._delta("", None) | {"delta": {"role": "assistant", "content": ""}}
+        return _event({**self._envelope, "choices": [choice]})
 
     def token(self, number: int, *, last: bool) -> bytes:
         """The chunk of one token; the last one carries the finish reason."""

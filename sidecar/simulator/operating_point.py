@@ -87,7 +87,6 @@ def mean_phases(lives: list[SimulatedRequest]) -> Phases:
 
 
 def prefill_by_length(lives: list[SimulatedRequest]) -> dict[int, float]:
-    """Mean prefill seconds for each prompt length seen."""
     lengths = sorted({life.prompt_tokens for life in lives})
     return {
         length: fmean(life.phases.prefill_seconds for life in lives if life.prompt_tokens == length)
