@@ -43,17 +43,18 @@ class LiveDiagnosis:
         compared = yield from self._compared(windows)
         verdicts = yield from self._decided(windows, compared)
         found = []
-        for model, lane in facts.lanes(windows):
+        for who in facts.lanes(windows):
             yield
+            baseline = self._baselines.get(who.model, Baseline())
             known = Measured(
                 source="sidecar",
-                ratios=compared[model].ratios if model in compared else {},
-                baseline=model in self._baselines and bool(self._baselines[model].usual.model),
-                baseline_is_young=model in self._baselines and self._baselines[model].is_young,
+                ratios=compared.get(who.model, facts.Comparison()).ratios,
+                baseline=bool(baseline.usual.model),
+                baseline_is_young=baseline.is_young,
                 engine=engine,
                 hints=hints,
             )
-            found.append(facts.measured(windows, model, lane, verdicts, known))
+            found.append(facts.measured(windows, who, verdicts, known))
         return found
 
     def _decided(

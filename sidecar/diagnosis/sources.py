@@ -87,18 +87,17 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     return [
         facts.measured(
             windows,
-            model,
-            lane,
+            who,
             verdicts,
             Measured(
                 source="prometheus",
-                ratios=ratios.get(model, {}),
-                baseline=bool(ratios.get(model)),
+                ratios=ratios.get(who.model, {}),
+                baseline=bool(ratios.get(who.model)),
                 namespace=of.namespace,
                 engine=engine,
             ),
         )
-        for model, lane in facts.lanes(windows)
+        for who in facts.lanes(windows)
     ]
 
 

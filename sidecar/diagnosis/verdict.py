@@ -69,8 +69,15 @@ FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
 
 
+class ModelLane(NamedTuple):
+    """One diagnosis' labels, in the order in which the table of series reads them."""
+
+    model: str
+    lane: str
+
+
 class LaneObjective(NamedTuple):
-    """One verdict's labels, in the order in which the table of series reads them."""
+    """One verdict's labels, in the same order."""
 
     model: str
     lane: str
