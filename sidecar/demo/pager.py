@@ -38,8 +38,6 @@ class Told:
 
 
 class Pager:
-    """The alerts of all receivers of one Alertmanager."""
-
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Told] = {}
         self.watchdogs = 0
