@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Dialect, Reading, UnreadableEvent
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, Reading, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
 
 
+DONE_DATA = b"[DONE]"
 LOOKS_FOR_ID = 8
 """Events in which the response id is searched: every API that has one states it in the first, not counting
 keep-alives."""
@@ -105,11 +106,18 @@ class EventReader:
             if self._looks_for_id:
                 self.response_id = response_id_of(said)
                 self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
-            try:
-                readings.append(self._read_event(event, said))
-            except UnreadableEvent:
-                self.unreadable += 1
+            if said == DONE_DATA:
+                readings.append(DONE)
+            elif event == b"error":
+                readings.append(ERROR)
+            elif not said:
                 readings.append(NOTHING)
+            else:
+                try:
+                    readings.append(self._read_event(event, said))
+                except UnreadableEvent:
+                    self.unreadable += 1
+                    readings.append(NOTHING)
         return readings
 
 
