@@ -46,6 +46,8 @@ class Reading(NamedTuple):
 NOTHING = Reading()
 OUTPUT = Reading(output=(0,))
 """The reading of nearly every event: output of choice 0."""
+ERROR = Reading(error=True)
+DONE = Reading(done=True)
 
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -68,7 +70,10 @@ class Dialect(Protocol):
     """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 
     def read_event(self, event: bytes, data: bytes) -> Reading:
-        """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
+        """Read one event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent.
+
+        `EventReader` itself reads the end mark, events named `error` and events without data.
+        """
 
     def read_body(self, body: bytes) -> Reading:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""

@@ -16,9 +16,6 @@ T = TypeVar("T")
 
 FINISH = Reading(finished=(0,))
 OUTPUT_AND_FINISH = Reading(output=(0,), finished=(0,))
-ERROR = Reading(error=True)
-DONE = Reading(done=True)
-DONE_DATA = b"[DONE]"
 _FIRST = [0]
 
 MAX_COUNT = 2**53
@@ -53,15 +50,6 @@ class Extras(msgspec.Struct, frozen=True):
         ):
             return None
         return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
-
-
-def without_decoding(event: bytes, data: bytes) -> Reading | None:
-    """The reading of an event without JSON to decode: the end mark, a named error, no data; None for all others."""
-    if data == DONE_DATA:
-        return DONE
-    if event == b"error":
-        return ERROR
-    return None if data else NOTHING
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:

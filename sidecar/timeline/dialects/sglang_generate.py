@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, count, decode, index_of, reading_of, without_decoding
-from sidecar.timeline.events import NOTHING, Dialect, Reading, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, index_of, reading_of
+from sidecar.timeline.events import ERROR, NOTHING, Dialect, Reading, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -52,10 +52,7 @@ _EVENTS = msgspec.json.Decoder(list[_Event])
 class SGLangGenerate(Dialect):
     name = "sglang_generate"
 
-    def read_event(self, event: bytes, data: bytes) -> Reading:
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
+    def read_event(self, event: bytes, data: bytes) -> Reading:  # noqa: ARG002  the interface
         return _reading(decode(_EVENT, data))
 
     def read_body(self, body: bytes) -> Reading:
