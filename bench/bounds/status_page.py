@@ -11,9 +11,9 @@ from statistics import median
 from bench.bounds.bound import Bound, spread
 from bench.exposition import QuietApp, filled, longest_turn
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage
 from sidecar.history.ring import History
+from sidecar.history.slices import run_sliced
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport

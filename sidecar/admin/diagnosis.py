@@ -11,7 +11,6 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -20,10 +19,9 @@ from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import contained
 from sidecar.history.ring import History
-from sidecar.history.slices import Sliced
+from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics.catalogue import ENGINE_INFO
-from sidecar.metrics.children import GaugeChild
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
@@ -45,7 +43,6 @@ class Diagnoses:
         questions()
 
     def routes(self) -> list[web.RouteDef]:
-        """The path, for GET and HEAD."""
         return [web.get("/diagnosis", self._answer)]
 
     def learn(self, now: Snapshot) -> Sliced[None]:
@@ -53,15 +50,11 @@ class Diagnoses:
         return self._live.learn(now)
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
-        """One diagnosis per lane, as of this snapshot."""
         found = []
-        for one in (yield from self._measured(now)):
+        for one in (yield from self._live.lanes(now, engine=self._engine(), hints=self._hints())):
             yield
             found.append(contained(one, self._failed))
         return found
-
-    def _measured(self, now: Snapshot) -> Sliced[list[Measured]]:
-        return self._live.lanes(now, engine=self._engine(), hints=self._hints())
 
     def _failed(self, of: Measured, error: Exception) -> None:
         self._history.metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
@@ -75,17 +68,10 @@ class Diagnoses:
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]
         # In a thread: writing a long answer must not delay traffic.
-        body = await asyncio.to_thread(_written, lanes)
+        body = await asyncio.to_thread(lambda: json.dumps(document(lanes), allow_nan=False).encode())
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
 
     def _engine(self) -> str | None:
-        infos = next(family for family in self._history.metrics.families if family.metric.name == ENGINE_INFO.name)
-        place = [label.name for label in infos.metric.labels].index("engine")
-        stated = (
-            labels[place] for labels, child in infos.children.items() if isinstance(child, GaugeChild) and child.value
-        )
-        return next(stated, None)
-
-
-def _written(lanes: list[Diagnosis]) -> bytes:
-    return json.dumps(document(lanes), allow_nan=False).encode()
+        place = [label.name for label in ENGINE_INFO.labels].index("engine")
+        infos = self._history.metrics.gauge(ENGINE_INFO).children
+        return next((labels[place] for labels, child in infos.items() if child.value), None)

@@ -24,10 +24,10 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from sidecar.admin.diagnosis import Diagnoses
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
 from sidecar.history.ring import PERIOD_SECONDS, History
+from sidecar.history.slices import run_sliced
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
@@ -50,7 +50,6 @@ class App(StatusSource, Protocol):
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""
-        ...
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -83,8 +82,7 @@ class AdminListener:
         self._status = StatusPage(app, self._history, clock, self._diagnoses.of)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
-        for result in ("ok", "abandoned", "refused"):
-            self._scrapes.child(result)
+        self._scrapes.begin()
         self._reloading = asyncio.Lock()
         self._runner: web.AppRunner | None = None
         self._ticking: asyncio.Task[None] | None = None

@@ -42,15 +42,12 @@ def read() -> Mapping[str, str]:
 
 
 class Runbooks:
-    """Handlers of the paths under `/runbooks/`."""
-
     def __init__(self) -> None:
         self._texts = read()
         # Drawn once, on the first request: 2 ms each, and few of them are ever requested.
         self._page = cache(self._drawn)
 
     def routes(self) -> list[web.RouteDef]:
-        """The paths, for GET and HEAD."""
         return [web.get("/runbooks", self._to_the_index), web.get("/runbooks/{name:.*}", self._answer)]
 
     async def _to_the_index(self, _request: web.Request) -> web.StreamResponse:

@@ -24,8 +24,6 @@ def _short(tokens: int) -> str:
 
 
 class PromptBuckets:
-    """Labels and bounds of all prompt buckets."""
-
     def __init__(self, edges: Sequence[int]) -> None:
         """`edges` are rising token counts, each the inclusive upper edge of its bucket."""
         self._edges = tuple(edges)

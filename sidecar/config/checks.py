@@ -5,13 +5,13 @@ is wrong with the others. Pure: the number of series comes as a function.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeGuard
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.describe import KEY_MARK, Path
 from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
-from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import Address, parse_address, parse_engine_url
@@ -32,14 +32,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
-    yield from _listeners(known)
-    yield from _spans(known)
-    yield from _limits(known)
-    yield from _lanes(known)
-    yield from _rules(known)
-    yield from _keys(known)
-    yield from _models(known)
-    yield from _objectives(known)
+    for check in (_listeners, _spans, _limits, _lanes, _rules, _keys, _models, _objectives):
+        yield from check(known)
     yield from _series(known, series_typical)
 
 
@@ -125,6 +119,52 @@ def _rules(known: Known) -> Iterator[Finding]:
             yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"
         else:
             seen.append((index, read))
+
+
+def takes_all_of(earlier: LaneRule, later: LaneRule) -> bool:
+    """Whether `earlier` holds for every request for which `later` holds. Only what is certain: each condition of the earlier
+    rule must follow from the same condition of the later rule. What several earlier rules take together is not looked at.
+    """
+    for key in LaneRule.model_fields:
+        condition, stated = getattr(earlier, key), getattr(later, key)
+        if key == "lane" or condition is None:
+            continue
+        follows: Callable[[Any, Any], bool] = _FOLLOWS.get(key, operator.eq)
+        if stated is None or not follows(stated, condition):
+            return False
+    return True
+
+
+def _patterns(stated: Iterable[str], wanted: Iterable[str]) -> bool:
+    """Whether every text that matches one of `stated` matches one of `wanted`."""
+    return all(any(_narrower(one, other) for other in wanted) for one in stated)
+
+
+def _narrower(one: str, other: str) -> bool:
+    """A `*` at the end of a pattern matches any rest; without it only the whole text matches."""
+    return one.removesuffix("*").startswith(other[:-1]) if other.endswith("*") else one == other
+
+
+def _headers(stated: Mapping[str, Iterable[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
+    return all(name in stated and _patterns(stated[name], values) for name, values in wanted.items())
+
+
+def _among(stated: Iterable[str], wanted: Iterable[str]) -> bool:
+    return set(stated) <= set(wanted)
+
+
+_FOLLOWS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "headers": _headers,
+    "paths": _patterns,
+    "models": _patterns,
+    "api_keys": _among,
+    "service_tiers": _among,
+    "max_tokens_at_least": operator.ge,
+    "max_tokens_at_most": operator.le,
+    "priority_at_least": operator.ge,
+    "priority_at_most": operator.le,
+}
+"""Condition to whether what a later rule states (first) implies what an earlier rule wants. Any other must be equal."""
 
 
 def _undeclared_keys(here: Path, rule: Mapping[str, object], declared: Mapping[str, object]) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ import types
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -118,22 +117,17 @@ def _words(kind: Any, notes: list[object]) -> str:
 
 
 def _range(notes: list[object]) -> str:
-    low = high = ""
-    for note in notes:
-        if isinstance(note, annotated_types.Ge):
-            low = f"at least {note.ge}"
-        elif isinstance(note, annotated_types.Gt):
-            low = f"above {note.gt}"
-        elif isinstance(note, annotated_types.Le):
-            high = f"at most {note.le}"
+    bounds = _bounds(notes)
+    low = f"at least {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
+    high = f"at most {bounds['le']}" if "le" in bounds else ""
     return (" " + " and ".join(filter(None, (low, high)))) if low or high else ""
 
 
 def _sizes(notes: list[object]) -> str:
-    low, high = 0, None
-    for note in notes:
-        if isinstance(note, annotated_types.MinLen):
-            low = note.min_length
-        elif isinstance(note, annotated_types.MaxLen):
-            high = note.max_length
-    return "" if high is None else f" of {low} to {high}"
+    bounds = _bounds(notes)
+    return f" of {bounds.get('min_length', 0)} to {bounds['max_length']}" if "max_length" in bounds else ""
+
+
+def _bounds(notes: list[object]) -> dict[str, Any]:
+    names = ("ge", "gt", "le", "min_length", "max_length")
+    return {name: getattr(note, name) for note in notes for name in names if hasattr(note, name)}

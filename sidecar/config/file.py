@@ -17,6 +17,7 @@ from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret,
 from sidecar.config.schema import Config
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.yaml import Document, Place, read
+from sidecar.metrics.catalogue import series_typical
 
 
 ENVIRONMENT = {
@@ -48,7 +49,7 @@ def load(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
-    series_typical: SeriesTypical | None = None,
+    series_typical: SeriesTypical = series_typical,
 ) -> Config:
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
@@ -62,17 +63,10 @@ def load(
             raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
         document = read(text)
     draft = _Draft(file, document, flags or {}, environment or {})
-    config, errors = draft.errors(series_typical or _catalogue_typical)
+    config, errors = draft.errors(series_typical)
     if config is None:
         raise ConfigErrors(errors)
     return config
-
-
-def _catalogue_typical(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
-    # Imported here, because only a config that is right so far has its series counted.
-    from sidecar.metrics.catalogue import series_typical  # noqa: PLC0415  see above
-
-    return series_typical(lanes, prompt_buckets, models, inter_token_by_prompt_bucket=split)
 
 
 class _Draft:
@@ -160,44 +154,35 @@ class _Values:
         # the others are still checked.
         if path == ("lanes", "rules"):
             return self._rules()
-        if path == ("lanes", "api_keys") and isinstance(names := self._raw("lanes", "api_keys"), dict):
+        if path == ("lanes", "api_keys") and isinstance(names := self._written(path), dict):
             return names
         if path == ("objectives",):
-            return self._objectives()
+            return self._written(path)
         if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
         if path[0] == "objectives":
-            return self._deep(path)
+            return self._written(path)
         if path[:2] == ("lanes", "rules"):
             return None
-        section, key = path
-        said = self._raw(str(section), str(key))
+        said = self._written(path)
         if said is not None:
             return said
-        model = model_at((section,))
+        model = model_at(path[:1])
         assert model is not None
-        field = model.model_fields[str(key)]
+        field = model.model_fields[str(path[1])]
         return None if field.is_required() else field.get_default(call_default_factory=True)
 
-    def _raw(self, section: str, key: str) -> object:
-        said = self._tree.get(section, {})
-        return said.get(key) if isinstance(said, dict) else None
-
-    def _deep(self, path: Path) -> object:
+    def _written(self, path: Path) -> object:
         value: object = self._tree
         for step in path:
             value = value.get(str(step)) if isinstance(value, dict) else None
         return value
 
-    def _objectives(self) -> object:
-        said = self._tree.get("objectives", {})
-        return said if isinstance(said, dict) else WRONG
-
     def _rules(self) -> object:
         here: Path = ("lanes", "rules")
         if any(here[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
-        rules = self._raw("lanes", "rules")
+        rules = self._written(here)
         if not isinstance(rules, list):
             return []
         return [

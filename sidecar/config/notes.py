@@ -1,6 +1,6 @@
 """Notes on settings that have no effect, though nothing is wrong: printed by `check`, logged by `serve` when it starts.
 
-Knows configs and names of variables. Refuses nothing: what is wrong is the business of `config_checks.py`. Pure.
+Knows configs and names of variables. Refuses nothing: what is wrong is the business of `checks.py`. Pure.
 """
 
 import re

@@ -44,7 +44,6 @@ def lanes_without_objectives(config: Config) -> list[str]:
 
 
 def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
-    """The preset whose values hold where the lane has none."""
     return said.preset or preset_for(lane)
 
 

@@ -89,7 +89,6 @@ class EngineConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to connect to."""
         return parse_engine_url(self.url)
 
     @property
@@ -135,7 +134,6 @@ class ProxyConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to listen on."""
         return parse_address(self.listen_address)
 
 
@@ -147,7 +145,6 @@ class WebConfig(_Section):
 
     @property
     def address(self) -> Address:
-        """Host and port to listen on."""
         return parse_address(self.listen_address)
 
 
@@ -299,7 +296,6 @@ class SpansConfig(_Section):
 
     @property
     def grpc_address(self) -> Address | None:
-        """Host and port to listen on, if at all."""
         return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
 
 
@@ -340,27 +336,12 @@ class Config(_Section):
 
 
 NEEDS_RESTART = (
-    "engine.url",
-    "engine.kind",
-    "engine.models",
-    "engine.metrics_port",
-    "engine.scrape_llama_cpp",
-    "engine.sglang_metrics_dir",
-    "engine.poll_perf_metrics",
-    "engine.estimate",
-    "proxy.listen_address",
-    "proxy.max_headers",
-    "proxy.client_buffer_bytes",
-    "web.listen_address",
-    "prompt_buckets.edges",
-    "labels.quantization",
-    "labels.gpu_type",
-    "metrics.inter_token_by_prompt_bucket",
-    "metrics.series_limit",
-    "spans.receive",
-    "spans.receive_from",
-    "spans.grpc_listen_address",
-    "spans.forward_url",
+    *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
+    *("engine.sglang_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
+    *("proxy.listen_address", "proxy.max_headers", "proxy.client_buffer_bytes", "web.listen_address"),
+    *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
+    *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
+    *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
 

@@ -72,8 +72,10 @@ def parse_engine_url(text: str) -> Address:
     return address
 
 
-def parse_collector_url(text: str) -> None:
-    """Check the URL of an OTLP/HTTP collector, path included. Raises ValueError with the mistake and without the URL."""
+def _collector_url(text: str) -> str:
+    """The URL of an OTLP/HTTP collector, path included, or nothing."""
+    if not text:
+        return text
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("is not an http:// or https:// URL with a host")
@@ -84,6 +86,7 @@ def parse_collector_url(text: str) -> None:
     if parts.query or parts.fragment:
         raise ValueError("has a query or fragment")
     parse_address(parts.netloc if re.search(r":[0-9]*$", parts.netloc) else f"{parts.netloc}:0")
+    return text
 
 
 def _is_ipv6(host: str) -> bool:
@@ -104,12 +107,6 @@ def _grpc_address(text: str) -> str:
         parse_address(text)
         if find_spec("grpc") is None:
             raise ValueError("needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'")
-    return text
-
-
-def _collector_url(text: str) -> str:
-    if text:
-        parse_collector_url(text)
     return text
 
 

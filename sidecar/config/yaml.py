@@ -63,8 +63,6 @@ class Complaint(NamedTuple):
 
 @dataclass
 class Document:
-    """The values of a file and their places."""
-
     tree: dict[str, object] = field(default_factory=dict)
     values: dict[Path, Place] = field(default_factory=dict)
     """The first character of each value."""

@@ -38,8 +38,6 @@ class Notification:
 
 
 class Pager:
-    """The alerts of all receivers of one Alertmanager."""
-
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Notification] = {}
         self.watchdogs = 0

@@ -22,8 +22,6 @@ INSTALL = "apt-get install prometheus prometheus-alertmanager"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Paths of the two programs."""
-
     prometheus: str
     alertmanager: str
 

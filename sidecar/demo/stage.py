@@ -12,8 +12,6 @@ from sidecar.simulator.http_face import SimulatedEngine
 
 
 class Stage:
-    """A running engine and the load on it."""
-
     def __init__(self, engine: SimulatedEngine, load: Load) -> None:
         self._engine = engine
         self._load = load
@@ -21,7 +19,6 @@ class Stage:
         self._until = 0.0
 
     async def begin(self, incident: Incident) -> None:
-        """Start the incident now."""
         self._load.bytes_per_second = incident.bytes_per_second
         if incident.knobs:
             self._engine.adjust(**incident.knobs)

@@ -5,7 +5,7 @@ when to draw.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import Self
 
 from sidecar.demo.pager import Notification
 from sidecar.demo.view import PHASES, Row
@@ -26,18 +26,6 @@ COLOURS = {
 SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 
 
-class Screen(Protocol):
-    """An output that shows rows."""
-
-    def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
-        """Show rows, status and alerts, in place of the previous ones or below them."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
 class PlainScreen:
     """Prints one line per lane at each update: for logs, pipes and terminals without `rich`."""
 
@@ -55,7 +43,7 @@ class PlainScreen:
     def __exit__(self, *error: object) -> None: ...
 
 
-class LiveScreen:
+class LiveScreen(PlainScreen):
     """A table that is redrawn in place. Raises ImportError without `rich` (the extra `demo`)."""
 
     def __init__(self) -> None:
@@ -102,7 +90,7 @@ class LiveScreen:
         self._live.stop()
 
 
-def screen(*, terminal: bool) -> Screen:
+def screen(*, terminal: bool) -> PlainScreen:
     """A live screen if `terminal` is set and `rich` is installed, else a plain one."""
     if terminal:
         try:
@@ -113,13 +101,11 @@ def screen(*, terminal: bool) -> Screen:
 
 
 def paged(alert: Notification) -> str:
-    """An alert's state, severity, phase, name and receiver."""
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
     return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}"
 
 
 def plain(row: Row) -> str:
-    """A row as one line of text."""
     ttft, inter_token = latencies(row)
     phases = "  ".join(f"{phase} {milliseconds(row.phases.get(phase))}" for phase in PHASES if phase in row.phases)
     initials = "".join(phase[0] * width for phase, width in bar_widths(row.phases).items())
@@ -127,7 +113,6 @@ def plain(row: Row) -> str:
 
 
 def requests(row: Row) -> str:
-    """The number of requests, and how many of them were not ok."""
     return f"{row.requests} ({row.not_ok} not ok)" if row.not_ok else str(row.requests)
 
 

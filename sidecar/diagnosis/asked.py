@@ -1,7 +1,6 @@
 """What is still to be asked, and what a verdict lacks: which questions of `questions.yml` apply.
 
-Knows conditions, and the engine's flags where a split is missing (from the interventions of an unattributed burn). The
-words stand in the data files.
+Knows conditions. The words stand in the data file.
 """
 
 from collections.abc import Mapping
@@ -13,9 +12,8 @@ import yaml
 
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Missing, Number, Question, State
-from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import Cause, Verdict
+from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, Cause, Verdict
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 
@@ -33,7 +31,7 @@ SEEN_ENOUGH = 0.5
 def questions() -> Mapping[str, Question]:
     """By name. Reads a file."""
     said: dict[str, Any] = yaml.safe_load(files("sidecar").joinpath("diagnosis", "questions.yml").read_text("utf-8"))
-    return {name: Question(one["ask"], one["changes"], one["how"]) for name, one in said.items()}
+    return {name: Question(**one) for name, one in said.items()}
 
 
 def missing(measured: Measured, verdict: Verdict | None) -> tuple[Missing, ...]:
@@ -43,20 +41,10 @@ def missing(measured: Measured, verdict: Verdict | None) -> tuple[Missing, ...]:
     return tuple(_disagreements(measured) or (() if verdict is not None else _too_little(measured)))
 
 
-def split_flags(engine: str | None) -> str:
-    """The flag that makes the engine report each request."""
-    reports = next(fix for fix in chapters()[CHAPTERS[Blame.UNATTRIBUTED]].fixes if fix.name == "reports-in-the-answer")
-    if engine in reports.flags:
-        return reports.flags[engine or ""]
-    if engine is not None and engine not in ("auto", "none"):
-        return f"{questions()['split'].how}; docs/engines.md says how {engine} gives it"
-    return "; ".join(f"{kind} {flag}" for kind, flag in reports.flags.items())
-
-
 def _disagreements(m: Measured) -> list[Missing]:
     found = []
     ttft, e2e = m.ttft.p99_seconds, m.e2e.p99_seconds
-    parts = [phase.p99_seconds for of, phase in m.phases.items() if of in _BEFORE_THE_FIRST_TOKEN]
+    parts = [phase.p99_seconds for of, phase in m.phases.items() if of in BEFORE_THE_FIRST_TOKEN]
     if ttft is not None and m.source == "hand":
         if e2e is not None and ttft > CONTRADICTION * e2e:
             found.append(f"a time to first token of {ttft:g} s in requests of {e2e:g} s")
@@ -79,9 +67,6 @@ def _disagreements(m: Measured) -> list[Missing]:
     return missed
 
 
-_BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
-
-
 def _too_little(m: Measured) -> list[Missing]:
     if m.source == "hand":
         told = {"ttft": m.ttft.p99_seconds, "inter_token": m.inter_token.p99_seconds}
@@ -94,15 +79,18 @@ def _too_little(m: Measured) -> list[Missing]:
         return []
     if samples < FEWEST_SAMPLES:
         return [
-            Missing(f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least", _how("samples"))
+            Missing(
+                f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least",
+                questions()["samples"].how,
+            )
         ]
     if not m.inter_token.samples:
-        return [Missing("No gap between tokens within the window: one of the two numbers is unknown", _how("samples"))]
+        return [
+            Missing(
+                "No gap between tokens within the window: one of the two numbers is unknown", questions()["samples"].how
+            )
+        ]
     return []
-
-
-def _how(name: str) -> str:
-    return questions()[name].how
 
 
 def open_questions(

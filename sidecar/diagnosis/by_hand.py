@@ -98,8 +98,6 @@ def engine(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One number."""
-
     name: str
     shape: str
     words: str

@@ -1,17 +1,16 @@
 """A diagnosis as JSON: what `/diagnosis` answers and `--output=json` prints. The schema stands in docs/diagnosis.md.
 
-Knows keys. What is unknown is null or absent, and never 0. Infinity, which JSON has not, is the string `+Inf`, as in
+Knows keys; members of a closed set are their own text. What is unknown is null or absent, and never 0. Infinity, which JSON has not, is the string `+Inf`, as in
 Prometheus.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from math import isinf
 from typing import Any
 
 from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
-from sidecar.diagnosis.verdict import Verdict
 
 
 VERSION = 1
@@ -19,12 +18,10 @@ VERSION = 1
 
 
 def document(diagnoses: Iterable[Diagnosis]) -> dict[str, Any]:
-    """All lanes of one source."""
     return {"schema_version": VERSION, "diagnoses": [one(diagnosis) for diagnosis in diagnoses]}
 
 
 def one(d: Diagnosis) -> dict[str, Any]:
-    """One lane."""
     m = d.measured
     return {
         "source": m.source,
@@ -33,36 +30,34 @@ def one(d: Diagnosis) -> dict[str, Any]:
         "lane": m.lane,
         "window_seconds": m.window_seconds,
         "engine": m.engine,
-        "outcome": d.outcome.value,
+        "outcome": d.outcome,
         "time_to_first_token": _number(d.ttft),
         "inter_token": _number(d.inter_token),
-        "first": None if d.first is None else d.first.value,
-        "phase": None if d.phase is None else d.phase.value,
-        "candidates": [phase.value for phase in d.candidates],
-        "cause": None if d.cause is None else d.cause.value,
-        "confidence": None if d.confidence is None else d.confidence.value,
+        "first": d.first,
+        "phase": d.phase,
+        "candidates": list(d.candidates),
+        "cause": d.cause,
+        "confidence": d.confidence,
         "because": list(d.because),
         "evidence": list(d.evidence),
-        "second": None
-        if d.second is None
-        else {"objective": d.second.objective.value, "phase": d.second.phase.value, "state": d.second.state.value},
-        "regime": None if d.regime is None else d.regime.value,
+        "second": None if d.second is None else asdict(d.second),
+        "regime": d.regime,
         "steps": [_step(step) for step in d.steps],
-        "not_to_do": [{"do": item.do, "why": item.why} for item in d.not_to_do],
+        "not_to_do": [asdict(item) for item in d.not_to_do],
         "questions": [asdict(question) for question in d.questions],
         "missing": [asdict(missing) for missing in d.missing],
         "runbook": None if d.phase is None else CHAPTERS[d.phase],
         "measured": {
             "phases": {
-                phase.value: {
+                phase: {
                     "mean_seconds": _finite(time.mean_seconds),
                     "p99_seconds": _finite(time.p99_seconds),
                     "sources": dict(time.sources),
                 }
                 for phase, time in m.phases.items()
             },
-            "verdicts": {of.value: _verdict(verdict) for of, verdict in m.verdicts.items()},
-            "evidence_ratios": {which.value: ratio for which, ratio in m.ratios.items()},
+            "verdicts": {of: asdict(verdict) for of, verdict in m.verdicts.items()},
+            "evidence_ratios": dict(m.ratios),
             "load": asdict(m.load),
             "report_agreement": dict(m.agreement),
             "traffic_seen": m.traffic_seen,
@@ -81,7 +76,7 @@ def _number(number: Number) -> dict[str, Any]:
         "samples": latency.samples,
         "threshold_seconds": latency.threshold_seconds,
         "threshold_assumed": latency.threshold_assumed,
-        "state": number.state.value,
+        "state": number.state,
         "over": _finite(number.over),
         "misses": latency.misses,
         "burn": latency.burn,
@@ -93,31 +88,15 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "name": what.name,
         "do": what.fix,
-        "phase": step.phase.value,
+        "phase": step.phase,
         "targets": list(what.targets),
-        "cost": what.cost.value,
+        "cost": what.cost,
         "works_when": what.works_when,
         "flag": step.flag,
         "flags": dict(what.flags),
         "effect": what.effect,
         "after": list(step.after),
     }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "phase": verdict.phase.value,
-        "cause": verdict.cause.value,
-        "waited_in": _by_name(verdict.waited_in),
-        "votes": verdict.votes,
-        "provisional": verdict.provisional,
-        "collected": verdict.collected,
-        "moved": verdict.moved,
-    }
-
-
-def _by_name(shares: Mapping[Any, float]) -> dict[str, float]:
-    return {phase.value: share for phase, share in shares.items()}
 
 
 def _finite(value: float | None) -> float | str | None:

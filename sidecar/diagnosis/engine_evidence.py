@@ -5,14 +5,13 @@ while something does. An unknown number is absent.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 from sidecar.diagnosis.facts import Comparison, over, total
 from sidecar.diagnosis.verdict import WORTH_NAMING, Evidence
-from sidecar.history.growth import Growth, Windows
-from sidecar.history.quantiles import quantile
+from sidecar.history.growth import Growth, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
@@ -46,7 +45,6 @@ class Now:
 
 
 def now(windows: Windows, model: str) -> Now:
-    """The evidence of one model."""
     window = windows.growth[NOW_SECONDS]
     hits = over(window.counted(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), window.counted(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
     found = {
@@ -117,8 +115,6 @@ class _Usual:
 
 
 class Baseline:
-    """One model's usual self."""
-
     def __init__(self) -> None:
         self._model = _Usual()
         self._lanes: dict[str, _Usual] = {}
@@ -174,12 +170,9 @@ def _uncached(windows: Windows, model: str, is_now: Now, usual: Now) -> float | 
 
 def _quiet_gap(window: Growth, model: str) -> float | None:
     gaps = window.histograms.get(c.INTER_TOKEN_SECONDS.name, {})
-    counts = _added(grown.counts for (of_model, _), grown in gaps.items() if of_model == model and grown.counts)
+    by_lane = (grown.counts for (of_model, _), grown in gaps.items() if of_model == model and grown.counts)
+    counts = [sum(column) for column in zip(*by_lane, strict=True)]
     return quantile(QUIET_GAP, counts, c.INTER_TOKEN_SECONDS.buckets) or None
-
-
-def _added(many: Iterable[Sequence[float]]) -> list[float]:
-    return [sum(column) for column in zip(*many, strict=True)]
 
 
 def _known(found: Mapping[str, float | None]) -> dict[str, float]:

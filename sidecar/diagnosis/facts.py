@@ -4,12 +4,11 @@ A division by nothing is None; a quantile out of too few samples is None too.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import Case, Cause, Evidence, Verdict
-from sidecar.history.growth import Growth, Total, Windows
-from sidecar.history.quantiles import quantile
+from sidecar.diagnosis.verdict import Case, Cause, Evidence, LaneObjective, ModelLane, Verdict
+from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
@@ -39,68 +38,55 @@ class Comparison:
     """Lanes whose own prompts have grown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """Facts of a source besides growth and gauges."""
-
-    source: str
-    verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
-    ratios: Mapping[Evidence, float] = field(default_factory=dict)
-    baseline: bool = False
-    baseline_is_young: bool = False
-    namespace: str | None = None
-    engine: str | None = None
-    hints: tuple[str, ...] = ()
-    regime: Regime | None = None
-    """Where the source knows better than the windows do."""
-
-
-def measured(windows: Windows, model: str, lane: str, context: Context) -> Measured:
-    """All that is known of one lane of one model."""
+def measured(
+    windows: Windows, who: ModelLane, all_verdicts: Mapping[LaneObjective, Verdict], known: Measured
+) -> Measured:
+    """What a source knows besides growth and gauges, filled in with all that these say of one lane of one model."""
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
-    arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, model, lane)
-    cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, model, lane)
-    uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, model, lane)
-    return Measured(
-        source=context.source,
-        namespace=context.namespace,
-        model=model,
-        lane=lane,
+    verdicts = {of.objective: verdict for of, verdict in all_verdicts.items() if of[:2] == who}
+    arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, *who)
+    cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, *who)
+    uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, *who)
+    return replace(
+        known,
+        model=who.model,
+        lane=who.lane,
         window_seconds=seconds,
-        ttft=_latency(windows, model, lane, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
-        inter_token=_latency(windows, model, lane, Objective.TPOT, c.INTER_TOKEN_SECONDS),
-        e2e=_latency(windows, model, lane, Objective.E2E, None),
-        phases=_phases(shown, model, lane),
-        verdicts=context.verdicts,
-        ratios=context.ratios,
-        baseline=context.baseline,
-        baseline_is_young=context.baseline_is_young,
+        ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
+        inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS),
+        e2e=_latency(windows, who, Objective.E2E, None),
+        phases=_phases(shown, who),
+        verdicts=verdicts,
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
-            prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, model, lane)),
-            output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, model, lane)),
+            prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, *who)),
+            output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, *who)),
             waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
             running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
-        engine=context.engine,
-        regime=context.regime or regime(windows, model, lane, context.verdicts),
+        regime=regime(windows, who, verdicts),
         agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
         traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
-        unsplit=_unsplit(shown, lane),
-        hints=context.hints,
+        unsplit=_unsplit(shown, who.lane),
     )
 
 
-def lanes(windows: Windows) -> list[tuple[str, str]]:
+def lanes(windows: Windows) -> list[ModelLane]:
     """Model and lane of everything that had traffic within the window, or missed within the long one."""
     arrived = windows.growth[SHOWN_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
     missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
-    active = {(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
+    active = {ModelLane(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
     return sorted(active)
+
+
+def missed(windows: Windows) -> list[LaneObjective]:
+    """Everything that has a miss in the long window."""
+    misses = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    return [LaneObjective(model, lane, Objective(of)) for (model, lane, of), count in misses.items() if count > 0]
 
 
 # --- what a verdict is made of -------------------------------------------------------------------------------------------
@@ -108,33 +94,32 @@ def lanes(windows: Windows) -> list[tuple[str, str]]:
 
 def case(
     windows: Windows,
-    who: tuple[str, str, Objective],
+    who: LaneObjective,
     grown: Comparison,
     faulty: Mapping[Cause, float],
     *,
     kv_full: float,
     kv_full_pods: float,
 ) -> Case:
-    """The case of `who`: model, lane, objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
+    """The case of `who`. `faulty`, `kv_full`: shares of its misses, see `Case`."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
-    model, lane, objective = who
     return Case(
-        objective=objective,
+        objective=who.objective,
         misses_5m=shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
         misses_30m=long.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
         votes_5m=_votes(shown, who),
         votes_30m=_votes(long, who),
         ratios=grown.ratios,
-        longer=lane in grown.longer,
+        longer=who.lane in grown.longer,
         faulty=faulty,
         kv_full=kv_full,
         kv_full_pods=kv_full_pods,
-        waiting=waiting(windows, model),
+        waiting=waiting(windows, who.model),
     )
 
 
-def _votes(growth: Growth, who: tuple[str, str, Objective]) -> dict[Blame, float]:
-    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who[2]]}
+def _votes(growth: Growth, who: LaneObjective) -> dict[Blame, float]:
+    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who.objective]}
     return {phase: count for phase, count in votes.items() if count is not None}
 
 
@@ -169,16 +154,15 @@ def faults(windows: Windows) -> dict[Cause, float]:
     return {cause: 1.0 for cause, true in has.items() if true}
 
 
-def regime(windows: Windows, model: str, lane: str, verdicts: Iterable[Objective]) -> Regime | None:
+def regime(windows: Windows, who: ModelLane, verdicts: Iterable[Objective]) -> Regime | None:
     """A spike if the half hour before the window was well, steady if it was as bad; None where neither can be said."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     if long.seconds - shown.seconds < SPAN_FOR_REGIME_SECONDS:
         return None
     burns = []
     for objective in verdicts:
-        who = (model, lane, objective.value)
-        missed = [growth.counted(p.SLO_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
-        allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0 for growth in (shown, long)]
+        missed = [growth.counted(p.SLO_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
+        allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
         now, before = over(missed[0], allowed[0]), over(missed[1] - missed[0], allowed[1] - allowed[0])
         if now is not None and before is not None:
             burns.append((now, before))
@@ -193,33 +177,32 @@ def regime(windows: Windows, model: str, lane: str, verdicts: Iterable[Objective
 # --- numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _latency(windows: Windows, model: str, lane: str, objective: Objective, metric: Histogram | None) -> Latency:
+def _latency(windows: Windows, who: ModelLane, objective: Objective, metric: Histogram | None) -> Latency:
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
-    grown = None if metric is None else shown.observed(metric, model, lane)
-    who = (model, lane, objective.value)
-    missed = shown.counted(p.SLO_MISSES_TOTAL, *who)
+    grown = None if metric is None else shown.observed(metric, *who)
+    misses, misses_long = (growth.counted(p.SLO_MISSES_TOTAL, *who, objective) for growth in (shown, long))
     return Latency(
         p99_seconds=_quantile(0.99, grown, metric, SAMPLES_FOR_P99),
         p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
         mean_seconds=_mean(grown),
         samples=round(grown.count) if grown else 0,
-        threshold_seconds=_threshold(windows, model, lane, objective),
-        misses=missed,
-        burn=over(missed, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
-        misses_long=long.counted(p.SLO_MISSES_TOTAL, *who),
-        burn_long=over(long.counted(p.SLO_MISSES_TOTAL, *who), long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who)),
+        threshold_seconds=_threshold(windows, who, objective),
+        misses=misses,
+        burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
+        misses_long=misses_long,
+        burn_long=over(misses_long, long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
     )
 
 
-def _threshold(windows: Windows, model: str, lane: str, objective: Objective) -> float | None:
+def _threshold(windows: Windows, who: ModelLane, objective: Objective) -> float | None:
     """The strictest of the prompt buckets that had such requests; of all, where none had."""
     asked = windows.growth[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
     thresholds = {
         bucket: value
         for (of_lane, bucket, of), value in windows.all_of(p.SLO_THRESHOLD_SECONDS).items()
-        if (of_lane, of) == (lane, objective.value)
+        if (of_lane, of) == (who.lane, objective)
     }
-    had = [value for bucket, value in thresholds.items() if asked.get((model, lane, bucket, objective.value))]
+    had = [value for bucket, value in thresholds.items() if asked.get((*who, bucket, objective))]
     return min(had or thresholds.values(), default=None)
 
 
@@ -229,14 +212,14 @@ def _quantile(q: float, grown: Total | None, metric: Histogram | None, fewest: i
     return quantile(q, grown.counts, metric.buckets)
 
 
-def _phases(shown: Growth, model: str, lane: str) -> dict[Blame, PhaseTime]:
+def _phases(shown: Growth, who: ModelLane) -> dict[Blame, PhaseTime]:
     """Means over all requests of the lane, those without a sample in the phase included: so they add up."""
-    whole = shown.observed(c.REQUEST_SECONDS, model, lane)
+    whole = shown.observed(c.REQUEST_SECONDS, *who)
     if whole is None:
         return {}
     by_phase: dict[Blame, dict[str, Total]] = {}
     for (of_model, of_lane, phase, source), grown in shown.histograms.get(c.REQUEST_PHASE_SECONDS.name, {}).items():
-        if (of_model, of_lane) == (model, lane) and grown.count > 0:
+        if (of_model, of_lane) == who and grown.count > 0:
             by_phase.setdefault(Blame(Phase(phase).value), {})[source] = grown
     return {
         phase: PhaseTime(

@@ -14,8 +14,6 @@ from sidecar.slo.objective import Objective
 
 
 class Outcome(StrEnum):
-    """What came of it."""
-
     VERDICT = "verdict"
     """Something is broken, and this is what is known of it."""
     WELL = "well"
@@ -25,8 +23,6 @@ class Outcome(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How far to trust a verdict."""
-
     HIGH = "high"
     FAIR = "fair"
     LOW = "low"
@@ -43,8 +39,6 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One of the two numbers, judged."""
-
     latency: Latency
     state: State
     over: float | None
@@ -62,8 +56,6 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do, in its place of the order."""
-
     what: Intervention
     phase: Blame
     """That it targets."""
@@ -93,8 +85,6 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One lane's."""
-
     measured: Measured
     outcome: Outcome
     ttft: Number

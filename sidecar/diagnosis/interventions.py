@@ -59,8 +59,6 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One fix."""
-
     name: str
     fix: str
     targets: tuple[str, ...]
@@ -91,8 +89,6 @@ class Unhelpful:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """What one runbook says to do."""
-
     fixes: tuple[Intervention, ...]
     """Cheapest first, as the runbook has them."""
     not_to_do: tuple[Unhelpful, ...]

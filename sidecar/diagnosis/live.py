@@ -4,19 +4,17 @@ Pure: snapshots come in. It remembers what recording rules keep as well: the evi
 missed, and the verdict of a moment ago.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from sidecar.diagnosis import engine_evidence as evidence
 from sidecar.diagnosis import facts
 from sidecar.diagnosis.engine_evidence import Baseline
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import Verdict, decide
+from sidecar.diagnosis.verdict import LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
 from sidecar.history.ring import History
-from sidecar.history.series import LONG_SECONDS
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
-from sidecar.metrics import slo_metrics as p
 from sidecar.slo.objective import Objective
 
 
@@ -24,12 +22,10 @@ VERDICTS_PER_SLICE = 10
 
 
 class LiveDiagnosis:
-    """One process's."""
-
     def __init__(self, history: History) -> None:
         self._history = history
         self._baselines: dict[str, Baseline] = {}
-        self._verdicts: dict[tuple[str, str, Objective], Verdict] = {}
+        self._verdicts: dict[LaneObjective, Verdict] = {}
 
     def learn(self, now: Snapshot) -> Sliced[None]:
         """Call it with every tick of the history: what is usual is learned, and the next verdict knows this one."""
@@ -47,35 +43,35 @@ class LiveDiagnosis:
         compared = yield from self._compared(windows)
         verdicts = yield from self._decided(windows, compared)
         found = []
-        for model, lane in facts.lanes(windows):
+        for who in facts.lanes(windows):
             yield
-            context = facts.Context(
+            baseline = self._baselines.get(who.model, Baseline())
+            known = Measured(
                 source="sidecar",
-                verdicts={of: verdict for (m, la, of), verdict in verdicts.items() if (m, la) == (model, lane)},
-                ratios=compared[model].ratios if model in compared else {},
-                baseline=model in self._baselines and bool(self._baselines[model].usual.model),
-                baseline_is_young=model in self._baselines and self._baselines[model].is_young,
+                ratios=compared.get(who.model, facts.Comparison()).ratios,
+                baseline=bool(baseline.usual.model),
+                baseline_is_young=baseline.is_young,
                 engine=engine,
                 hints=hints,
             )
-            found.append(facts.measured(windows, model, lane, context))
+            found.append(facts.measured(windows, who, verdicts, known))
         return found
 
     def _decided(
         self, windows: Windows, compared: Mapping[str, facts.Comparison]
-    ) -> Sliced[dict[tuple[str, str, Objective], Verdict]]:
+    ) -> Sliced[dict[LaneObjective, Verdict]]:
         # On this pod stand all of its misses.
         faulty, kv_full = facts.faults(windows), float(facts.kv_full(windows))
-        found: dict[tuple[str, str, Objective], Verdict] = {}
-        for number, who in enumerate(_missing(windows), 1):
+        found: dict[LaneObjective, Verdict] = {}
+        for number, who in enumerate(facts.missed(windows), 1):
             if number % VERDICTS_PER_SLICE == 0:
                 yield
             case = facts.case(
                 windows,
                 who,
-                compared.get(who[0], facts.Comparison()),
+                compared.get(who.model, facts.Comparison()),
                 faulty,
-                kv_full=kv_full if who[2] is not Objective.TPOT else 0.0,
+                kv_full=kv_full if who.objective is not Objective.TPOT else 0.0,
                 kv_full_pods=kv_full,
             )
             before = self._verdicts.get(who)
@@ -90,11 +86,3 @@ class LiveDiagnosis:
             yield
             found[model] = evidence.compared(windows, model, evidence.now(windows, model), baseline.usual)
         return found
-
-
-def _missing(windows: Windows) -> Iterable[tuple[str, str, Objective]]:
-    """Every model, lane and objective with a miss in the last half hour."""
-    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
-    for (model, lane, objective), count in missed.items():
-        if count > 0:
-            yield model, lane, Objective(objective)

@@ -22,8 +22,6 @@ class Regime(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """One of the two numbers."""
-
     p99_seconds: float | None = None
     """Infinite where it lies above the last edge of the histogram."""
     p50_seconds: float | None = None
@@ -56,8 +54,6 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What comes, and what holds it."""
-
     arrivals_per_second: float | None = None
     prompt_mean_tokens: float | None = None
     output_mean_tokens: float | None = None

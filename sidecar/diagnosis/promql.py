@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
-from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import Cause, Evidence, LaneObjective, Verdict
 from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
 from sidecar.metrics.declaration import Histogram
@@ -17,7 +17,6 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 
 
-WHO = ("model", "lane", "objective")
 LONG_TIMES = 6
 """The long window is at least so many times the one that is shown."""
 
@@ -27,8 +26,6 @@ Samples = list[tuple[Mapping[str, str], float]]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Which series are meant."""
-
     namespace: str | None = None
     """None: Prometheus adds none."""
 
@@ -151,11 +148,11 @@ def recorded(fleet: Fleet) -> dict[str, str]:
     }
 
 
-def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[tuple[str, str, Objective], Verdict]:
-    """(model, lane, objective) to the page's own verdict."""
+def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Verdict]:
+    """Each lane and objective to the page's own verdict."""
     found = {}
     for of, _ in answers["phase"]:
-        who = (of["model"], of["lane"], Objective(of["objective"]))
+        who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
         phase = Blame(of["phase"])
         causes = [labels["cause"] for labels in _mine(answers["cause"], who)]
         found[who] = Verdict(
@@ -175,11 +172,11 @@ def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Evidence
     return {Evidence(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 
-def _is(labels: Mapping[str, str], who: tuple[str, str, Objective]) -> bool:
-    return tuple(labels.get(name) for name in WHO) == (who[0], who[1], who[2].value)
+def _is(labels: Mapping[str, str], who: LaneObjective) -> bool:
+    return all(labels.get(name) == value for name, value in who._asdict().items())
 
 
-def _mine(samples: Samples, who: tuple[str, str, Objective]) -> list[Mapping[str, str]]:
+def _mine(samples: Samples, who: LaneObjective) -> list[Mapping[str, str]]:
     return [labels for labels, _ in samples if _is(labels, who)]
 
 
@@ -206,7 +203,7 @@ def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
     }
 
 
-def faulty(answers: Mapping[str, Samples], who: tuple[str, str, Objective]) -> tuple[dict[Cause, float], float]:
+def faulty(answers: Mapping[str, Samples], who: LaneObjective) -> tuple[dict[Cause, float], float]:
     """Fault to the share of these misses that stand on pods which have it; and the same for a full KV cache."""
     misses = {labels.get("pod", ""): value for labels, value in answers["misses"] if _is(labels, who)}
     total = sum(misses.values())
@@ -216,7 +213,7 @@ def faulty(answers: Mapping[str, Samples], who: tuple[str, str, Objective]) -> t
     def share(name: str) -> float:
         return sum(misses.get(labels.get("pod", ""), 0.0) for labels, _ in answers[name]) / total
 
-    full = 0.0 if who[2] is Objective.TPOT else share(Cause.KV.value)
+    full = 0.0 if who.objective is Objective.TPOT else share(Cause.KV.value)
     return {cause: share(cause.value) for cause in (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)}, full
 
 

@@ -20,11 +20,8 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
-from sidecar.diagnosis.verdict import Evidence, Verdict, decide
+from sidecar.diagnosis.verdict import Evidence, LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
-from sidecar.history.series import LONG_SECONDS
-from sidecar.metrics import slo_metrics as p
-from sidecar.slo.objective import Objective
 
 
 TIMEOUT_SECONDS = 20.0
@@ -72,7 +69,8 @@ async def fleet(
 
 
 async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
-    windows = await _windows(prometheus, of, window_seconds)
+    grown = await prometheus.ask_all(promql.growth(of, window_seconds))
+    windows = promql.windows_of(grown, await prometheus.ask_all(promql.gauges(of)), window_seconds)
     known = await prometheus.ask_all(promql.recorded(of))
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
@@ -89,25 +87,18 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     return [
         facts.measured(
             windows,
-            model,
-            lane,
-            facts.Context(
+            who,
+            verdicts,
+            Measured(
                 source="prometheus",
-                verdicts={of_who[2]: verdict for of_who, verdict in verdicts.items() if of_who[:2] == (model, lane)},
-                ratios=ratios.get(model, {}),
-                baseline=bool(ratios.get(model)),
+                ratios=ratios.get(who.model, {}),
+                baseline=bool(ratios.get(who.model)),
                 namespace=of.namespace,
                 engine=engine,
             ),
         )
-        for model, lane in facts.lanes(windows)
+        for who in facts.lanes(windows)
     ]
-
-
-async def _windows(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> Windows:
-    grown = await prometheus.ask_all(promql.growth(of, window_seconds))
-    stand = await prometheus.ask_all(promql.gauges(of))
-    return promql.windows_of(grown, stand, window_seconds)
 
 
 async def _compared(
@@ -124,25 +115,20 @@ async def _compared(
 
 async def _verdicts(
     prometheus: "_Prometheus", of: Fleet, windows: Windows, compared: Mapping[str, Comparison], window_seconds: float
-) -> dict[tuple[str, str, Objective], Verdict]:
+) -> dict[LaneObjective, Verdict]:
     """Without recording rules: the same rule over the raw votes."""
     pods = await prometheus.ask_all(promql.faults(of, window_seconds))
     found = {}
-    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
-    for model, lane, objective in [who for who, count in missed.items() if count > 0]:
-        who = (model, lane, Objective(objective))
+    for who in facts.missed(windows):
         faulty, full = promql.faulty(pods, who)
-        full_pods = promql.kv_full_pods(pods, model)
-        case = facts.case(windows, who, compared[model], faulty, kv_full=full, kv_full_pods=full_pods)
-        verdict = decide(case)
+        full_pods = promql.kv_full_pods(pods, who.model)
+        verdict = decide(facts.case(windows, who, compared[who.model], faulty, kv_full=full, kv_full_pods=full_pods))
         if verdict is not None:
             found[who] = verdict
     return found
 
 
 class _Prometheus:
-    """One, by its query API."""
-
     def __init__(self, session: aiohttp.ClientSession, url: URL) -> None:
         self._session = session
         self._url = url

@@ -18,7 +18,7 @@ STEPS = 4
 STEPS_SECOND = 1
 NOT_TO_DO = 3
 QUESTIONS = 3
-_NUMBERS = (("time_to_first_token", "time to first token", "ttft"), ("inter_token", "between tokens", "tpot"))
+_NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "between tokens"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
 """The beginning of a line, before its text: a mark, a number, or the name and the state of one of the two numbers."""
 _OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
@@ -40,7 +40,7 @@ def _fold(line: str, columns: int) -> list[str]:
 
 def _lines(d: Mapping[str, Any]) -> Iterable[str]:
     yield _headline(d)
-    for key, name, _ in _NUMBERS:
+    for key, name in _NUMBERS.items():
         yield _number(name, d[key])
     if d["outcome"] == "refused":
         yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))

@@ -16,7 +16,7 @@ from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
 from sidecar.diagnosis.measured import Latency, Measured, Regime
-from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import Cause, Evidence, Verdict, top
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
@@ -170,7 +170,7 @@ def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blam
         phase = verdict.phase
     else:
         phase = _by_parts(m) if first is Objective.TTFT else Blame.UNATTRIBUTED
-        if phase is Blame.QUEUE and _top(m) in (Evidence.PREFILL, Evidence.UNCACHED):
+        if phase is Blame.QUEUE and top(m.ratios) in (Evidence.PREFILL, Evidence.UNCACHED):
             phase = Blame.PREFILL
     return phase, CANDIDATES[first] if phase is Blame.UNATTRIBUTED else ()
 
@@ -199,17 +199,12 @@ def _by_parts(m: Measured) -> Blame:
     return untold[0]
 
 
-def _top(m: Measured) -> Evidence | None:
-    worth = {which: ratio for which, ratio in m.ratios.items() if ratio >= WORTH_NAMING}
-    return max(worth, key=worth.__getitem__) if worth else None
-
-
 def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
     if verdict is not None:
         return verdict.cause
-    top = _top(m)
-    if top is not None:
-        return Cause(top.value)
+    grown = top(m.ratios)
+    if grown is not None:
+        return Cause(grown.value)
     if phase is Blame.QUEUE and m.load.kv_usage is not None:
         return Cause.KV if m.load.kv_usage >= KV_FULL_RATIO else Cause.SLOTS
     if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and (bound.load(m) or 0.0) > 1.0:
@@ -218,7 +213,6 @@ def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
 
 
 def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) -> Second | None:
-    """The other number, if it is broken or nearly."""
     for of in (Objective.TTFT, Objective.TPOT):
         state = numbers[of].state
         if of is not first and state in (State.BROKEN, State.NEAR):

@@ -8,6 +8,7 @@ to name a phase where nothing missed.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -65,7 +66,22 @@ FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 """Of an engine, in the order in which one explains the other."""
 
 
-_BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
+BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
+
+
+class ModelLane(NamedTuple):
+    """One diagnosis' labels, in the order in which the table of series reads them."""
+
+    model: str
+    lane: str
+
+
+class LaneObjective(NamedTuple):
+    """One verdict's labels, in the same order."""
+
+    model: str
+    lane: str
+    objective: Objective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +113,7 @@ class Case:
 
     @property
     def top(self) -> Evidence | None:
-        """What has grown most, if any is worth naming."""
-        worth = {evidence: ratio for evidence, ratio in self.ratios.items() if ratio >= WORTH_NAMING}
-        return max(worth, key=worth.__getitem__) if worth else None
+        return top(self.ratios)
 
     @property
     def bursts(self) -> bool:
@@ -115,8 +129,6 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One phase, and what speaks for it."""
-
     phase: Blame
     cause: Cause
     waited_in: Mapping[Blame, float]
@@ -129,6 +141,12 @@ class Verdict:
     """What came before the first token went to stream, because tokens suddenly come together."""
     moved: bool = False
     """The queue's share went to prefill, because prefill made the queue."""
+
+
+def top(ratios: Mapping[Evidence, float]) -> Evidence | None:
+    """The evidence that has grown most, if any is worth naming."""
+    worth = {evidence: ratio for evidence, ratio in ratios.items() if ratio >= WORTH_NAMING}
+    return max(worth, key=worth.__getitem__) if worth else None
 
 
 def decide(case: Case, before: Blame | None = None) -> Verdict | None:
@@ -163,7 +181,7 @@ def _shares(case: Case, waited_in: Mapping[Blame, float], *, decided: bool) -> t
     if decided:
         shares: dict[Blame, float] = {}
         for of, share in waited_in.items():
-            phase = Blame.STREAM if case.bursts and of in _BEFORE_THE_FIRST_TOKEN else of
+            phase = Blame.STREAM if case.bursts and of in BEFORE_THE_FIRST_TOKEN else of
             shares[phase] = shares.get(phase, 0.0) + share
         return shares, False
     there = {

@@ -8,7 +8,7 @@ from math import isinf
 
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Number
-from sidecar.diagnosis.measured import Measured, PhaseTime
+from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
 from sidecar.slo.attribution import Blame
@@ -38,17 +38,13 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
     if verdict.provisional:
         said.append(
             "Too few ledgers have closed to count votes: by the engine's own state those who wait now"
-            f" are in {phase_name(_before_moving(verdict))}."
+            f" are in {phase_name(Blame.QUEUE if verdict.moved else verdict.phase)}."
         )
     if verdict.phase is Blame.UNATTRIBUTED:
         said.append(
             f"Of the requests that missed their {NAMES[objective]}, fewer than one in five has a split, or none at all."
         )
     return said + state(m)
-
-
-def _before_moving(verdict: Verdict) -> str:
-    return Blame.QUEUE.value if verdict.moved else verdict.phase.value
 
 
 def _votes(objective: Objective, verdict: Verdict) -> list[str]:
@@ -118,7 +114,8 @@ def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
 def _parts(m: Measured, phase: Blame) -> list[str]:
     """The parts of the time to first token, the largest first."""
     said = []
-    for of, time in _ordered(m):
+    ordered = sorted(m.phases.items(), key=lambda item: -(item[1].p99_seconds or item[1].mean_seconds or 0.0))
+    for of, time in ordered:
         name = phase_name(of)
         if time.p99_seconds is not None:
             said.append(f"{name[:1].upper()}{name[1:]}: {seconds(time.p99_seconds)} at the p99.")
@@ -134,7 +131,6 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
 
 
 def state(m: Measured) -> list[str]:
-    """What comes, and what holds it."""
     load, said = m.load, []
     if load.waiting is not None:
         wait = _by_littles_law(m)
@@ -170,7 +166,3 @@ def _by_littles_law(m: Measured) -> float | None:
 def queue_by_state(m: Measured) -> float | None:
     """The mean wait in the queue by Little's law, where nobody told the wait itself."""
     return _by_littles_law(m) if m.source == "hand" else None
-
-
-def _ordered(m: Measured) -> list[tuple[Blame, PhaseTime]]:
-    return sorted(m.phases.items(), key=lambda item: -(item[1].p99_seconds or item[1].mean_seconds or 0.0))

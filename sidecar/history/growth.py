@@ -3,7 +3,7 @@
 A running sidecar makes it from two snapshots, `sidecar diagnose` from a Prometheus' answers; readers cannot tell them apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, sub
 
@@ -33,8 +33,6 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How much everything grew within one window."""
-
     seconds: float
     """The part of the window that lies between two snapshots."""
     counters: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
@@ -52,8 +50,6 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Growth over every window, and the gauges as they stand."""
-
     growth: Mapping[float, Growth]
     """By one of `series.WINDOWS`."""
     gauges: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
@@ -63,5 +59,21 @@ class Windows:
         return self.gauges.get(metric.name, {}).get(labels)
 
     def all_of(self, metric: Gauge) -> Mapping[Labels, float]:
-        """All children of one gauge."""
         return self.gauges.get(metric.name, {})
+
+
+def quantile(q: float, counts: Sequence[float], bounds: Sequence[float]) -> float | None:
+    """The q-quantile as Prometheus' histogram_quantile computes it: linear within the bucket. None without samples.
+
+    `counts` are not cumulative, one more than `bounds`. Infinite above the last edge, where the value is unknown.
+    """
+    rank = q * sum(counts)
+    if not rank:
+        return None
+    seen = 0.0
+    for index, count in enumerate(counts[:-1]):
+        if count and seen + count >= rank:
+            low = bounds[index - 1] if index else 0.0
+            return low + (bounds[index] - low) * (rank - seen) / count
+        seen += count
+    return float("inf")

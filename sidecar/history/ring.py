@@ -24,8 +24,6 @@ MINUTE_SECONDS = 60.0
 
 
 class History:
-    """The snapshots of one process's registry."""
-
     def __init__(self, metrics: Metrics, *, at: float) -> None:
         self.metrics = metrics
         self._whole: deque[Snapshot] = deque([run_now(take(metrics, at))])

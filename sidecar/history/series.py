@@ -25,8 +25,6 @@ _ON_PAGE = ()
 
 @dataclass(frozen=True, slots=True)
 class GrowthSeries:
-    """One counter or histogram."""
-
     metric: Counter | Histogram
     labels: tuple[str, ...]
     """Summed over all others."""
@@ -71,8 +69,6 @@ GROWTH_SERIES = (
 
 @dataclass(frozen=True, slots=True)
 class GaugeSeries:
-    """One gauge."""
-
     metric: Gauge
     labels: tuple[str, ...] = ()
     reduce: str = "max"

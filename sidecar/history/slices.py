@@ -1,9 +1,9 @@
-"""Long work in slices: a generator that yields wherever other tasks may have the loop, and returns its result at the end. Pure.
+"""Long work in slices: a generator that yields wherever other tasks may have the loop, and returns its result at the end.
 
-It knows neither the work nor a loop: `admin/loop_slices.py` runs one on a loop that has traffic. A thread would not do instead:
-Python's lock goes back to the loop only after 5 ms.
+It does not know the work. A thread would not do instead: Python's lock goes back to the loop only after 5 ms.
 """
 
+import asyncio
 from collections.abc import Generator
 from typing import TypeVar
 
@@ -21,3 +21,14 @@ def run_now(work: Sliced[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+async def run_sliced(work: Sliced[T]) -> T:
+    """Run all slices on a loop that has traffic: ready tasks run after each."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)

@@ -89,7 +89,6 @@ def observed(
 
 
 def grown(then: Snapshot, now: Snapshot, window_seconds: float) -> Sliced[Growth]:
-    """Growth of all series that the table reads over this window."""
     counters, histograms = {}, {}
     for series in GROWTH_SERIES:
         if window_seconds not in series.windows:

@@ -22,8 +22,6 @@ _REST = "(rest)"
 
 
 class EventRateLimit:
-    """One token bucket per event name."""
-
     def __init__(self, rate_per_second: float, burst: int, own: dict[str, tuple[float, int]] | None = None) -> None:
         """`own` maps names to a (rate, burst) that differs from the usual one."""
         self._usual = (rate_per_second, burst)

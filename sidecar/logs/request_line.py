@@ -8,7 +8,6 @@ from operator import attrgetter
 
 from sidecar.ledger.account import Account, Ledger
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -47,7 +46,7 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     fields |= _wire_fields(account.marks)
     if account.marks.usage is not None:
-        fields |= _usage_fields(account.marks.usage)
+        fields |= {name: count for name, count in account.marks.usage._asdict().items() if count is not None}
     if account.trace_id is not None:
         fields["trace_id"] = account.trace_id
     if account.notes:
@@ -81,7 +80,3 @@ def _wire_fields(marks: Marks) -> dict[str, object]:
     if marks.choices > 1:
         fields["choices"] = marks.choices
     return fields
-
-
-def _usage_fields(usage: Usage) -> dict[str, object]:
-    return {name: count for name, count in zip(usage._fields, usage, strict=True) if count is not None}

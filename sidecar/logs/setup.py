@@ -86,21 +86,15 @@ class Logs:
         """Take a new level, format and allow-list, at once and for every logger."""
         self._level = NAME_TO_LEVEL[config.level]
         terminal = config.format == "auto" and self._file.isatty()
-        self._render = self._to_console if terminal or config.format == "console" else _to_json
+        self._render = self._to_console if terminal or config.format == "console" else msgspec.json.encode
         self.allowed_headers = frozenset(config.headers)
 
     @property
-    def dropped_lines(self) -> int:
-        """Lines lost because stderr was read too slowly, or because a value could not be written."""
-        return self._writer.dropped
-
-    @property
     def limited_lines(self) -> int:
-        """All lines not written since the start: lost lines, and lines held back by the rate limit."""
+        """All lines not written since the start: lost because stderr was read too slowly or a value could not be written, or held back."""
         return self._writer.dropped + self._rate_limit.held_back_ever
 
     def request(self, account: Account) -> None:
-        """Write the line of one ended request."""
         level = "warning" if account.outcome in SPOILED else "info"
         if NAME_TO_LEVEL[level] >= self._level:
             self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)}, free=_FREE_FIELDS)
@@ -172,10 +166,6 @@ class _FromLibraries(logging.Handler):
         if record.exc_info:
             event["exc_info"] = record.exc_info
         self._emit(record.levelname.lower(), event)
-
-
-def _to_json(line: dict[str, object]) -> bytes:
-    return msgspec.json.encode(line)
 
 
 def _cleaned(value: object, depth: int = 0) -> object:

@@ -304,7 +304,7 @@ def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_
     return sum(metric.series(sizes) for metric in catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket))
 
 
-def series_typical(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
+def series_typical(lanes: int, prompt_buckets: int, models: int, inter_token_by_prompt_bucket: bool = False) -> int:
     """An estimate of the series that a usual pod has: nothing lands in `other`, and a few lengths and sources are seen."""
     sizes = Sizes(lanes, prompt_buckets, models)
     metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)

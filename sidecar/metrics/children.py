@@ -16,8 +16,6 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Exemplar(NamedTuple):
-    """One observation with its trace id."""
-
     trace_id: str
     value: float
     at_unix: float | None
@@ -106,7 +104,6 @@ class HistogramChild:
 
     @property
     def count(self) -> int:
-        """Number of observations."""
         return sum(self.counts)
 
 

@@ -15,33 +15,23 @@ from sidecar.metrics.labels import cleaned
 class Constants:
     """`quantization` and `gpu_type` of one process."""
 
-    __slots__ = ("_sealed", "_stated", "values")
+    __slots__ = ("_stated", "sealed", "values")
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """`values`: as the config states them; those that are `unknown` are filled in by the engine."""
         self.values: Mapping[str, str] = {name: cleaned(value) for name, value in values.items()}
         """By label name. Replaced as a whole when a value changes, so that cached lines can compare its identity."""
         self._stated = frozenset(name for name, value in values.items() if value != UNKNOWN)
-        self._sealed = False
-
-    def seal(self) -> None:
-        """Fix all values: a page with requests on it is about to be scraped."""
-        self._sealed = True
-
-    @property
-    def sealed(self) -> bool:
-        """Whether they are fixed."""
-        return self._sealed
+        self.sealed = False
+        """Whether all values are fixed: a page with requests on it is about to be scraped."""
 
     def tell(self, told: Mapping[str, str | None]) -> dict[str, bool]:
-        """Take in the values that the engine states (None: not stated). Returns, for each label that the engine may
-        fill in and has stated, whether the value in force is another one.
-        """
+        """Take in what the engine states (None: not stated); returns, by label that it may fill in, whether another is in force."""
         heard = {
             name: cleaned(value)
             for name, value in told.items()
             if value is not None and name in self.values and name not in self._stated
         }
-        if not self._sealed and any(self.values[name] != value for name, value in heard.items()):
+        if not self.sealed and any(self.values[name] != value for name, value in heard.items()):
             self.values = {**self.values, **heard}
         return {name: self.values[name] != value for name, value in heard.items()}

@@ -5,20 +5,10 @@ a value: numbers are in `registry.py`, and the declarations themselves in `catal
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from math import prod
 from typing import ClassVar
 
 from sidecar.ledger.request_labels import OTHER
-
-
-class Kind(StrEnum):
-    """The Prometheus type. An info is a gauge that is always 1; its labels are the message."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +40,26 @@ class Sizes:
         return len(label.values) or told.get(label.name, label.most + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """One metric, declared once. Use its subclasses below: the kind decides which operations a metric has."""
 
-    kind: ClassVar[Kind]
-    """The Prometheus type."""
+    kind: ClassVar[str]
+    """The type as OpenMetrics names it."""
     name: str
     help: str
     """Population, unit and source: what an SRE must know to not misread it."""
     labels: tuple[Label, ...] = ()
-    constant: bool = True
-    """Carries the process's constant labels (quantization, gpu_type)."""
     together: tuple[tuple[str, ...], ...] = ()
     """The possible combinations of the last labels' values, if not every combination is possible."""
     buckets: tuple[float, ...] = ()
     typical: float = 1.0
     """Share of the reachable children that a usual pod has, 0 to 1, unused lanes left out."""
+
+    @property
+    def constant(self) -> bool:
+        """It carries the process's constant labels (quantization, gpu_type), as all do that are not about the sidecar."""
+        return not self.name.startswith("llm_sidecar_")
 
     @property
     def series_per_child(self) -> int:
@@ -87,26 +80,22 @@ class Metric:
 class Counter(Metric):
     """Only rises; its name ends in `_total`."""
 
-    __slots__ = ()
-    kind = Kind.COUNTER
+    kind = "counter"
 
 
 class Gauge(Metric):
     """A current value. Not exported until it is set: unknown is not zero."""
 
-    __slots__ = ()
-    kind = Kind.GAUGE
+    kind = "gauge"
 
 
 class Info(Metric):
-    """Always 1."""
+    """A gauge that is always 1; its labels are the message."""
 
-    __slots__ = ()
-    kind = Kind.INFO
+    kind = "info"
 
 
 class Histogram(Metric):
     """Observations in fixed buckets, the same in every pod and version."""
 
-    __slots__ = ()
-    kind = Kind.HISTOGRAM
+    kind = "histogram"

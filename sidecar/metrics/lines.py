@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from sidecar.metrics.children import Child, Exemplar, HistogramChild
-from sidecar.metrics.declaration import Kind, Metric
+from sidecar.metrics.declaration import Metric
 
 
 _OPENMETRICS_UNITS = ("seconds", "ratio")
@@ -17,11 +17,11 @@ _OPENMETRICS_UNITS = ("seconds", "ratio")
 
 def head(metric: Metric, *, openmetrics: bool) -> bytes:
     """HELP and TYPE of one family. OpenMetrics drops a counter's `_total`, an info's `_info`, and adds UNIT."""
-    name, kind = metric.name, metric.kind.value
+    name, kind = metric.name, metric.kind
     if openmetrics:
-        ending = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(metric.kind, "")
+        ending = {"counter": "_total", "info": "_info"}.get(kind, "")
         name = name.removesuffix(ending)
-    elif metric.kind is Kind.INFO:
+    elif kind == "info":
         kind = "gauge"
     unit = next((f"# UNIT {name} {unit}\n" for unit in _OPENMETRICS_UNITS if name.endswith(f"_{unit}")), "")
     help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from operator import contains, itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
@@ -27,8 +27,6 @@ SERIES_LIMIT = 25_000
 
 
 class Family(Generic[C]):
-    """All children of one metric."""
-
     def __init__(
         self, metric: Metric, sets: tuple[ClosedSet, ...], registry: "Metrics", make: Callable[[tuple[str, ...]], C]
     ) -> None:
@@ -61,9 +59,7 @@ class Family(Generic[C]):
         return UNLABELLED._replace(**{name: named[name] for name in RequestLabels._fields if name in named})
 
     def combinations(self, **fixed: str) -> Iterator[tuple[str, ...]]:
-        """The label values of every child that can exist by now, in the order of the declaration; a label in `fixed`
-        has this value alone.
-        """
+        """The label values of all children that can exist by now, as declared; a label in `fixed` has this value alone."""
         shown = [(fixed[closed.name],) if closed.name in fixed else closed.shown() for closed in self._sets]
         together = self.metric.together or ((),)
         free = len(shown) - len(together[0])
@@ -101,10 +97,7 @@ class Family(Generic[C]):
         return child
 
     def _reserved(self, key: tuple[str, ...]) -> bool:
-        """Whether a place is kept for this child: its labels filled at run time are all fallbacks.
-
-        So there is always a child to count in.
-        """
+        """Whether a place is kept: labels filled at run time are all fallbacks, so there is always a child to count in."""
         labels = self.metric.labels
         together = self.metric.together
         return all(value == label.fallback for label, value in zip(labels, key, strict=True) if not label.values) and (
@@ -155,24 +148,17 @@ class Metrics:
         self._before_scrape: list[Callable[[float], None]] = []
         metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
         self._limit = series_limit - sum(metric.series(Sizes(1, 1, 1)) for metric in metrics)
-        self._counters: dict[str, Family[CounterChild]] = {}
-        self._gauges: dict[str, Family[GaugeChild]] = {}
-        self._histograms: dict[str, Family[HistogramChild]] = {}
-        self.families: list[Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]] = []
-        for metric in metrics:
-            self.families.append(self._family(metric))
+        self._by_name = {metric.name: self._family(metric) for metric in metrics}
+        self.families = tuple(self._by_name.values())
 
     def counter(self, metric: Counter) -> Family[CounterChild]:
-        """The family of one counter of the catalogue."""
-        return self._counters[metric.name]
+        return self._by_name[metric.name]
 
-    def gauge(self, metric: Gauge) -> Family[GaugeChild]:
-        """The family of one gauge of the catalogue."""
-        return self._gauges[metric.name]
+    def gauge(self, metric: Gauge | Info) -> Family[GaugeChild]:
+        return self._by_name[metric.name]
 
     def histogram(self, metric: Histogram) -> Family[HistogramChild]:
-        """The family of one histogram of the catalogue."""
-        return self._histograms[metric.name]
+        return self._by_name[metric.name]
 
     @property
     def constants(self) -> Mapping[str, str]:
@@ -186,15 +172,13 @@ class Metrics:
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""
-        gauge = self._gauges[ENGINE_LABEL_MISMATCH.name]
+        gauge = self.gauge(ENGINE_LABEL_MISMATCH)
         for name, differs in self._constants.tell(told).items():
             gauge.child(name).set(int(differs))
 
     def info(self, metric: Info, *values: str) -> None:
-        """State one info, in place of its values before; a value that is new to its label's set is added to the set, as
-        long as there is room.
-        """
-        family = self._gauges[metric.name]
+        """State one info, in place of its values before. New values join their labels' sets as long as there is room."""
+        family = self.gauge(metric)
         for child in family.children.values():
             child.set(None)
         for closed, value in zip(family._sets, values, strict=True):  # noqa: SLF001  the family is ours
@@ -203,7 +187,7 @@ class Metrics:
 
     def overflowed(self, label: str) -> None:
         """A value of this label was outside its closed set (`series`: a child was one too many)."""
-        self._counters[LABEL_OVERFLOW_TOTAL.name].child(label).inc()
+        self.counter(LABEL_OVERFLOW_TOTAL).child(label).inc()
 
     def room_for(self, series: int) -> bool:
         """Whether so many more series fit under the limit, kept places left out."""
@@ -214,38 +198,29 @@ class Metrics:
         self._before_scrape.append(set_gauges)
 
     def set_gauges(self, at: float) -> None:
-        """Set the values that are computed at scrape time, as of this instant, for a reader in this process. Unlike a
-        scrape, this fixes no constants.
-        """
+        """Set the values that are computed at scrape time, as of this instant. Unlike a scrape, this fixes no constants."""
         for set_gauges in self._before_scrape:
             set_gauges(at)
 
     def refresh(self, at: float) -> None:
         """A scrape begins at this instant of the monotonic clock."""
         self.set_gauges(at)
-        if not self._constants.sealed and any(
-            child.value for child in self._counters[REQUESTS_TOTAL.name].children.values()
-        ):
-            self._constants.seal()
-        self._gauges[SERIES.name].child().set(self.series)
+        ended = self.counter(REQUESTS_TOTAL).children.values()
+        if not self._constants.sealed and any(child.value for child in ended):
+            self._constants.sealed = True
+        self.gauge(SERIES).child().set(self.series)
 
-    def _family(self, metric: Metric) -> Family[CounterChild] | Family[GaugeChild] | Family[HistogramChild]:
-        sets = tuple(self._set_of(label) for label in metric.labels)
+    def _family(self, metric: Metric) -> Family[Any]:
+        make: Callable[[tuple[str, ...]], Child] = GaugeChild
         if isinstance(metric, Counter):
-            self._counters[metric.name] = counters = Family(
-                metric, sets, self, partial(CounterChild, refused=self._refused)
-            )
-            return counters
-        if isinstance(metric, Histogram):
+            make = partial(CounterChild, refused=self._refused)
+        elif isinstance(metric, Histogram):
             make = partial(HistogramChild, refused=self._refused, bounds=metric.buckets)
-            self._histograms[metric.name] = histograms = Family(metric, sets, self, make)
-            return histograms
-        self._gauges[metric.name] = gauges = Family(metric, sets, self, GaugeChild)
-        return gauges
+        return Family(metric, tuple(self._set_of(label) for label in metric.labels), self, make)
 
     def _set_of(self, label: Label) -> ClosedSet:
         shared = {MODEL.name: self.models, LANE.name: self.lanes, PROMPT_BUCKET.name: self.prompt_buckets}
         return shared.get(label.name) or ClosedSet(label)
 
     def _refused(self) -> None:
-        self._counters[DROPPED_TOTAL.name].child("not_a_duration").inc()
+        self.counter(DROPPED_TOTAL).child("not_a_duration").inc()

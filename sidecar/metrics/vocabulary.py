@@ -10,7 +10,6 @@ from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
-from sidecar.proxy.errors import Failure
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
@@ -67,26 +66,11 @@ ATTRIBUTIONS_TOGETHER = (
 )
 
 DROP_REASONS = (
-    "observer_error",
-    "event_too_long",
-    "unreadable_event",
-    "encoded_response",
-    "unknown_stream",
-    "not_a_duration",
-    "report_unreadable",
-    "report_source_failed",
-    *Lost,
-    "report_not_assembled",
-    "span_unknown",
-    "span_rejected",
-    "span_request_refused",
-    "span_not_forwarded",
-    "log_limited",
+    *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
+    *("report_unreadable", "report_source_failed", *Lost, "report_not_assembled"),
+    *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
-
-FAILURE_REASONS = tuple(failure.reason for failure in Failure)
-"""The values of `x-sidecar-error`."""
 
 
 class NotAsked(StrEnum):

@@ -32,8 +32,7 @@ from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, UnreadableEvent
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reader import EventReader
-from sidecar.timeline.response_id import response_id_of
+from sidecar.timeline.reader import EventReader, response_id_of
 from sidecar.timeline.timeline import Timeline
 
 

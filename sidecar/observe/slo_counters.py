@@ -17,10 +17,9 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
-from sidecar.slo.judge import Case, Judge
+from sidecar.slo.judge import Case, Judge, TokenDeadlines
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.recent import Burning
-from sidecar.slo.token_deadlines import TokenDeadlines
 from sidecar.timeline.outcome import Outcome
 
 

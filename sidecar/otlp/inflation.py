@@ -37,7 +37,10 @@ class Inflation:
         full = False  # zlib may hold more of what it has already taken in
         while data or full:
             if self._member.eof:
-                self._next_member()
+                self._members += 1
+                if self._members > MAX_GZIP_MEMBERS:
+                    raise TooLargeError(f"more than {MAX_GZIP_MEMBERS} gzip members")
+                self._member = zlib.decompressobj(_GZIP)
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
             except zlib.error:
@@ -52,12 +55,6 @@ class Inflation:
         """Call it after the last segment. Raises MalformedError if the last member is not complete."""
         if not self._member.eof:
             raise MalformedError("the gzip body has no end")
-
-    def _next_member(self) -> None:
-        self._members += 1
-        if self._members > MAX_GZIP_MEMBERS:
-            raise TooLargeError(f"more than {MAX_GZIP_MEMBERS} gzip members")
-        self._member = zlib.decompressobj(_GZIP)
 
     def _check(self, used: int) -> None:
         if self._bytes_out > MAX_DECODED_BYTES:

@@ -35,7 +35,9 @@ class Fields:
             if 8 <= tag < 0x80:
                 at += 1
             else:
-                tag, at = self._long_tag(at, end)
+                tag, at = self._varint(at, end)
+                if not 8 <= tag < 1 << 32:
+                    raise MalformedError("a field number is out of range")
             kind = tag & 7
             self.left -= 1
             self.left_in_span -= 1
@@ -60,12 +62,6 @@ class Fields:
                 at += size
             else:
                 raise MalformedError("a field has a wire type that proto3 does not have")
-
-    def _long_tag(self, at: int, end: int) -> tuple[int, int]:
-        tag, at = self._varint(at, end)
-        if not 8 <= tag < 1 << 32:
-            raise MalformedError("a field number is out of range")
-        return tag, at
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
         """The value, below 2**64, and the offset after it. Raises MalformedError."""

@@ -17,20 +17,8 @@ from sidecar.simulator.simulated_request import SimulatedRequest
 BYTES_A_TOKEN = 4
 """About right for English text in today's vocabularies; only the order of magnitude matters."""
 WORDS = (
-    " the",
-    " queue",
-    " was",
-    " long",
-    " and",
-    " the",
-    " prefill",
-    " short",
-    ",",
-    " so",
-    " tokens",
-    " came",
-    " late",
-    ".",
+    *(" the", " queue", " was", " long", " and", " the", " prefill", " short", ","),
+    *(" so", " tokens", " came", " late", "."),
 )
 
 
@@ -61,8 +49,6 @@ class _Body(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The fields of a request that matter for a simulation."""
-
     model: str | None
     prompt: bytes
     stream: bool
@@ -154,10 +140,8 @@ class Answer:
         """The role chunk of a chat; empty for completions, which have none."""
         if not self._chat:
             return b""
-        delta = {"role": "assistant", "content": ""}
-        return _event(
-            {**self._envelope, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}]}
-        )
+        choice = self._delta("", None) | {"delta": {"role": "assistant", "content": ""}}
+        return _event({**self._envelope, "choices": [choice]})
 
     def token(self, number: int, *, last: bool) -> bytes:
         """The chunk of one token; the last one carries the finish reason."""
@@ -172,7 +156,6 @@ class Answer:
         return _event(chunk if metrics is None else {**chunk, "metrics": metrics})
 
     def whole(self, request: SimulatedRequest, metrics: dict[str, float | None] | None) -> bytes:
-        """The body of a non-streamed response."""
         text = "".join(WORDS[number % len(WORDS)] for number in range(request.output_tokens))
         choice: dict[str, Any] = {
             "index": 0,
@@ -217,7 +200,6 @@ def per_request_metrics(request: SimulatedRequest, factor: float = 1.0) -> dict[
 
 
 def models(names: Sequence[str], created: int, max_model_len: int) -> bytes:
-    """The response body of /v1/models."""
     cards: list[dict[str, Any]] = [
         {
             "id": name,

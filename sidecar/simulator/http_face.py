@@ -8,8 +8,8 @@ code never imports it.
 
 import asyncio
 import time
+from functools import partial
 from random import Random
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -82,9 +82,7 @@ class SimulatedEngine:
         await self._start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self._stop()
 
     async def _start(self) -> None:
@@ -93,8 +91,8 @@ class SimulatedEngine:
         app = web.Application(client_max_size=64 << 20)
         app.add_routes(
             [
-                web.post("/v1/chat/completions", self._chat_completions),
-                web.post("/v1/completions", self._completions),
+                web.post("/v1/chat/completions", partial(self._generate, chat=True)),
+                web.post("/v1/completions", partial(self._generate, chat=False)),
                 web.get("/v1/models", self._models),
                 web.get("/health", self._health),
                 web.get("/version", self._version),
@@ -112,12 +110,6 @@ class SimulatedEngine:
         assert self._runner is not None
         await self._runner.cleanup()
         self.player.stop()
-
-    async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, chat=True)
-
-    async def _completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, chat=False)
 
     async def _generate(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
         body = await request.read()

@@ -18,6 +18,7 @@ class KvPool:
         self._private = 0
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()
+        """Hashed blocks that no request holds: `match` still finds them, and they are evicted first."""
 
     @property
     def used(self) -> int:
@@ -28,11 +29,6 @@ class KvPool:
     def available(self) -> int:
         """Blocks that could be given out now, idle ones included. Negative for a moment after the pool shrank."""
         return self.blocks - self.used
-
-    @property
-    def idle(self) -> int:
-        """Hashed blocks that no request holds: `match` still finds them, and they are evicted first."""
-        return len(self._idle)
 
     def match(self, hashes: Sequence[bytes]) -> int:
         """How many leading blocks of this chain of hashes are in the cache."""

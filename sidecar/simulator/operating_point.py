@@ -7,7 +7,7 @@ and the mean queue at that rate by about 10 %.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from itertools import islice
 from random import Random
@@ -83,18 +83,10 @@ def operating_point(preset: Preset, workload: Workload | None = None, requests: 
 
 def mean_phases(lives: list[SimulatedRequest]) -> Phases:
     """The mean of each phase. Means add up to the mean of the whole; quantiles would not."""
-    phases = [life.phases for life in lives]
-    return Phases(
-        fmean(phase.front_end_seconds for phase in phases),
-        fmean(phase.queue_seconds for phase in phases),
-        fmean(phase.prefill_seconds for phase in phases),
-        fmean(phase.decode_seconds for phase in phases),
-        fmean(phase.delivery_seconds for phase in phases),
-    )
+    return Phases(*map(fmean, zip(*(astuple(life.phases) for life in lives), strict=True)))
 
 
 def prefill_by_length(lives: list[SimulatedRequest]) -> dict[int, float]:
-    """Mean prefill seconds for each prompt length seen."""
     lengths = sorted({life.prompt_tokens for life in lives})
     return {
         length: fmean(life.phases.prefill_seconds for life in lives if life.prompt_tokens == length)

@@ -32,7 +32,6 @@ class Limits:
             raise ValueError("without chunked prefill the token budget must hold a prompt of max_model_len")
 
     def blocks_for(self, tokens: int) -> int:
-        """Blocks that hold this many tokens."""
         return -(-tokens // self.block_size)
 
 
@@ -65,10 +64,6 @@ class Costs:
         """Seconds that a prompt chunk adds to its step."""
         context = context_before + tokens / 2
         return tokens * (self.per_prompt_token_seconds + self.per_prompt_token_context_seconds * context)
-
-    def prefill_alone(self, tokens: int, budget: int) -> float:
-        """Seconds from first schedule to first token on an idle replica, in chunks of at most `budget` tokens."""
-        return -(-tokens // budget) * self.step_seconds + self.chunk(tokens, 0)
 
     def front_end(self, prompt_tokens: int) -> float:
         """Seconds of the serial front end's work on one request."""

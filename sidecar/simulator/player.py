@@ -98,7 +98,6 @@ class Player:
         self._play()
 
     def stop(self) -> None:
-        """Cancel the next wake-up."""
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None

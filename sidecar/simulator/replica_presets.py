@@ -14,6 +14,11 @@ from sidecar.simulator.physics import Costs, Limits
 from sidecar.simulator.workload import Shape, Workload
 
 
+CHAT_WITH_DOCUMENTS = Workload((Shape(0.88, 1500, 150), Shape(0.115, 4096, 150), Shape(0.005, 8192, 150)))
+"""1,500-token chats; one request in nine has a document, one in two hundred a long one. Much of the mean queue is time
+behind these documents: with equal prompts the same mean queue needs a higher utilisation, and decode becomes slower."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A replica, and the load for which its operating point is stated."""
@@ -24,12 +29,7 @@ class Preset:
     gpu_type: str
     limits: Limits
     costs: Costs
-    reference_load: Workload
-
-
-CHAT_WITH_DOCUMENTS = Workload((Shape(0.88, 1500, 150), Shape(0.115, 4096, 150), Shape(0.005, 8192, 150)))
-"""1,500-token chats; one request in nine has a document, one in two hundred a long one. Much of the mean queue is time
-behind these documents: with equal prompts the same mean queue needs a higher utilisation, and decode becomes slower."""
+    reference_load: Workload = CHAT_WITH_DOCUMENTS
 
 
 LLAMA_70B = Preset(
@@ -48,7 +48,6 @@ LLAMA_70B = Preset(
         front_end_token_seconds=1e-5,
         delivery_seconds=0.01,
     ),
-    reference_load=CHAT_WITH_DOCUMENTS,
 )
 """A 70B model in 4 bits on 4 x H100 (tensor parallel), 64 slots.
 
@@ -81,7 +80,6 @@ LLAMA_13B = Preset(
         front_end_token_seconds=4e-6,
         delivery_seconds=0.004,
     ),
-    reference_load=CHAT_WITH_DOCUMENTS,
 )
 """A 13B model in 8 bits on 2 x A100-80GB (tensor parallel), stretched to 16k tokens.
 
@@ -111,7 +109,6 @@ SMALL_CHAT = Preset(
         front_end_token_seconds=2e-6,
         delivery_seconds=0.002,
     ),
-    reference_load=CHAT_WITH_DOCUMENTS,
 )
 """A model of 1.2B parameters in 8 bits on one L4: small enough to be simulated on a laptop with little load.
 

@@ -18,36 +18,14 @@ from sidecar.simulator.simulation import Progress, Simulation
 LATENCY = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 """vLLM's own layout. All times below 0.3 s fall into one bucket, which is one reason for a sidecar."""
 FIRST_TOKEN = (
-    0.001,
-    0.005,
-    0.01,
-    0.02,
-    0.04,
-    0.06,
-    0.08,
-    0.1,
-    0.25,
-    0.5,
-    0.75,
-    1,
-    2.5,
-    5,
-    7.5,
-    10,
-    20,
-    40,
-    80,
-    160,
-    640,
-    2560,
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80),
+    *(160, 640, 2560),
 )
 INTER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 LABELS = ("model_name", "engine")
 
 
 class VllmMetrics:
-    """The /metrics page of one engine."""
-
     def __init__(self, simulation: Simulation, model: str) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_State(simulation, model))
@@ -92,7 +70,6 @@ class VllmMetrics:
         self._success.labels(*self._labels, reason).inc()
 
     def page(self) -> bytes:
-        """The page in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
@@ -112,10 +89,6 @@ class _State(Collector):
                 simulation.pool.used / simulation.pool.blocks,
             ),
         )
-        for name, text, value in gauges:
-            gauge = GaugeMetricFamily(f"vllm:{name}", text, labels=LABELS)
-            gauge.add_metric(self._labels, value)
-            yield gauge
         counters = (
             ("prompt_tokens", "Prefill tokens processed.", totals.prompt_tokens),
             ("generation_tokens", "Generation tokens processed.", totals.generation_tokens),
@@ -123,10 +96,11 @@ class _State(Collector):
             ("prefix_cache_hits", "Prefix cache hits, in tokens.", totals.prefix_hits),
             ("num_preemptions", "Preemptions of requests.", totals.preemptions),
         )
-        for name, text, number in counters:
-            counter = CounterMetricFamily(f"vllm:{name}", text, labels=LABELS)
-            counter.add_metric(self._labels, number)
-            yield counter
+        for made, rows in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
+            for name, text, value in rows:
+                family = made(f"vllm:{name}", text, labels=LABELS)
+                family.add_metric(self._labels, value)
+                yield family
         yield self._cache_config()
 
     def _cache_config(self) -> Metric:

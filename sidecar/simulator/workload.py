@@ -11,8 +11,6 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One kind of request."""
-
     share: float
     """Weight among the shapes of the mix."""
     prompt_tokens: int
@@ -22,7 +20,6 @@ class Shape:
     """Lengths are drawn uniformly from (1 - spread) to (1 + spread) times their value."""
 
     def lengths(self, rng: Random) -> tuple[int, int]:
-        """Prompt and output tokens of one request of this shape."""
         if not self.spread:
             return self.prompt_tokens, self.output_tokens
         low, high = 1 - self.spread, 1 + self.spread

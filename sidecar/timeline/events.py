@@ -1,7 +1,7 @@
 """The content of one event of a response, in the terms that all API dialects share.
 
-A dialect (`dialects/`) turns the JSON of one event, or of a whole non-streamed body, into a `StreamEvent`. No other
-code reads that JSON: the timeline counts outputs and finishes, the ledger reads usage, and the engine's own file
+A dialect (`dialects/`) turns the JSON of one event, or of a whole non-streamed body, into a `StreamEvent`. No other code
+reads that JSON: the timeline counts outputs and finishes, the ledger reads usage, and the engine's own file
 (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
@@ -46,6 +46,8 @@ class StreamEvent(NamedTuple):
 NOTHING = StreamEvent()
 OUTPUT = StreamEvent(output=(0,))
 """The content of nearly every event: output of choice 0."""
+ERROR = StreamEvent(error=True)
+DONE = StreamEvent(done=True)
 
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -68,7 +70,10 @@ class Dialect(Protocol):
     """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        """Read one server-sent event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent."""
+        """Read one event: its `event` field (empty if absent) and its joined data. Raises UnreadableEvent.
+
+        `EventReader` itself reads the end mark, events named `error` and events without data.
+        """
 
     def read_body(self, body: bytes) -> StreamEvent:
         """Read a whole non-streamed JSON answer. Raises UnreadableEvent."""

@@ -6,13 +6,16 @@ and traffic: its caller moves the bytes and adds the instants. The code that cut
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
+import msgspec
+
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
-from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
 
 
+DONE_DATA = b"[DONE]"
 LOOKS_FOR_ID = 8
 """Events in which the response id is searched: every API that has one states it in the first, not counting
 keep-alives."""
@@ -21,6 +24,24 @@ TRIES = 16
 take."""
 ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
 """The very object that `feed` returns for one event that states a token and nothing else."""
+
+
+MAX_ID_CHARACTERS = 256
+"""A longer response id is refused: no server makes one."""
+
+
+class _Inner(msgspec.Struct, frozen=True):
+    id: Any = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    id: Any = None
+    message: _Inner | None = None
+    response: _Inner | None = None
+    meta_info: _Inner | None = None
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
 
 
 class EventReader:
@@ -85,9 +106,31 @@ class EventReader:
             if self._looks_for_id:
                 self.response_id = response_id_of(said)
                 self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
-            try:
-                stream_events.append(self._read_event(event, said))
-            except UnreadableEvent:
-                self.unreadable += 1
+            if said == DONE_DATA:
+                stream_events.append(DONE)
+            elif event == b"error":
+                stream_events.append(ERROR)
+            elif not said:
                 stream_events.append(NOTHING)
+            else:
+                try:
+                    stream_events.append(self._read_event(event, said))
+                except UnreadableEvent:
+                    self.unreadable += 1
+                    stream_events.append(NOTHING)
         return stream_events
+
+
+def response_id_of(data: bytes) -> str | None:
+    """The response id in the data of one event or in one whole body: the key of a report that comes later. Never raises.
+
+    It stands at top level (chat, completions), in `message` (Anthropic's message_start), in `response` (Responses' first
+    event) or in `meta_info` (SGLang's own API). None if there is none, or it is refused.
+    """
+    try:
+        answer = _ANSWER.decode(data)
+    except UNREADABLE:
+        return None
+    inner = (part.id for part in (answer.message, answer.response, answer.meta_info) if part is not None)
+    found = next((value for value in (*inner, answer.id) if isinstance(value, str) and value), None)
+    return found if found is not None and len(found) <= MAX_ID_CHARACTERS else None

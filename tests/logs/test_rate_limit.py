@@ -63,7 +63,7 @@ def test_a_storm_is_held_back_and_counted(tape: Tape) -> None:
     lines = tape.lines()
     assert [line["event"] for line in lines] == ["engine_refused"] * 20 + ["other_event", "engine_refused"]
     assert lines[-1]["suppressed"] == 980
-    assert (tape.logs.limited_lines, tape.logs.dropped_lines) == (980, 0)
+    assert (tape.logs.limited_lines, tape.logs._writer.dropped) == (980, 0)
     assert [line for line in lines[:-1] if "suppressed" in line] == []
 
 

@@ -8,7 +8,7 @@ from sidecar.ledger.account import Ledger, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_typical
-from sidecar.metrics.declaration import Kind, Metric, Sizes
+from sidecar.metrics.declaration import Metric, Sizes
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     LATENCY_SECONDS,
@@ -41,11 +41,11 @@ def test_names_follow_the_conventions(metric: Metric) -> None:
     repetition."""
     assert metric.name.startswith("llm_")
     assert ":" not in metric.name
-    assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
-    assert (metric.kind is Kind.INFO) == metric.name.endswith("_info")
+    assert (metric.kind == "counter") == metric.name.endswith("_total")
+    assert (metric.kind == "info") == metric.name.endswith("_info")
     assert metric.help.endswith(".")
     assert list(metric.buckets) == sorted(set(metric.buckets))
-    assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets)
+    assert (metric.kind == "histogram") == bool(metric.buckets)
     assert all(len(label.values) == len(set(label.values)) for label in metric.labels)
     assert all(label.values or (label.told_by and label.most) for label in metric.labels)
     assert {label.name for label in metric.labels} <= set(OVERFLOWING)

@@ -138,8 +138,8 @@ def test_an_info_lets_its_own_values_in_but_only_so_many() -> None:
     for n in range(20):
         registry.info(c.ENGINE_INFO, "vllm", f"0.{n}")
 
-    build = registry._gauges[own.SIDECAR_BUILD_INFO.name].children
-    engine = registry._gauges[c.ENGINE_INFO.name].children
+    build = registry.gauge(own.SIDECAR_BUILD_INFO).children
+    engine = registry.gauge(c.ENGINE_INFO).children
     assert list(build) == [("1.2.3", "3.11.9")]
     assert len(engine) == 9
     assert ("vllm", "other") in engine

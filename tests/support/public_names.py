@@ -35,7 +35,7 @@ def public_names() -> list[str]:
 
 def _metrics() -> Iterator[str]:
     for metric in CATALOGUE:
-        yield f"metric {metric.name} {metric.kind.value} {','.join(label.name for label in metric.labels)}"
+        yield f"metric {metric.name} {metric.kind} {','.join(label.name for label in metric.labels)}"
         yield from (f"bucket {metric.name} {edge:g}" for edge in metric.buckets)
         for label in metric.labels:
             yield from (f"value {metric.name} {label.name}={value}" for value in label.values)

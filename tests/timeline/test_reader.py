@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, UnreadableEvent
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import ONE_TOKEN, TRIES, EventReader
 from sidecar.timeline.sse import SseParser
 
@@ -66,8 +66,9 @@ EVENTS = st.tuples(
 def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[StreamEvent]:
     stream_events = []
     for event, said in parser.feed(data):
+        plain = DONE if said == b"[DONE]" else ERROR if event == b"error" else None if said else NOTHING
         try:
-            stream_events.append(dialect.read_event(event, said))
+            stream_events.append(dialect.read_event(event, said) if plain is None else plain)
         except UnreadableEvent:
             stream_events.append(NOTHING)
     return stream_events

@@ -11,8 +11,7 @@ from functools import reduce
 from operator import add
 
 from sidecar.admin.page.budget import Budget, budgets
-from sidecar.history.growth import Labels, Total
-from sidecar.history.quantiles import quantile
+from sidecar.history.growth import Labels, Total, quantile
 from sidecar.history.ring import History
 from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import Sliced
@@ -81,7 +80,6 @@ class Anatomy:
 
 
 def anatomy_of(history: History, now: Snapshot) -> Sliced[Anatomy]:
-    """The anatomy of the window that ends with this snapshot."""
     then, metrics = history.before(now, SHOWN_SECONDS), history.metrics
     bars = yield from _bars(then, now, metrics.prompt_buckets.shown())
     ends = yield from _ends(then, now)

@@ -9,9 +9,10 @@ from html import escape
 
 from sidecar.admin.page.anatomy import LaneAnatomy
 from sidecar.admin.page.html import plain, section, table
-from sidecar.admin.page.picture import bar_title, phase_name, seconds, stacked
+from sidecar.admin.page.picture import bar_title, seconds, stacked
 from sidecar.admin.page.recent_failures import KEPT, RecentFailure
 from sidecar.diagnosis.why import NAMES
+from sidecar.diagnosis.wording import phase_name
 from sidecar.history.slices import Sliced
 from sidecar.timeline.outcome import Outcome
 

@@ -41,7 +41,6 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kin
 
 
 def quiet(text: str) -> str:
-    """Secondary text, drawn less prominently."""
     return f'<span class="quiet">{escape(text)}</span>'
 
 
@@ -67,9 +66,7 @@ def span(seconds: float) -> str:
     minutes = seconds / 60
     if minutes < 1.95:
         return f"{seconds:.0f}\u00a0s"
-    return f"{minutes:.0f}\u00a0min" if minutes < 119.5 else span_of_hours(minutes / 60)
-
-
-def span_of_hours(hours: float) -> str:
-    """A duration given in hours, as text in hours or days."""
+    if minutes < 119.5:
+        return f"{minutes:.0f}\u00a0min"
+    hours = minutes / 60
     return f"{hours:.0f}\u00a0h" if hours < 47.5 else f"{hours / 24:.0f}\u00a0d"

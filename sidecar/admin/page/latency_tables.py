@@ -17,7 +17,6 @@ from sidecar.slo.objective import Objective
 
 
 def two_numbers(anatomy: Anatomy) -> str:
-    """The section."""
     budgets = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
     body = (
         '<div class="two"><div class="card"><h3>Time to first token</h3>'
@@ -82,5 +81,4 @@ def _quantile(quantiles: Quantiles, q: float) -> str:
 
 
 def quantile_cells(quantiles: Quantiles | None) -> list[str]:
-    """One table cell per quantile."""
     return [quiet("too few") if quantiles is None else _quantile(quantiles, q) for q in SAMPLES_FOR]

@@ -13,7 +13,7 @@ from hashlib import sha256
 from html import escape
 
 from sidecar.admin.page.anatomy import Anatomy
-from sidecar.admin.page.engine_now import EngineNow, engine_state
+from sidecar.admin.page.engine_now import engine_state
 from sidecar.admin.page.error_budget import error_budget
 from sidecar.admin.page.failure_table import recent_failures_section
 from sidecar.admin.page.html import span
@@ -53,8 +53,6 @@ STATUS_HEADERS = HEADERS | {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts of this process for the page."""
-
     version: str
     engine: str
     """The engine's URL, and its kind if known; never a credential."""
@@ -85,7 +83,8 @@ class Status:
     models: int = 1
     by_lane: Mapping[str, LaneInFlight] = field(default_factory=dict)
     oldest: Sequence[Inside] = ()
-    engine: EngineNow = field(default_factory=EngineNow)
+    engine: Mapping[str, str] = field(default_factory=dict)
+    """As `engine_now` reads it."""
     recent_failures: Sequence[RecentFailure] = ()
     """Latest first."""
 

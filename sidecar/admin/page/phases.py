@@ -9,7 +9,8 @@ from html import escape
 from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneAnatomy, LaneEnds
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.latency_tables import quantile_cells
-from sidecar.admin.page.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, phase_name, seconds
+from sidecar.admin.page.picture import PHASE_ORDER, bar_title, legend, longest, mean_bar, seconds
+from sidecar.diagnosis.wording import phase_name
 from sidecar.history.slices import Sliced
 
 
@@ -17,7 +18,6 @@ _LETTERS = {"engine": "e", "wire": "w", "derived": "d", "estimated": "~"}
 
 
 def where_time_goes(anatomy: Anatomy) -> Sliced[str]:
-    """The section."""
     window = f"last {span(anatomy.window_seconds)}"
     if not anatomy.bars:
         return section("anatomy", "Where the time goes", window, plain(_nothing(anatomy, window)))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from sidecar.admin.page.anatomy import LaneAnatomy
+from sidecar.diagnosis.wording import phase_name
 from sidecar.ledger.account import Phase
 
 
@@ -30,11 +31,6 @@ def seconds(value: float) -> str:
     return f"{_three(value)}\u00a0s" if value < 120 else f"{value / 60:.1f}\u00a0min"
 
 
-def phase_name(phase: str) -> str:
-    """The phase's name as text: `first token` for `first_token`."""
-    return phase.replace("_", " ")
-
-
 def bar_title(bar: LaneAnatomy) -> str:
     """A bar's name: the lane and whether its answers were streamed; or the prompt length."""
     if bar.prompt_bucket:
@@ -48,7 +44,6 @@ def longest(bars: Iterable[LaneAnatomy]) -> float:
 
 
 def legend(phases: Iterable[str]) -> str:
-    """A legend: the colour and name of each phase."""
     return "".join(f'<span><i class="p-{phase}"></i>{phase_name(phase)}</span>' for phase in phases)
 
 

@@ -39,8 +39,6 @@ class RecentFailure:
     """The ledger, phase to seconds; empty without a ledger, because the request did not end well."""
     estimated: bool
     """The ledger contains estimated phases."""
-    output_events: int
-    prompt_tokens: int | None
     completion_tokens: int | None
     error: str
     """The sidecar's reason for the failure, from a closed set; else empty."""
@@ -64,7 +62,6 @@ class RecentFailures:
         return list(reversed(self._ring))
 
     def missed(self, account: Account, votes: Mapping[Objective, Blame]) -> None:
-        """Keep a request that missed objectives and has voted."""
         self._last = account.key
         self._ring.append(recent_failure(account, votes, self._clock()))
 
@@ -75,7 +72,6 @@ class RecentFailures:
 
 
 def recent_failure(account: Account, votes: Mapping[Objective, Blame], at: float) -> RecentFailure:
-    """The facts that are kept of one account."""
     marks, ledger, usage = account.marks, account.ledger, account.marks.usage
     ttft = None if ledger is None else ledger.ttft_seconds
     if ttft is None and account.streaming and marks.first_token_at is not None and marks.received_at is not None:
@@ -91,8 +87,6 @@ def recent_failure(account: Account, votes: Mapping[Objective, Blame], at: float
         ttft_seconds=ttft,
         phases={} if ledger is None else {share.phase: share.seconds for share in ledger.shares},
         estimated=ledger is not None and ledger.source == "estimated",
-        output_events=marks.output_events,
-        prompt_tokens=None if usage is None else usage.prompt_tokens,
         completion_tokens=None if usage is None else usage.completion_tokens,
         error=account.notes.get("error", ""),
         status=account.notes.get("status", ""),

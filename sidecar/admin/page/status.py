@@ -10,7 +10,6 @@ from typing import Protocol
 
 from aiohttp import web
 
-from sidecar.admin.loop_slices import run_sliced
 from sidecar.admin.page.anatomy import anatomy_of
 from sidecar.admin.page.engine_now import engine_now
 from sidecar.admin.page.in_flight_table import OLDEST
@@ -18,7 +17,7 @@ from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.history.ring import History
-from sidecar.history.slices import Sliced
+from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.observe.in_flight import InFlight
 
@@ -32,24 +31,19 @@ class StatusSource(Protocol):
     @property
     def inside(self) -> InFlight:
         """The requests in flight now."""
-        ...
 
     @property
     def recent_failures(self) -> RecentFailures:
         """The last slow or failed requests."""
-        ...
 
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and why (or why not)."""
-        ...
 
     def healthy(self) -> tuple[bool, str]:
         """Whether this process works, and why (or why not). The engine's health does not count."""
-        ...
 
     def facts(self) -> Facts:
         """Facts of the process for the page."""
-        ...
 
 
 class StatusPage:

@@ -10,12 +10,12 @@ from html import escape
 
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.html import items, percent, plain, prose, quiet, section
-from sidecar.admin.page.picture import BLAME_ORDER, phase_name, stacked
+from sidecar.admin.page.picture import BLAME_ORDER, stacked
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.verdict import FEWEST_MISSES
 from sidecar.diagnosis.why import NAMES
-from sidecar.diagnosis.wording import listed
+from sidecar.diagnosis.wording import listed, phase_name
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 

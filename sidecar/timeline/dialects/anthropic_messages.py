@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, ERROR, Extras, count, decode, without_decoding
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import Extras, count, decode
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -57,9 +57,6 @@ class AnthropicMessages(Dialect):
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
         said = decode(_EVENT, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind == "content_block_delta":

@@ -16,9 +16,6 @@ T = TypeVar("T")
 
 FINISH = StreamEvent(finished=(0,))
 OUTPUT_AND_FINISH = StreamEvent(output=(0,), finished=(0,))
-ERROR = StreamEvent(error=True)
-DONE = StreamEvent(done=True)
-DONE_DATA = b"[DONE]"
 _FIRST = [0]
 
 MAX_COUNT = 2**53
@@ -53,15 +50,6 @@ class Extras(msgspec.Struct, frozen=True):
         ):
             return None
         return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
-
-
-def without_decoding(event: bytes, data: bytes) -> StreamEvent | None:
-    """The stream event for data without JSON to decode: the end mark, a named error, no data; None for all others."""
-    if data == DONE_DATA:
-        return DONE
-    if event == b"error":
-        return ERROR
-    return None if data else NOTHING
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:

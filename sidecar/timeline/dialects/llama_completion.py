@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, Extras, count, decode, event_of, index_of
-from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, event_of, index_of
+from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -33,13 +33,7 @@ _NO_USAGE = Usage()
 class LlamaCompletion(Dialect):
     name = "llama_completion"
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        if event == b"error":
-            return ERROR
-        if data == DONE_DATA:
-            return DONE
-        if not data:
-            return NOTHING
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         said = decode(_EVENT, data)
         if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
             return _stream_event(said, outputs=bool(said.content) and said.prompt_progress is None)

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")

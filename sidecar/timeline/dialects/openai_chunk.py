@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of, without_decoding
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of
 from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, StreamEvent, Usage
 
@@ -70,9 +70,8 @@ class ChunkDialect(Dialect):
     decoder: ClassVar["msgspec.json.Decoder[Any]"]
     """It decodes the API's own `OpenAIChunk`."""
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        plain = without_decoding(event, data)
-        return self.read_body(data) if plain is None else plain
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
+        return self.read_body(data)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """One chunk, a whole answer, or an error object. Raises UnreadableEvent."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, Extras, count, decode, detail, without_decoding
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -46,9 +46,6 @@ class OpenAIResponses(Dialect):
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
         said = decode(_EVENT, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):

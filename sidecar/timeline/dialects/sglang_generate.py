@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import ERROR, count, decode, event_of, index_of, without_decoding
-from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, event_of, index_of
+from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
 
 
 TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -52,10 +52,7 @@ _EVENTS = msgspec.json.Decoder(list[_Event])
 class SGLangGenerate(Dialect):
     name = "sglang_generate"
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        plain = without_decoding(event, data)
-        if plain is not None:
-            return plain
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         return _stream_event(decode(_EVENT, data))
 
     def read_body(self, body: bytes) -> StreamEvent:
@@ -63,8 +60,9 @@ class SGLangGenerate(Dialect):
         if body.lstrip()[:1] != _SEVERAL:
             return _stream_event(decode(_EVENT, body))
         answers = decode(_EVENTS, body)
-        # Several have one ledger, but no single report.
-        return _stream_event(answers[0]) if len(answers) == 1 else NOTHING
+        return (
+            _stream_event(answers[0]) if len(answers) == 1 else NOTHING
+        )  # several have one ledger, but no single report
 
 
 def _stream_event(said: _Event) -> StreamEvent:

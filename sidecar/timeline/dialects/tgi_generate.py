@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, count, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 _SEVERAL = b"["
@@ -40,13 +40,7 @@ class TGIGenerate(Dialect):
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
         self.streams_unsaid = streams_unsaid
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        if event == b"error":
-            return ERROR
-        if data == DONE_DATA:
-            return DONE
-        if not data:
-            return NOTHING
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         said = decode(_EVENT, data)
         if said.error:
             return ERROR

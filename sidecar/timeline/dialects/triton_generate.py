@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import DONE, DONE_DATA, ERROR, decode
-from sidecar.timeline.events import NOTHING, OUTPUT, Dialect, StreamEvent
+from sidecar.timeline.dialects.json_fields import decode
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent
 
 
 TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
@@ -37,12 +37,8 @@ class TritonGenerate(Dialect):
         """`streams_unsaid`: on this path the answer is a stream; `stream` in the body is the backend's own switch."""
         self.streams_unsaid = streams_unsaid
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:
-        if event == b"error":
-            return ERROR
-        if data == DONE_DATA:
-            return DONE
-        return _stream_event(decode(_EVENT, data)) if data else NOTHING
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
+        return _stream_event(decode(_EVENT, data))
 
     def read_body(self, body: bytes) -> StreamEvent:
         return _stream_event(decode(_EVENT, body))

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.history.quantiles import quantile
+from sidecar.history.growth import quantile
 
 
 def test_quantiles_are_interpolated_as_prometheus_does() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.slo.token_deadlines import TokenDeadlines
+from sidecar.slo.judge import TokenDeadlines
 
 
 def told(*reads: tuple[float, int], first_due_at: float = 1.0, pace_seconds: float = 0.1) -> tuple[int, int]:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from sidecar.classify.body import Peek
 from sidecar.classify.lane import LaneRules
-from sidecar.config.checks import contradictions
+from sidecar.config.checks import contradictions, takes_all_of
 from sidecar.config.describe import Path
-from sidecar.config.rules import takes_all_of
 from sidecar.config.schema import LaneRule, LanesConfig
 
 
