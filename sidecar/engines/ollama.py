@@ -51,7 +51,7 @@ class Ollama(EngineKind):
             version="any; read in fb307609 (August 2026)",
             flags="",
             exact="prefill, decode",
-            missing="queue is derived: an upper bound with template and tokenising in it; a model's load is in first_token; `/v1/*`",
+            missing="queue is derived: an upper bound that includes template and tokenising; a model's load is in first_token; `/v1/*`",
             ran=Ran.FIXTURES,
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
@@ -98,5 +98,5 @@ def _queue(wire: Wire, total: float | None, before_token: float, decode: float |
         if ttft is not None:
             bounds.append(ttft - before_token)
     least = min(bounds, default=-1.0)
-    # Parts that exceed their whole by more than two clocks differ are wrong, and nobody knows which of them.
+    # Parts that exceed their whole by more than two clocks differ are wrong, and it is unknown which of them.
     return max(0.0, least) if least >= -CLOCKS_SECONDS else None

@@ -85,16 +85,16 @@ class SGLang(EngineKind):
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics`",
             exact="queue, prefill",
-            missing="decode (the wire's stands); several prompts or samples in one request; the OpenAI paths",
+            missing="decode (the sidecar's own measurement is used); several prompts or samples in one request; the OpenAI paths",
             ran=Ran.FIXTURES,
             follows="`srt/observability/req_time_stats.py`, `srt/managers/tokenizer_manager.py` of 0.5.23",
         ),
         Channel(
-            source="the files that it exports, one line a request",
+            source="files that it exports, one line per request",
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics --export-metrics-to-file --export-metrics-to-file-dir=DIR` (`--log-requests --log-requests-level=0` keeps prompts out of the files), and the sidecar's `engine.sglang_metrics_dir`",
             exact="queue, prefill; every API",
-            missing="decode (the wire's stands); several samples in one request; the queue of a request that was retracted",
+            missing="decode (the sidecar's own measurement is used); several samples in one request; the queue of a request that was retracted",
             ran=Ran.FIXTURES,
             follows="`srt/observability/request_metrics_exporter.py` of 0.5.23",
         ),
@@ -122,24 +122,21 @@ class SGLang(EngineKind):
             Count.REQUESTS: (Name("sglang:num_requests_total"),),
             Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
         },
-        remarks={Count.PREEMPTIONS: "retracted"},
+        remarks={Count.PREEMPTIONS: "retractions"},
         same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells
         breakdown="priority",
     )
     reads_spans = True
     source = ExportedFiles(
         setting="sglang_metrics_dir",
-        hint="it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
+        hint="set it to a read-only mount of the folder in SGLang's --export-metrics-to-file-dir",
         name=re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log"),
         passed_over=b"request_parameters",
         report_in=report_in_line,
     )
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
-    advice = (
-        "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace "
-        "--otlp-traces-endpoint or --export-metrics-to-file, as docs/engines.md has it"
-    )
+    advice = "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace --otlp-traces-endpoint or --export-metrics-to-file (docs/engines.md)"
     cached_advice = "--enable-cache-report makes SGLang state cached prompt tokens"
     page_advice = "--enable-metrics makes SGLang expose its queue and its cache"
     slots_flag = "--max-running-requests"

@@ -59,8 +59,8 @@ class Advisor:
         if not self._seen:
             channels = ", ".join(channel.source for channel in engine.speaks.channels)
             if engine.kind in (AUTO, NONE):
-                return "no report of an engine is known; no request has ended yet"
-            return f"to be expected from {channels or 'no report'}; no request has ended yet"
+                return "no report is known for this engine; no request has ended yet"
+            return f"expected from {channels or 'no report'}; no request has ended yet"
         ways = Counter(_WORDS[seen.reason] if seen.source != "none" else "not split" for seen in self._seen)
         return ", ".join(f"{way} {count / len(self._seen):.0%}" for way, count in ways.most_common())
 

@@ -78,7 +78,7 @@ class Agreement:
     def read(self, growth: Growth, at: float, in_flight: int) -> Ratios:
         """After each good reading of the engine's page, with how many requests are inside here at that instant."""
         compared = {count: grown for count, grown in growth.counters.items() if count in self._tally.counts}
-        # What a process counted between its last reading and its end nobody knows; nor what a page left out meanwhile.
+        # Counts between a process's last reading and its end are unknown, and so are counts that a page left out for a while.
         if growth.restarted or compared.keys() != self._theirs.keys():
             self._window.clear()
             self._theirs = dict.fromkeys(compared, 0.0)
@@ -101,7 +101,7 @@ class Agreement:
             agreement={
                 phase: ours[count] / theirs[count]
                 for phase, count in PHASES.items()
-                # No second reported is no disagreement: nobody reported.
+                # Without a reported second there is no disagreement: no request has a report.
                 if theirs.get(count, 0.0) >= MIN_SECONDS and ours[count] > 0
             },
         )

@@ -125,7 +125,7 @@ class ExportDirectory:
         self._listed = seen
 
     def _follow(self, name: str, *, at_end: bool) -> None:
-        # Without O_NONBLOCK a named pipe would hold the thread until somebody writes into it.
+        # Without O_NONBLOCK a named pipe would hold the thread until a process writes into it.
         descriptor = os.open(self._path / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -162,7 +162,7 @@ class ExportDirectory:
         try:
             there = (self._path / name).stat()
         except FileNotFoundError:
-            return False  # unlinked or renamed: whoever writes it may still do so
+            return False  # unlinked or renamed: a process may still be writing it
         here = os.fstat(file.descriptor)
         return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
 
@@ -185,7 +185,7 @@ class OwnThread:
 
         def settle(result: T | None, error: BaseException | None) -> None:
             if future.done():
-                return  # nobody waits any more
+                return  # no request waits any more
             if error is not None:
                 future.set_exception(error)
             else:

@@ -266,7 +266,7 @@ class LoneReadings:
         ranks = scan.finish()
         if ranks is None:
             self._lone.unknown()
-            return self._trouble.failed("none of the sums that are looked for")
+            return self._trouble.failed("the page has none of the sums that are needed")
         self._trouble.over()
         judgement = self._lone.read(PageReading(ranks, now, self._sink.clock(), self._sink.in_flight()))
         if judgement.refused:
@@ -274,8 +274,8 @@ class LoneReadings:
         if judgement.bypassed and not self._bypassed:
             log.warning(
                 "engine_bypassed",
-                hint=f"more requests finished in {self._engine.speaks.title} than came through here: until that ends its sums"
-                " are not used",
+                hint=f"more requests finished in {self._engine.speaks.title} than came through the sidecar, so clients bypass"
+                " it: until that ends its sums are not used",
             )
         self._bypassed = judgement.bypassed
         if judgement.report is not None:

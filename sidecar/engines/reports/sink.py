@@ -72,7 +72,7 @@ class Asking:
                 if response.status != 200:
                     raise Unanswered(f"status {response.status}")
                 if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-                    raise Unanswered("compressed, although nobody asked for that")
+                    raise Unanswered("compressed, although the request did not accept that")
                 while data := await response.content.read(step_bytes):
                     size += len(data)
                     if size > most_bytes:

@@ -115,7 +115,7 @@ def test_of_an_engine_that_nobody_knows_nothing_is_advised(kind: str) -> None:
 def test_the_way_in_which_it_speaks_is_said_before_and_after_the_first_request() -> None:
     """Before the first request the expected source, after it the one seen."""
     found = advisor()
-    assert found.source().startswith("to be expected from usage chunk `metrics`")
+    assert found.source().startswith("expected from usage chunk `metrics`")
 
     for account in (request(), request(), request(), request(SPLIT, Reason.LATE_REPORT)):
         found.closed(account)
