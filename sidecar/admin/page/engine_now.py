@@ -75,13 +75,13 @@ def _counted(metrics: Metrics, metric: Counter) -> float | None:
 def engine_state(engine: EngineNow, name: str, source: str, hints: Iterable[str]) -> str:
     """The section. `name`: the engine's URL and kind; `source`: how its times arrive; `hints`: sentences with flags."""
     rows = [[what, value] for what, value in _told(engine) if value]
-    state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine tells nothing.")
+    state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine reports no state.")
     untold = [what for what, value in _told(engine) if not value]
-    missing = f'<p class="quiet">Not told by the engine: {", ".join(untold)}.</p>' if untold and rows else ""
-    split = f'<p class="quiet">time before the first token is split: {escape(source)}</p>' if source else ""
+    missing = f'<p class="quiet">Not reported by the engine: {", ".join(untold)}.</p>' if untold and rows else ""
+    split = f'<p class="quiet">Split of the time before the first token: {escape(source)}</p>' if source else ""
     told = items(f"To know more: {escape(hint)}." for hint in hints)
     body = f"<p>{escape(name)}</p>{split}{f'<div class=plain>{told}</div>' if told else ''}{state}{missing}"
-    return section("engine", "Engine", "by its own word", body)
+    return section("engine", "Engine", "as it reports itself", body)
 
 
 def _told(engine: EngineNow) -> Iterable[tuple[str, str]]:
@@ -94,8 +94,8 @@ def _told(engine: EngineNow) -> Iterable[tuple[str, str]]:
     yield "restarts seen", "" if engine.restarts is None else digits(engine.restarts)
     if engine.silence_seconds is not None and engine.silence_seconds >= WORTH_SAYING_SECONDS:
         yield "silent for", _silence(engine)
-    yield "traffic that came through here", "" if engine.traffic_seen is None else percent(engine.traffic_seen)
-    yield "reports over its own count", _agreed(engine)
+    yield "traffic through the sidecar", "" if engine.traffic_seen is None else percent(engine.traffic_seen)
+    yield "reported seconds over its own sums", _agreed(engine)
 
 
 def _silence(engine: EngineNow) -> str:
