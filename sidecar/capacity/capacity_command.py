@@ -57,7 +57,7 @@ def answer(asked: Asked, watch: Watch, ask: asking.Get) -> list[Answer]:
 
         answers += memory_answers(asked, make)
         if refusal:
-            answers.insert(0, Answer("engine", "What does the engine say of itself?", refusal=refusal))
+            answers.insert(0, Answer("engine", "What does the engine state about its cache?", refusal=refusal))
         if made and asked.has("tokens"):
             room = slots_that_fit(made[0], asked.count("tokens") or DEFAULT_TOKENS)
     if asked.has("wait"):
@@ -76,7 +76,7 @@ def _engine(asked: Asked, ask: asking.Get) -> tuple[Cache | None, int | None, st
     silent = (
         ""
         if cache
-        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} tells its cache there. Give --gpu.memory instead"
+        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} states its cache there. Give --gpu.memory instead"
     )
     return cache, asking.longest_of(url, ask), silent
 

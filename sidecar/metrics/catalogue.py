@@ -144,8 +144,7 @@ OLDEST_REQUEST_SECONDS = Gauge(
 )
 CLIENT_CANCELS_TOTAL = Counter(
     "llm_client_cancels_total",
-    "Inference requests whose client left before the end, by the stage that they had reached. They are neither successes nor"
-    " errors.",
+    "Inference requests whose client left before the end, by the stage that they had reached. They are neither successes nor errors.",
     (*PER_LANE, STAGE),
 )
 STREAM_PAUSED_SECONDS_TOTAL = Counter(
@@ -180,8 +179,7 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
 ENGINE_UP = Gauge(
     "llm_engine_up",
     "1 while the engine answers its health checks; 0 once it refuses connections or states that it cannot work. A silent engine"
-    " counts as busy (1) until it has missed three checks and sent no byte on any connection for 15 s. Absent before the first"
-    " check.",
+    " counts as busy (1) until it has missed three checks and sent no byte on any connection for 15 s. Absent before the first check.",
 )
 ENGINE_REQUESTS_WAITING = Gauge(
     "llm_engine_requests_waiting", "Requests in the engine's queue, by the engine's own metrics, summed over ranks."
@@ -255,8 +253,7 @@ ESTIMATOR_READY = Gauge(
 )
 ESTIMATOR_SAMPLES = Gauge(
     "llm_estimator_samples",
-    "Requests of this model that the estimator keeps as samples: requests that did not queue, limited per class of prompt"
-    " length.",
+    "Requests of this model that the estimator keeps as samples: requests that did not queue, limited per class of prompt length.",
     (MODEL,),
 )
 ESTIMATOR_ANSWERS_TOTAL = Counter(

@@ -58,8 +58,7 @@ DROPPED_TOTAL = Counter(
 )
 FAILURES_TOTAL = Counter(
     "llm_sidecar_failures_total",
-    "Requests, inference or not, that the sidecar answered in the engine's place or cut short, by the reason in"
-    " x-sidecar-error.",
+    "Requests, inference or not, that the sidecar answered in the engine's place or cut short, by the reason in x-sidecar-error.",
     (Label("reason", FAILURE_REASONS),),
     constant=False,
 )

@@ -89,8 +89,7 @@ TOKEN_DEADLINES_TOTAL = Counter(
 TOKEN_DEADLINE_MISSES_TOTAL = Counter(
     "llm_token_deadline_misses_total",
     "Events of llm_token_deadlines_total that came after their deadline. The first is due at the TTFT threshold, each later one"
-    " a TPOT threshold after the deadline before it. An early event leaves its slack to the next ones; a late one restarts the"
-    " deadlines.",
+    " a TPOT threshold after the deadline before it. An early event leaves its slack to the next ones; a late one restarts the deadlines.",
     PER_LANE,
     typical=0.5,
 )
@@ -99,8 +98,7 @@ TOKEN_DEADLINE_MISSES_TOTAL = Counter(
 
 REQUESTS_RECEIVED_TOTAL = Counter(
     "llm_requests_received_total",
-    "Inference requests whose body arrived whole, counted at arrival. This is the present load; counters of ended requests"
-    " follow later.",
+    "Inference requests whose body arrived whole, counted at arrival. This is the present load; counters of ended requests follow later.",
     PER_LANE,
     typical=0.5,
 )
@@ -134,8 +132,7 @@ PREFILL_OWN_SECONDS_TOTAL = Counter(
 PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
     "llm_prefill_expected_seconds_total",
     "Expected prefill seconds of the prompts in llm_prefill_own_seconds_total, each taken alone: an estimate from a function of"
-    " uncached prompt length, learned while objectives are met. If own over expected rises above its past, prefill has become"
-    " slower.",
+    " uncached prompt length, learned while objectives are met. If own over expected rises above its past, prefill has become slower.",
     (MODEL,),
 )
 ENGINE_SILENCE_SECONDS = Gauge(

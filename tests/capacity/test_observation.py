@@ -92,8 +92,8 @@ def broken(reading: Reading, **fields: float) -> Reading:
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        (read_sidecar(page(1020), 50.0), "20 requests came"),
-        (broken(read_sidecar(page(1200), 50.0), queue_count=1000.0), "nobody tells queue times here"),
+        (read_sidecar(page(1020), 50.0), "saw 20 requests"),
+        (broken(read_sidecar(page(1200), 50.0), queue_count=1000.0), "no source reports queue times here"),
         (read_sidecar(page(10), 50.0), "was restarted"),
         (broken(read_sidecar(page(1200), 50.0), ok=950.0), "75% of the requests that ended were not answered"),
     ],

@@ -42,9 +42,7 @@ def _card(ends: Iterable[LaneEnds], promises: Mapping[tuple[str, Objective], Bud
     if not rows:
         return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
     heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed"]
-    note = (
-        "" if ttft else '<p class="quiet">Quantiles of single gaps; the objective is on the mean of a whole answer.</p>'
-    )
+    note = "" if ttft else '<p class="quiet">Quantiles of single gaps; the objective is on the mean of an answer.</p>'
     return table("Time to first token by lane" if ttft else "Time between tokens by lane", heads, rows) + note
 
 

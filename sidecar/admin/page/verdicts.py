@@ -106,9 +106,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         what = "; ".join(one.what for one in refused[0].missing[:1])
         return f"No verdict on {escape(_who(refused[0], ordered))}", prose(what), "unsure", ""
     if not ordered:
-        return (
-            ("Quiet", "No request came within the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
-        )
+        return ("Quiet", "No request in the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
     if not any(_promised(d) for d in ordered):
         return "No objectives", "No lane with traffic has an objective, so no lane here can page.", "", ""
     return "Every objective is met", "", "good", ""
@@ -149,9 +147,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
-    return section(
-        "verdict", "Verdict", "the same as in the alerts", "".join(parts), phase=phase.value if phase else ""
-    )
+    return section("verdict", "Verdict", "as in the alerts", "".join(parts), phase=phase.value if phase else "")
 
 
 def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
@@ -198,9 +194,7 @@ def _waited(d: Diagnosis) -> str:
     bar = stacked(shares, 1.0, "Phases in which missed requests waited", whole=1.0, shares=True)
     told = [phase for phase in BLAME_ORDER if phase in shares]
     words = "".join(f'<span><i class="p-{one}"></i>{phase_name(one)} {percent(shares[one])}</span>' for one in told)
-    return (
-        f'<p class="quiet">Phases in which the missed requests waited ({votes}):</p>{bar}<p class="legend">{words}</p>'
-    )
+    return f'<p class="quiet">Phases in which missed requests waited ({votes}):</p>{bar}<p class="legend">{words}</p>'
 
 
 def _second(d: Diagnosis) -> Iterable[str]:
