@@ -26,7 +26,7 @@ Answer capacity questions by arithmetic that you can redo: how much KV cache a
 token takes, how many sequences fit into the memory, how fast decoding can be at
 best, and how many replicas keep the queue short. All answers are estimates.
 Every number says whether it was measured, given, looked up, derived or assumed.
-Every answer lists its assumptions, and is refused if the data do not support it.
+Every answer lists its assumptions; it is refused if the data do not support it.
 """
 _EXAMPLES = """\
 examples:

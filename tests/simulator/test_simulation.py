@@ -357,5 +357,5 @@ def test_a_request_longer_than_the_model_is_refused() -> None:
 def test_time_does_not_run_backwards() -> None:
     simulation = Simulation(ROOMY, COSTS)
     simulation.advance(1.0)
-    with pytest.raises(ValueError, match="backwards"):
+    with pytest.raises(ValueError, match="earlier than the last"):
         simulation.arrive(0.5, 1, 1)
