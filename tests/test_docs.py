@@ -221,7 +221,7 @@ def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pyt
     assert mount["name"] in {volume["name"] for volume in pod()["volumes"]}
 
 
-def test_the_example_leaves_time_for_everybody_to_stop(tmp_path: Path) -> None:
+def test_the_example_leaves_time_for_every_container_to_stop(tmp_path: Path) -> None:
     """The grace period covers the engine's preStop hook, its shutdown and the sidecar's, one after the other."""
     file = tmp_path / "sidecar.yml"
     file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])

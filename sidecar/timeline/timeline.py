@@ -18,7 +18,7 @@ MAX_CHOICES = 128
 128."""
 
 
-def _nobody(_gap_seconds: float) -> None:
+def _ignore(_gap_seconds: float) -> None:
     """Ignore the gap: the default of `on_gap`."""
 
 
@@ -31,7 +31,7 @@ class Timeline:
     """
 
     accepted_at: float
-    on_gap: Callable[[float], None] = _nobody
+    on_gap: Callable[[float], None] = _ignore
     received_at: float | None = None
     """The last byte of the request body was read: set from outside, once."""
     sent_at: float | None = None

@@ -141,10 +141,10 @@ def test_a_running_engine_outranks_the_tables(run: Run) -> None:
 
 
 def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Run) -> None:
-    def nobody(url: str, path: str) -> tuple[bytes, str]:
+    def no_answer(url: str, path: str) -> tuple[bytes, str]:
         raise RefusedError(f"{url}{path} does not answer: refused")
 
-    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=nobody)
+    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=no_answer)
 
     assert answers["engine"]["refusal"] == "http://e:1/metrics does not answer: refused"
     assert answers["kv"]["numbers"]["token_bytes"] == 327_680

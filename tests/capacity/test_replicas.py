@@ -50,7 +50,7 @@ def test_a_single_replica_is_its_own_common_queue() -> None:
     assert row.shared_seconds == pytest.approx(row.random_seconds)
 
 
-def test_states_that_nobody_has_seen_do_not_carry_an_answer() -> None:
+def test_states_that_were_never_seen_do_not_carry_an_answer() -> None:
     """Watched with at most four requests inside, the replica's speed with twenty is not known."""
     seen_little = Service(3.0, 0.1, known=4, error=0.0)
 

@@ -53,7 +53,7 @@ def test_an_error_is_named_with_its_url() -> None:
         get(url, "/metrics")
 
 
-def test_a_port_where_nobody_listens_is_named() -> None:
+def test_a_port_without_a_listener_is_named() -> None:
     with answering(200, b"") as url:
         pass
 

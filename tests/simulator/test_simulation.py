@@ -107,7 +107,7 @@ def test_played_in_real_time_or_run_to_the_end_it_is_the_same_life(load: list[As
 
 @given(loads)
 @settings(max_examples=40)
-def test_without_preemption_whoever_comes_first_is_scheduled_first(load: list[Asked]) -> None:
+def test_without_preemption_the_first_request_is_scheduled_first(load: list[Asked]) -> None:
     lives = Simulation(ROOMY, COSTS).run(arrivals_of(load))
 
     assert sum(life.preemptions for life in lives) == 0
