@@ -4,7 +4,7 @@ from sidecar.proxy.errors import ERROR_HEADER, Failure
 from tools.markdown import Block, table
 
 
-HEAD = (f"`{ERROR_HEADER.decode()}`", "status", "outcome", "what it says")
+HEAD = (f"`{ERROR_HEADER.decode()}`", "status", "outcome", "message")
 
 
 def block() -> Block:
