@@ -11,8 +11,8 @@ WORKDIR /source
 # pyproject.toml first would save little: hatchling reads the version from the package, so both change together.
 COPY pyproject.toml README.md LICENSE ./
 COPY sidecar sidecar
-# uvloop, httptools, msgspec and the others come as wheels for amd64 and arm64. If a wheel is missing, this stage fails with a
-# message; no compiler is installed. gRPC is included: it cannot be added later, and many engines export over gRPC only.
+# uvloop, httptools, msgspec and the others come as wheels for amd64 and arm64; should one not, this stage fails and says so,
+# instead of a compiler being installed on the quiet. With gRPC: nobody can add it later, and engines that speak nothing else are common.
 RUN pip wheel --no-cache-dir --only-binary=:all: --no-binary=llm-phase-sidecar --wheel-dir /wheels '.[grpc]'
 
 # --- the image that runs -------------------------------------------------------------------------------------------
