@@ -1,9 +1,9 @@
-"""Which request a span belongs to, where the engine has spans of its own between it and the one that the sidecar minted. Pure.
+"""Finds the request of a span, if the engine has spans of its own between it and the span that the sidecar minted. Pure.
 
-It knows who is whose parent, of a bounded number of spans, and holds a report back until the way up from its span ends at a
-minted one. It refuses to guess: what has not been led there within the hold goes on with its trace id alone, which counts
-only while one request has that trace (`ledger/pending.py`). Where a request may have one report only (`alone`), it is held in
-any case, and where a second comes under the same request, neither is used.
+It remembers the parents of a bounded number of spans, and holds a report back until the way up from its span ends at a minted
+one. It refuses to guess: a report that has not reached a minted span within the hold goes on with its trace id alone, which
+counts only while one request has that trace (`ledger/pending.py`). If a request may have only one report (`alone`), every
+report is held for that time, and if a second one comes for the same request, neither is used.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""Durations as engines write them in JSON, made into seconds or into nothing.
+"""Durations as engines write them in JSON, turned into seconds, or into None if they are not valid.
 
 It knows numbers in some unit, decimal strings of them (Triton's tensors, TGI's headers) and pairs of instants on one
-clock. It refuses to repair: what is no finite, non-negative number, or ends before it begins, is not stated. Nothing
-here raises, whatever the value.
+clock. It refuses to repair: a value that is not finite, is negative, or ends before it begins counts as not stated.
+Nothing here raises, whatever the value.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The one engine behind this sidecar, as far as it is known: its kind, its models, whether it is up, what may be asked of it.
+"""The known facts about the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
 
-Plain facts and no I/O: the prober (`probe/probe.py`) tells them here, and the watch of each request reads them.
-Until the engine has said what it is, it is asked for nothing and believed to report nothing.
+Plain facts and no I/O: the prober (`probe/probe.py`) writes them, and the observer of each request reads them. Until the
+engine is recognised, the sidecar asks it for no usage and expects no report from it.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
 """The interface of an engine: everything that the sidecar knows about one kind, filled in by one file per engine.
 
-How it is recognised and what it says about itself (`probe/` asks), how its own metrics name its state, what may be asked of a
-request, what is read from the response in-band, from spans and from elsewhere (`reports/` fetches), and which flags make
-it tell more. The defaults answer "nothing", which is the truth about a server of which nothing is known. An engine with a
-file, a line in `kinds.py` and, where its API is new, a dialect is complete: config, metrics, diagnosis and docs ask here.
+A kind states how it is recognised and described (`probe/` asks), how its own metrics name its state, what may be asked of a
+request, what is read from the response in-band, from spans and from elsewhere (`reports/` fetches), and which flags make it
+report more. The defaults fit a server of an unknown kind: no state and no report. An engine is complete with a file, a line
+in `kinds.py` and, if its API is new, a dialect: config, metrics, diagnosis and docs read from here.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Advice on flags that make the engine tell more: judged by what its answers really carry, not by its name. Pure.
+"""Advice on flags that make the engine report more, judged by the reports that its answers really carry. Pure.
 
-It watches how the splits of the last requests were obtained, and says by which way the engine speaks, and which exact flag
-would make it say more. It refuses to advise on a guess: below twenty requests it says nothing, what clients of their own
-accord make impossible (several choices, an answer without a token) is no fault of a flag, and advice goes once the flag is set.
+It watches how the splits of the last requests were obtained, names the source of the engine's reports, and names the flag
+that would make it report more. It gives no advice below 20 requests, none on requests that no flag could improve (several
+choices, an answer without a token), and none once the flag is set.
 """
 
 from collections import Counter, deque

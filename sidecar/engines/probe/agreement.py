@@ -1,9 +1,9 @@
-"""Whether all traffic passes here, and whether our phase sums follow the engine's own. Pure; readings and instants in, ratios out.
+"""Compares the sidecar's counts with the engine's own: the share of traffic that passes here, and the sums of phases. Pure.
 
-Both sides are taken at the instant of a reading of the engine's page, and their growth is compared over a sliding window.
-A request may have ended there and not yet here (and the other way round), so nothing is said until the window holds many
-more requests than were in flight at its edges. It refuses to blame: a ratio below 1 also means APIs that the sidecar does
-not measure (embeddings), and answers that were whole at the engine and never reached their client.
+Both sides are taken when the engine's page is read, and their growth is compared over a sliding window. A request may have
+ended at the engine and not yet here, or the other way round. So there is no ratio until the window holds many more requests
+than were in flight at its edges. It names no cause: a ratio below 1 also comes from APIs that the sidecar does not measure
+(embeddings), and from answers that were complete at the engine and never reached their client.
 """
 
 from collections import deque

@@ -1,11 +1,10 @@
-"""Asks the engine what it is and whether it is there: `/health` for readiness, `/v1/models` for the model labels, and a few
-more pages once, to find out its kind (`detect.py` decides) and what it says about itself (`identity.py` reads it).
+"""Asks the engine for its health (`/health`), its models (`/v1/models`) and, once, for a few more pages that show its kind.
 
-Speaks over connections of its own and never over the relay's. Answers are bounded in size and time; an engine that is down
-or hangs costs a missed check and nothing else. An engine that is busy is not down: one that leaves `/health` without an
-answer but sends bytes to its clients is up. The kind is asked again after the engine was away, after a restart that its
-counters gave away, and when its list of models speaks of another kind; never more than seven questions in a round, and
-fewer and fewer rounds while it answers some of them with silence.
+`detect.py` decides the kind, `identity.py` reads the description. The prober has connections of its own and never uses the
+relay's. Answers are bounded in size and time; an engine that is down or hangs costs a missed check and nothing else. A busy
+engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. The kind is asked again
+after the engine was away, after a restart that its counters show, and when its list of models names another kind. A round
+has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The answers of an engine to the sidecar's own questions, and the readers that several engines' files share. Pure.
+"""The engine's answers to the sidecar's own questions, and the readers that several engines' files share. Pure.
 
-An engine may answer anything: bytes that are no text, nesting without end. Nothing here raises, and a page that is not what
-was asked for says nothing. It refuses to know engines.
+An engine may answer anything: bytes that are no text, nesting without end. Nothing here raises; a page of an unexpected form
+counts as empty. It refuses to know engines.
 """
 
 import re

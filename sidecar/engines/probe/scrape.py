@@ -1,7 +1,8 @@
-"""Reads the engine's own page of metrics every few seconds, and hands on what it says (`state.py` reads it, pure).
+"""Reads the engine's own page of metrics every few seconds and hands on the state in it (`state.py` reads it, pure).
 
-Over a connection of its own, beside the prober: neither waits for the other. Only a known engine is read, on the path and by
-the names of its kind; one on which each reading resets gauges for everyone who reads them only where the config says so. A page that hangs, breaks off, is compressed or is no page at all is counted, and its state is then unknown.
+It has a connection of its own beside the prober, so neither waits for the other. Only a known engine is read, on the path and
+by the names of its kind; if each reading resets its gauges for other readers, only with the config's permission. A page that
+hangs, breaks off, is compressed or is not metrics is counted, and the engine's state is then unknown.
 """
 
 import asyncio

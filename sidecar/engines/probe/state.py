@@ -1,10 +1,10 @@
-"""The engine's state by its own page of metrics: requests that wait and run, how full it is. Pure; bytes in, state out.
+"""The engine's state, read from its own page of metrics: waiting and running requests, KV cache. Pure; bytes in, state out.
 
-It looks for a dozen names (`state_names.py` has each engine's) and for nothing else: a page is scanned in steps, line by
-line, without building the thousands of samples that are not needed. It refuses to guess: a number that cannot be read
-leaves its whole name unstated (a sum that lacks a rank would be wrong), and a page that breaks off is not believed at
-all. Nothing here raises, whatever the bytes. Counters are told as their growth since the first reading: what the engine
-had counted before this process began is its history and not ours.
+It reads a dozen names (`state_names.py` has each engine's): the page is scanned in steps, line by line, without objects for
+the thousands of samples that are not needed. It refuses to guess: if one number of a name cannot be read, the whole name is
+unknown (a sum without a rank would be wrong), and a page that breaks off is not used. Nothing here raises, whatever the
+bytes. Counters become growth since the first reading, because the engine's counts before that belong to the time before
+this process.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""How an engine names its state on its own page of metrics, and on which path that page stands: the form, without engines.
+"""The form in which each engine's file declares how the engine names its state on its page of metrics. Holds no engines.
 
-It knows names, the label that picks a series out, and which ranks tell the same thing twice. Each engine's file fills it in
-(`EngineKind.state`), and leaves out what it does not say in a way that means ours: that stays unknown.
+A declaration has the path, the names, the label that selects a series, and the labels of ranks that repeat the same counts.
+It leaves out a name whose meaning differs from the sidecar's: that state stays unknown.
 """
 
 from collections.abc import Mapping

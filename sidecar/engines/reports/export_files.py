@@ -1,9 +1,9 @@
-"""Follows the files that an engine exports, from one to the next, and hands their new bytes on. The only engine file with a disk.
+"""Follows the files that an engine exports and hands on their new bytes. The only engine file that reads a disk.
 
-Only the two newest are followed, by name, since a late line may still go into the one before. What stood there before the first look is history; a file
-that appears later is read from its start; one that is cut short or replaced begins anew. It never reads more than
-`MAX_LOOK_BYTES` in a look, keeps no bytes, and knows nothing of what they say (`export_lines.py`).
-All of it runs in a thread of its own, which a disk that hangs may hold for ever without holding anything else.
+Only the two newest files are followed, by name, because a late line may still be written to the older one. Bytes that were
+there before the first look are not read; a file that appears later is read from its start, and so is one that is cut short or
+replaced. A look reads at most `MAX_LOOK_BYTES`. This module keeps no bytes and does not interpret them (`export_lines.py`).
+It runs in a thread of its own: a disk that hangs may hold that thread for ever, and nothing else.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""The lines that an engine writes on each finished request, read piece by piece. Pure; bytes in, reports out.
+"""Reads the lines that an engine writes about each finished request, piece by piece. Pure; bytes in, reports out.
 
-A line is one JSON object a request. Its first field may be a string of any length, in which the prompt may stand: it is
-passed over without being held, never made into an object or logged. A line is read when its end has come, however late. It
-refuses lines that are over `MAX_LINE_BYTES` beside that string, and lines that are no such object; both are counted in
-`unreadable`. A line of another request than ours (another client's, the warm-up's) becomes a report like any other: no
-request is found for it (`ledger/pending.py`).
+A line is one JSON object about one request. Its first field may be a string of any length that contains the prompt. That
+string is skipped: it is never held, decoded or logged. A line is read when its end has come, however late. Lines longer than
+`MAX_LINE_BYTES` without that string, and lines of another form, are refused and counted in `unreadable`. A line about a
+request that did not pass here (another client's, the warm-up's) becomes a report like any other; it finds no request
+(`ledger/pending.py`).
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Fetches the reports of engines that neither send nor say them: exported files, polled records, sums of lone requests.
+"""Fetches the reports that an engine does not send by itself: exported files, polled records, sums of lone requests.
 
-One task, which looks with the reader that the engine's kind declares a source for: soon after a request that waits for its
-report has ended, and otherwise as rarely as the source allows. It knows when to look, how to ask and what failed; what is
-read is judged in pure files (`export_lines.py`, `lone_requests.py`, the engine's own). An engine or a disk that hangs costs
-reports that are late or missing, and nothing else.
+One task looks at the source that the engine's kind declares: soon after a request that waits for its report has ended, and
+otherwise as rarely as the source allows. It knows when to look, how to ask and which look failed. Pure modules interpret the
+content (`export_lines.py`, `lone_requests.py`, the engine's own). If the engine or a disk hangs, reports are late or missing,
+and nothing else is affected.
 """
 
 import asyncio

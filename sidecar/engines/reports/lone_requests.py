@@ -1,12 +1,12 @@
-"""One request's times out of an engine's sums over all of them, where they speak of one request alone. Pure.
+"""Takes the times of one request from the growth of an engine's sums, if only that request ended meanwhile. Pure.
 
-An engine may report on no request by itself, while its page has sums and counts of each finished request's queue, prefill,
-decode and whole time (`Histogram`; the engine's file has their names). Where each of these counts grew by exactly one
-between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
-bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
-the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
-other clients bypass us, and for `UNSAFE_SECONDS` nothing is believed.
-It refuses sums that fall, or that move by less than nothing: a negative time is observed where an instant is missing.
+Some engines do not report single requests, but their page has sums and counts over all finished requests: queue, prefill,
+decode and whole time (`Histogram`; the engine's file has their names). If each count grew by exactly one between two
+readings, the growth of the sums is that one request's. It must also be a request of this sidecar, because other clients may
+bypass it and the page has no ids. So exactly one request must have ended here in between, no other can have been counted in
+its place, and the engine's whole time and prompt length must fit what was measured here. If the engine counted more than
+ended here, other clients bypass the sidecar, and no growth is used for `UNSAFE_SECONDS`.
+Falling sums and negative growth are refused: engines observe a negative time if an instant is missing.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The parts that all readers of reports share: the sink for reports, GETs over HTTP, and how trouble is counted and logged.
+"""Parts that all readers of reports share: the sink for reports, GETs over HTTP, and the counting and logging of failures.
 
-Connections are their own and never the relay's, one at a time and fresh each time; answers are bounded in size and time.
-Knows no engine and nothing of what an answer says. A failure is counted each time and logged once.
+GETs use connections of their own and never the relay's, one at a time and fresh each time; answers are bounded in size and
+time. Knows no engine and does not interpret answers. Every failure is counted; it is logged when it begins.
 """
 
 from collections.abc import AsyncGenerator, Callable
