@@ -11,17 +11,17 @@ import re
 
 MILLISECONDS = 1e3
 NANOSECONDS = 1e9
-"""Units, as how many of them a second has."""
+"""Units, each as its number per second."""
 
 LARGEST = 2**63 - 1
-"""Engines count in 64 bits with a sign; what is above was never a count."""
+"""Engines count in signed 64 bits; a larger value is not a count."""
 LATEST_SECONDS = 2.0**33
-"""The latest instant that is believed, in seconds on any clock (Unix time: the year 2242): above it floats lie over 2 us apart."""
+"""Latest accepted instant, in seconds on any clock (Unix time: the year 2242): above it, floats are over 2 us apart."""
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def seconds_of(value: object, per_second: float = 1.0) -> float | None:
-    """A JSON number in units of which a second has `per_second`; None where it is no finite, non-negative number."""
+    """Seconds of a JSON number in units of 1 / `per_second` s; None if it is not finite or is negative."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -32,7 +32,7 @@ def seconds_of(value: object, per_second: float = 1.0) -> float | None:
 
 
 def instant_of(value: object) -> float | None:
-    """An instant in seconds; None where it is none, is 0 (it was never taken), or is too large for a difference to mean anything."""
+    """An instant in seconds; None if it is invalid, is 0 (it was never taken), or is too large for an exact difference."""
     seconds = seconds_of(value)
     return seconds if seconds is not None and 0 < seconds <= LATEST_SECONDS else None
 
@@ -47,5 +47,5 @@ def whole_number(value: object) -> int | None:
 
 
 def between(start: float | None, end: float | None) -> float | None:
-    """From one instant to a later one of the same clock; None where either is not stated, or they are the wrong way round."""
+    """Seconds between two instants of one clock; None if one is not stated, or the second is before the first."""
     return None if start is None or end is None or end < start else end - start

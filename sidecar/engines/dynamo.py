@@ -28,7 +28,7 @@ from sidecar.ledger.report import EngineReport
 
 MERGED = ("prefill_wait_time_ms", "prefill_time_ms", "ttft_ms")
 HOLD_SECONDS = 6.0
-"""Two engines' batches come at most so far apart: each sends one every 5 s."""
+"""Longest time between the batches of two engines: each sends one every 5 s."""
 
 
 class Dynamo(EngineKind):
@@ -70,7 +70,7 @@ class Dynamo(EngineKind):
     advice = "let the engine behind Dynamo export its spans to the sidecar: Dynamo alone states queue and prefill as one number"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """That it merges the phases, where it says anything about them."""
+        """A report that the phases are merged, if it states any of them."""
         nvext = extras.get("nvext")
         timing = nvext.get("timing") if isinstance(nvext, Mapping) else None
         if not isinstance(timing, Mapping):

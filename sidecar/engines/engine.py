@@ -16,7 +16,7 @@ NONE = "none"
 
 
 class Engine:
-    """The engine as far as it is known. `kind` is "auto" until it is found out."""
+    """The known facts about the engine. `kind` is "auto" until it is recognised."""
 
     def __init__(
         self, kind: str, models: Sequence[str] = (), on_models: Callable[[Sequence[str]], None] | None = None
@@ -34,7 +34,7 @@ class Engine:
         self.up: bool | None = None
         """None until asked."""
         self.asked_what = False
-        """It has been asked what it is and has answered, be it with nothing that is recognised."""
+        """It has answered the questions about its kind, whether or not it was recognised."""
         self.null_usage = False
         self._told_kind = kind != AUTO
         self._fixed = bool(models)
@@ -47,7 +47,7 @@ class Engine:
 
     @property
     def told(self) -> tuple[object, ...]:
-        """All that it has told, to see whether something has changed."""
+        """All facts that it has stated, to detect a change."""
         return self.kind, self.models, self.version, self.quantization, self.gpu_type, self.asked_what
 
     def takes_include_usage(self, dialect: str) -> bool:
@@ -55,7 +55,7 @@ class Engine:
         return dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
     def is_kind(self, kind: str) -> None:
-        """The engine told what it is; what was seen of another one before it no longer holds."""
+        """The engine's kind is known; facts about an earlier engine are dropped."""
         if kind != self.kind:
             self.null_usage = False
         self.kind, self.speaks = kind, kind_named(kind)
@@ -74,7 +74,7 @@ class Engine:
         self.null_usage = True
 
     def serves(self, models: Sequence[str]) -> None:
-        """The engine told its models. Where the config states them, the config's word stands."""
+        """The engine stated its models. If the config states them, this changes nothing."""
         if not self._fixed and tuple(models) != self.models:
             self.models = tuple(models)
             self._served = frozenset(models)
@@ -82,7 +82,7 @@ class Engine:
                 self._on_models(self.models)
 
     def model_of(self, asked: str | None) -> str:
-        """The label for what a client asked for: a model that is served, or `other`. Unsaid, it is the one that is served."""
+        """The label of a requested model: a served model, or `other`. A request without a model gets the one that is served."""
         if asked is None:
             return self.models[0] if len(self.models) == 1 else OTHER
         return asked if asked in self._served else OTHER

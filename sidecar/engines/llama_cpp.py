@@ -128,7 +128,7 @@ def _streamed_queue(wire: Wire, prefill: float, decode: float | None) -> float |
 
 
 def _held(wire: Wire, decode: float | None) -> float:
-    """By how much the first token was seen later than it was made: for so much longer the engine decoded than tokens passed here."""
+    """Seconds from the first token's creation to its arrival here: the engine decoded for that much longer than tokens passed."""
     passed = between(wire.marks.first_token_at, wire.marks.flushed_at)
     return 0.0 if decode is None or passed is None else max(0.0, decode - passed)
 

@@ -62,7 +62,7 @@ class LMDeploy(EngineKind):
         },
     )
     late_report_seconds = 3.0
-    """Its page is read half a second after the end at most, and once more would say nothing new."""
+    """Its page is read at most half a second after the end; a second read would have nothing new."""
     advice = "LMDeploy does not report single requests: the split can only be estimated"
     page_advice = "without --disable-metrics LMDeploy exposes its queue and its cache"
 

@@ -25,7 +25,7 @@ from sidecar.ledger.report import NO_REPORT, EngineReport
 
 
 CLOCKS_SECONDS = 0.002
-"""By how much the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
+"""Seconds by which the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
 
 
 class _Details(msgspec.Struct):

@@ -45,10 +45,10 @@ QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
 TRANSFER = "prefill_transfer_kv_cache"
 SLICES = (QUEUE, PREFILL, DECODE, TRANSFER)
 SCOPE = "sglang server"
-"""Its tracer's name: spans of its other stages are known, and not needed."""
+"""Names of its tracer: spans of its other stages are known and not needed."""
 MAX_ID_CHARACTERS = 256
 MAX_REQUESTS = 8192
-"""In each table: slices of a request that runs for minutes wait for its root for minutes."""
+"""Entries in each table: the slices of a request that runs for minutes wait as long for its root."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -181,7 +181,7 @@ class _Thread:
             self.slices[span.name] = (span.start_unix_nano, span.end_unix_nano)
 
     def report(self) -> EngineReport | None:
-        """None where this thread is no scheduler of a prefill."""
+        """None if this thread is not the scheduler of a prefill."""
         if QUEUE not in self.slices or PREFILL not in self.slices:
             return None
         decode = None
@@ -196,7 +196,7 @@ class _Thread:
 
 
 class Slices:
-    """Puts a request's slices together. `lost`: of how many requests a part was given up because a table was full."""
+    """Assembles a request's slices. `lost`: number of requests of which a part was dropped because a table was full."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -206,10 +206,10 @@ class Slices:
         """By the root's span id, until it comes itself."""
         self._roots: dict[str, Span] = {}
         self._told: dict[str, None] = {}
-        """Roots that have had their word: other ranks come after the first."""
+        """Roots whose report is complete: other ranks come after the first."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
-        """The word that this span makes whole; None where it is no part of one."""
+        """The report that this span completes; None if it is not part of one."""
         attributes = span.attributes
         if span.name in SLICES:
             self._threads.setdefault(span.parent_span_id, _Thread()).add(span)
@@ -222,7 +222,7 @@ class Slices:
         return () if span.scope == SCOPE else None
 
     def due(self, at: float) -> Sequence[KeyedReport]:  # noqa: ARG002  the interface
-        """Nothing is held back for a time."""
+        """No report is held."""
         return ()
 
     def _thread_ended(self, span: Span) -> Sequence[KeyedReport]:

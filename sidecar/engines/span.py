@@ -13,7 +13,7 @@ from sidecar.ledger.report import RequestKey, span_key
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One finished span. Attribute values are plain; what is none (arrays, maps) is left out."""
+    """One finished span. Attribute values are plain; arrays and maps are left out."""
 
     trace_id: str
     span_id: str
@@ -27,7 +27,7 @@ class Span:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None where it ends before it begins."""
+        """Duration in seconds; None if it ends before it begins."""
         nanoseconds = self.end_unix_nano - self.start_unix_nano
         return nanoseconds / 1e9 if nanoseconds >= 0 else None
 

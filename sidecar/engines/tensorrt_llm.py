@@ -40,7 +40,7 @@ from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestK
 SPAN = "llm_request"
 MAX_ID_CHARACTERS = 128
 METRICS_OF_PROMETHEUS = "/prometheus/metrics"
-"""Its /metrics is another page, which hands each statistic out once: it is never read."""
+"""Its /metrics is another page, whose statistics each read removes: it is never read."""
 
 
 class _Timing(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Phases(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One finished request, as far as it is read."""
+    """The fields of one finished request that are read."""
 
     request_id: Any = None
     perf_metrics: _Part | None = None
@@ -134,7 +134,7 @@ def _id_of(value: object) -> str | None:
 
 
 def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
-    """The ids that the answer to the request of this number may give itself."""
+    """The ids that the answer to the request of this number may carry."""
     return response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")
 
 

@@ -14,10 +14,10 @@ from sidecar.timeline.outcome import Outcome
 
 
 WINDOW = 200
-"""The last requests that ended well."""
+"""Number of the last requests with outcome ok that are kept."""
 ENOUGH = 20
 MOSTLY = 0.5
-"""The share of requests without a split above which the engine is taken to say nothing."""
+"""Share of requests without a split above which advice is given."""
 
 _UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED)
 _WORDS = {
@@ -36,7 +36,7 @@ class _Seen:
 
 
 class Advisor:
-    """Watches requests; answers what the engine's reports come by, and what would better them."""
+    """Watches requests; names the source of the engine's reports, and the flags that would improve them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -53,7 +53,7 @@ class Advisor:
         self._seen.append(_Seen(account.ledger.source, account.ledger.reason, cached))
 
     def source(self) -> str:
-        """In words: how the time before the first token is split now, or how it should be."""
+        """Text: how the time before the first token is split now or, before any request, how it is expected to be."""
         self._forget_another()
         engine = self._engine
         if not self._seen:
@@ -65,7 +65,7 @@ class Advisor:
         return ", ".join(f"{way} {count / len(self._seen):.0%}" for way, count in ways.most_common())
 
     def hints(self, *, page_missing: bool) -> tuple[str, ...]:
-        """Each a sentence that names the flag. `page_missing`: the engine answers its page of metrics with an error."""
+        """Sentences, each with the flag. `page_missing`: the engine answers its page of metrics with an error."""
         self._forget_another()
         kind = self._engine.speaks
         found = [self._on_split(), self._on_cache(), kind.page_advice if page_missing else None]

@@ -14,7 +14,7 @@ from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, mod
 
 
 _SAYS_NO = (404, 405, 410, 501)
-"""How a server says that it has no such page. 401, 403 or 5xx say nothing about which pages there are."""
+"""Statuses of a server without such a page. 401, 403 or 5xx do not show which pages it has."""
 _STRANGER = "?"
 
 
@@ -56,7 +56,7 @@ def _owner_is_shared(answers: Answers) -> bool:
 
 
 def _by_models(answers: Answers) -> set[str]:
-    """Kinds that the list of models speaks for; a list that mixes engines with strangers is a gateway's, and speaks for none."""
+    """Kinds that the list of models points to; a list with other owners too is a gateway's and points to none."""
     owners = _owners(answers)
     known = {kind.owned_by: kind.name for kind in KINDS.values() if kind.owned_by and not kind.owner_is_shared}
     kinds = {known[owner] for owner in owners if owner in known}

@@ -24,7 +24,7 @@ from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 INTERVAL_SECONDS = 2.0
 TIMEOUT_SECONDS = 2.0
 MAX_ANSWER_BYTES = 192 << 10
-"""Room for SGLang's /server_info, which is the longest, and for hundreds of adapters; the loop stands still while it is read."""
+"""Enough for SGLang's /server_info, the longest, and for hundreds of adapters; reading it blocks the loop."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
 
@@ -55,7 +55,7 @@ class Prober:
         self._unanswered = 0
         self._models_at = float("-inf")
         self._anew = True
-        """Everything is to be asked, not only the models."""
+        """All questions are due, not only the models."""
         self._again_at = float("-inf")
         self._rounds = 0
 
@@ -75,7 +75,7 @@ class Prober:
                 await asyncio.sleep(INTERVAL_SECONDS)
 
     def ask_anew(self) -> None:
-        """The engine restarted: it may be another version, another kind, with other models."""
+        """The engine restarted: it may have another version, kind and models."""
         self._anew = True
         self._rounds = 0
         self._again_at = float("-inf")
@@ -141,7 +141,7 @@ class Prober:
         engine.says(identity_of(engine.speaks, answers))
 
     def _wait_longer(self) -> None:
-        """It left a question without an answer: the next round comes later, and each one after it later still."""
+        """A question had no answer: the next round comes later, and each further one later still."""
         self._rounds += 1
         self._again_at = self._clock() + min(MODELS_AGAIN_SECONDS, INTERVAL_SECONDS * (2 ** min(self._rounds, 10) - 2))
 
@@ -171,4 +171,4 @@ class Prober:
 
 
 _SILENT = 599
-"""No status that a server sends: the connection stands, and no answer came in time."""
+"""Stands for a status: the connection is open, and no answer came in time."""

@@ -25,7 +25,7 @@ T = TypeVar("T")
 FOLLOWED = 2
 MAX_LOOK_BYTES = 16 * STEP_BYTES
 MTIME_SECONDS = 2.0
-"""The coarsest time stamp of a directory: within it, one that looks unchanged may have changed."""
+"""Coarsest time stamp of a directory, in seconds: within it, a directory may change without a new time stamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Piece:
     """New bytes of one file."""
 
     file: int
-    """A number for as long as it is the same file."""
+    """A number that stays the same as long as it is the same file."""
     data: bytes
     begun: bool = False
     """The file's first bytes here are in the middle of a line."""
@@ -43,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The findings of one look."""
+    """The result of one look."""
 
     pieces: list[Piece]
     more: bool
@@ -100,7 +100,7 @@ class ExportDirectory:
         return False
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following all files."""
         for name in list(self._files):
             self._forget(name)
 
@@ -168,7 +168,7 @@ class ExportDirectory:
 
 
 class OwnThread:
-    """A thread that ends with the process, whatever it hangs on. One call at a time."""
+    """A thread that ends with the process even while it hangs. One call at a time."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -176,7 +176,7 @@ class OwnThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of the call; raises what it raises."""
+        """The result of the call; raises the call's exception."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()

@@ -27,11 +27,11 @@ from sidecar.engines.reports.sink import FAILED_SECONDS, Asking, ReportSink, Tro
 
 
 IDLE_SECONDS = 1.0
-"""Between two looks while no request waits."""
+"""Seconds between two looks while no request waits."""
 MAX_RECORDS_BYTES = 1 << 20
 """Decoded in one step of 1 ms: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
 RECORDS_A_STEP = 32
-"""Made into reports and joined between two turns of the loop."""
+"""Reports that are made and joined before other tasks of the loop run."""
 
 log = structlog.get_logger()
 
@@ -54,11 +54,11 @@ class Reader(Protocol):
         ...
 
     async def look(self) -> float:
-        """One look; returns after how many seconds the next is due."""
+        """Look once; returns the seconds until the next look."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Close what is open."""
         ...
 
 
@@ -95,12 +95,12 @@ class ReportFetcher:
             await self.close()
 
     async def close(self) -> None:
-        """Let go of what the readers hold."""
+        """Close the readers."""
         for reader in self._readers.values():
             await reader.close()
 
     async def look(self) -> float:
-        """One look; returns after how many seconds the next is due. Never raises."""
+        """Look once; returns the seconds until the next look. Never raises."""
         reader = self._readers.get(self._engine.kind)
         if reader is None:
             return IDLE_SECONDS
@@ -176,7 +176,7 @@ class ExportTail:
 
 
 class RecordsPoll:
-    """Polls a page that each answer empties: it is asked only while a request waits for its record."""
+    """Polls a page whose records each read removes: it is read only while a request waits for its record."""
 
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 

@@ -22,19 +22,19 @@ from sidecar.ledger.report import EngineReport, KeyedReport
 STEP_BYTES = 16_384
 MAX_LINE_BYTES = 16_384
 UNSAFE_SECONDS = 600.0
-"""For so long after a sign of other clients no growth is taken for one of ours."""
+"""Seconds after a sign of other clients for which no growth is used."""
 SETTLE_SECONDS = 0.2
-"""Its metrics are written by a task of their own, a few milliseconds after the last chunk: so long after an end the page has it."""
+"""Seconds from a request's end until the page has it: a task of its own writes it some ms after the last chunk."""
 TOLERANCE_SECONDS = 0.02
-"""Between the engine's whole time and what was seen here: its finish is stamped when the last token has been handed on."""
+"""Between the engine's whole time and the one measured here: its finish is stamped when the last token is passed on."""
 MAX_ENDED = 1024
-"""Ends that are remembered between two readings: more than one decide nothing, but their number shows whether other clients bypass us."""
+"""Ends kept between two readings: with more than one there is no report, but their number shows if clients bypass us."""
 
 _LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
 
 class Histogram(StrEnum):
-    """The histograms that are looked for: seconds, and the tokens of the prompt."""
+    """The histograms that are read: seconds, and the tokens of the prompt."""
 
     QUEUE = "queue"
     PREFILL = "prefill"
@@ -51,7 +51,7 @@ class Sums:
 
 
 class SumsScan:
-    """Reads one page in steps. Lines that are no lines of the format say nothing; a page that breaks off says nothing at all."""
+    """Reads one page in steps. Lines of another format are skipped; a page that breaks off is not used."""
 
     def __init__(self, names: Mapping[Histogram, bytes]) -> None:
         self._histograms = {name: histogram for histogram, name in names.items()}
@@ -102,9 +102,9 @@ class Judgement:
 
     report: KeyedReport | None = None
     refused: bool = False
-    """A request waited, and the growth on the page could not be told to be its own."""
+    """A request waited, and it is not certain that the growth on the page is its own."""
     bypassed: bool = False
-    """More requests finished in the engine than ours."""
+    """More requests finished in the engine than here."""
 
 
 @dataclass(slots=True)
@@ -122,16 +122,16 @@ class LoneRequests:
 
     @property
     def has_reading(self) -> bool:
-        """There is something to compare the next one with."""
+        """An earlier reading exists, with which the next one can be compared."""
         return self._before is not None
 
     def end(self, ending: Ending) -> None:
-        """One of ours ended."""
+        """A request of this sidecar ended."""
         if len(self._ended) < MAX_ENDED:
             self._ended.append(ending)
 
     def unknown(self) -> None:
-        """The page could not be read: nothing can be compared with what was before."""
+        """The page could not be read: the next reading has no earlier one to compare with."""
         self._before = None
         self._ended = []
 
@@ -179,7 +179,7 @@ def _number(text: bytes) -> float | None:
 def _grown(
     before: Mapping[bytes, Sums], now: Mapping[bytes, Sums]
 ) -> list[tuple[Mapping[Histogram, float] | None, float]] | None:
-    """The growth of each rank: what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
+    """Growth of each rank: of its sums (None if it is not that of one request) and of finished requests; None after a restart."""
     if before.keys() != now.keys():
         return None
     grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
@@ -198,7 +198,7 @@ def _grown(
 
 
 def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:
-    """Whether the engine's sums fit what was seen here of this request."""
+    """Whether the engine's sums fit this request as it was measured here."""
     marks = ending.marks
     if marks.received_at is None or marks.ended_at is None:
         return False

@@ -30,7 +30,7 @@ class ExportedFiles:
 
 @dataclass(frozen=True, slots=True)
 class PolledRecords:
-    """A page that hands each record out once, to the first who asks."""
+    """A page that states each record once: each read removes the records."""
 
     setting: str
     """The key of `engine.*` that allows it."""
