@@ -1,6 +1,6 @@
 """The command line: what `sidecar serve`, `check`, `demo`, `diagnose` and `capacity` accept, what they print, and the exit codes.
 
-Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config. This file contains flags and texts only. The
+Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
 """
 
