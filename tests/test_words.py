@@ -31,6 +31,12 @@ EXEMPT = {
     "tests/grafana": "rewritten with the dashboards (issue 14)",
 }
 """Folders whose texts are rebuilt, with the issue that does it; each issue takes its line away."""
+PAGES = ("*.md", "docs/**/*.md", "deploy/**/*", "tests/**/*.md", "sidecar/runbooks/*.md")
+EXEMPT_PAGES = {
+    "docs/diagnosis.md": "rewritten with the verdict (issue 10)",
+    "sidecar/runbooks": "rewritten with the rules (issue 10)",
+}
+"""Pages and folders of pages that are rebuilt, as in EXEMPT."""
 ALLOWED = {
     ("tests/real/record.py", "nobody"): "the name of a model in the recordings of real engines",
 }
@@ -143,6 +149,22 @@ def test_names_strings_and_comments_speak_of_no_component_as_of_a_person() -> No
     }
 
     assert found.keys() == ALLOWED.keys(), [f"{path}:{line}: {word}" for (path, word), line in found.items()]
+
+
+def persons_on_pages() -> Iterator[tuple[str, int, str]]:
+    """Every word for a person on a page, with the page's path below the checkout and the line."""
+    for path in sorted({path for pattern in PAGES for path in CHECKOUT.glob(pattern) if path.is_file()}):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for found in PERSONS.finditer(line):
+                yield str(path.relative_to(CHECKOUT)), number, found[1]
+
+
+def test_pages_speak_of_no_component_as_of_a_person() -> None:
+    found = list(persons_on_pages())
+    exempt = {prefix for prefix in EXEMPT_PAGES for path, _, _ in found if path.startswith(prefix)}
+
+    assert [each for each in found if not each[0].startswith(tuple(EXEMPT_PAGES))] == []
+    assert exempt == set(EXEMPT_PAGES), "an exemption goes with the last such word of its page"
 
 
 def test_each_exempt_folder_still_needs_its_exemption() -> None:
