@@ -29,7 +29,7 @@ MAX_ENTRIES = 4096
 class Lost(StrEnum):
     """Why a report was dropped without a join: a closed set, a counter's label."""
 
-    FOR_NOBODY = "report_unmatched"
+    UNMATCHED = "report_unmatched"
     """No request with any of its keys ended before the report's deadline."""
     TWICE = "report_twice"
     """Its request was settled by an earlier report, or the same part waits already."""
@@ -60,7 +60,7 @@ class Lost(StrEnum):
 #                open() or word()  its request waits and the report is whole  -> joined
 #                word()       the table is full, it is the oldest     -> dropped, EVICTED
 #                expire()     its request still runs                  -> waits again, at least 1 s
-#                expire()     otherwise                               -> dropped, FOR_NOBODY
+#                expire()     otherwise                               -> dropped, UNMATCHED
 #
 # Why so strict: a missing join costs one request its split (`unattributed`). A wrong join puts wrong numbers into a
 # ledger, casts a wrong vote, and cannot be seen afterwards. So every doubt ends in "no join": two requests with one
@@ -263,7 +263,7 @@ class Joins(Generic[E]):
                 word.due_at = at + max(self.wait_seconds, 1.0)
                 self._words.add(word)
             else:
-                self._lost(Lost.FOR_NOBODY)
+                self._lost(Lost.UNMATCHED)
         for key in [key for key, until in self._used.items() if until <= at]:
             del self._used[key]
         for trace in [trace for trace, (_, until) in self._claims.items() if until <= at]:

@@ -41,7 +41,7 @@ def test_a_word_finds_its_request_whichever_comes_first(word_first: bool) -> Non
     assert table.lost == []
 
 
-def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -> None:
+def test_an_unmatched_report_is_counted_once_it_can_no_longer_find_its_request() -> None:
     """It is not counted before: its request may still be streaming."""
     table = Table()
     table.joins.word(["id:a"], said(1), at=0)
@@ -51,7 +51,7 @@ def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -
     table.joins.expire(at=10)
     table.joins.open(["id:a"], "late", at=11)
 
-    assert table.lost == [Lost.FOR_NOBODY]
+    assert table.lost == [Lost.UNMATCHED]
     assert table.settled == []
 
 
@@ -68,7 +68,7 @@ def test_a_word_that_comes_twice_is_used_once() -> None:
     assert table.lost == [Lost.TWICE, Lost.TWICE]
 
 
-def test_an_id_that_two_requests_have_is_nobodys() -> None:
+def test_an_id_that_two_requests_have_leads_to_neither() -> None:
     """If a client uses a request id twice, its requests get no split; they never get another request's."""
     table = Table()
     table.joins.open(["id:a"], "first", at=0)
@@ -142,7 +142,7 @@ def test_more_words_than_there_are_choices_are_no_report() -> None:
     table.joins.expire(at=11)
 
     assert table.settled == [("first", None, Reason.NO_REPORT)]
-    assert table.lost == [Lost.FOR_NOBODY] * 3
+    assert table.lost == [Lost.UNMATCHED] * 3
 
 
 def test_a_word_is_kept_for_as_long_as_its_request_runs() -> None:
@@ -158,7 +158,7 @@ def test_a_word_is_kept_for_as_long_as_its_request_runs() -> None:
     assert table.lost == []
     table.joins.expire(at=25)
 
-    assert table.lost == [Lost.FOR_NOBODY]
+    assert table.lost == [Lost.UNMATCHED]
 
 
 def test_the_tables_are_bounded_and_their_losses_counted() -> None:
@@ -166,7 +166,7 @@ def test_the_tables_are_bounded_and_their_losses_counted() -> None:
     table = Table(max_entries=2)
     for number in range(3):
         table.joins.open([f"id:{number}"], str(number), at=number)
-        table.joins.word([f"for nobody {number}"], said(1), at=number)
+        table.joins.word([f"unmatched {number}"], said(1), at=number)
 
     assert table.settled == [("0", None, Reason.TABLE_FULL)]
     assert table.lost == [Lost.EVICTED]
@@ -178,7 +178,7 @@ def test_many_that_are_due_together_are_settled_a_few_at_a_time() -> None:
     table = Table()
     for number in range(5):
         table.joins.open([f"id:{number}"], str(number), at=0)
-        table.joins.word([f"for nobody {number}"], said(1), at=0)
+        table.joins.word([f"unmatched {number}"], said(1), at=0)
 
     told = [(table.joins.expire(10, most=2), len(table.settled), len(table.lost)) for _ in range(4)]
 
