@@ -4,6 +4,8 @@ The flags decide which questions are asked. Each answer states its assumptions a
 data that are missing. Pure functions of a `Replica`. The answer about several replicas is in `load_answer.py`.
 """
 
+from dataclasses import asdict
+
 from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.flags import Asked
 from sidecar.capacity.geometry import Geometry, attention
@@ -172,15 +174,7 @@ def _decode(asked: Asked, replica: Replica) -> Answer:
     numbers: dict[str, object] = {
         "tokens": tokens,
         "weights_only_tokens_per_second": alone.user_tokens_per_second,
-        "rows": [
-            {
-                "batch": row.batch,
-                "step_seconds": row.step_seconds,
-                "user_tokens_per_second": row.user_tokens_per_second,
-                "total_tokens_per_second": row.total_tokens_per_second,
-            }
-            for row in rows
-        ],
+        "rows": [asdict(row) for row in rows],
     }
     if tpot is not None:
         batch = decode.batch_within(tokens, tpot)

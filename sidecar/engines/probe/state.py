@@ -55,8 +55,6 @@ class EngineState:
 class PageScan:
     """Reads one page, piece by piece. `feed` in pieces of at most `STEP_BYTES`, with a turn of the loop in between."""
 
-    __slots__ = ("_found", "_names", "_needles", "_rank", "_rest", "_samples", "_skipping", "_spoiled")
-
     def __init__(self, names: StateNames) -> None:
         self._names = names
         ranks = b"|".join(label.encode() for label in names.same_ranks)
@@ -186,8 +184,6 @@ class GrowthReader:
     After a restart the whole new count is growth; what the old process counted after its last reading is lost, and not
     made up. A series that joins later (another rank) begins at what it says.
     """
-
-    __slots__ = ("_last", "_started_at_unix")
 
     def __init__(self) -> None:
         self._last: dict[Count, dict[bytes, float]] = {}
