@@ -142,7 +142,7 @@ class App:
             log.error(
                 "listen_failed",
                 why=error.strerror or str(error),
-                hint="Is the port taken? --proxy.listen-address and --web.listen-address choose others.",
+                hint="The port may be taken: choose others with --proxy.listen-address and --web.listen-address.",
             )
             await self._end([])
             return 1

@@ -1,6 +1,6 @@
 """The command line: what `sidecar serve`, `check`, `demo`, `diagnose` and `capacity` accept, what they print, and the exit codes.
 
-Exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config. This file contains flags and texts only. The
+Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
 """
 
@@ -30,47 +30,46 @@ from sidecar.slo.objective import Objective
 OK, FAILED, MISUSED = 0, 1, 2
 
 _ABOUT = """\
-Stand in front of one LLM inference server, pass every request through
-unchanged, and say where its time went: queue, prefill, first token, decode,
+Run as a proxy in front of one LLM inference server, pass every request through
+unchanged, and measure where its time went: queue, prefill, first token, decode,
 stream; per lane and prompt length, as Prometheus metrics.
 """
 _EXAMPLES = """\
 examples:
   sidecar demo
-      See it work: a simulated engine, this sidecar and a mixed load, in one
-      terminal.
+      Run a simulated engine, this sidecar and a mixed load in one terminal.
   sidecar serve --engine.url=http://127.0.0.1:8000
-      Stand in front of a vLLM on port 8000. Send clients to port 8900; point
-      Prometheus at port 9901.
+      Run as a proxy in front of a vLLM on port 8000. Send clients to port 8900
+      and point Prometheus at port 9901.
   sidecar check --config.file=sidecar.yml
-      Say all that is wrong with a config, or what it means: lanes, rules,
-      buckets, number of series.
+      Print every error of a config or, if there is none, its lanes, rules,
+      buckets and number of series.
   sidecar diagnose
       Ask the sidecar on this host what is wrong, and what to do; `sidecar
       diagnose --help` has more.
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
-      Estimate what fits and how fast it can be; `sidecar capacity --help` has
-      more.
+      Estimate how many sequences fit and how fast decoding can be; `sidecar
+      capacity --help` has more.
 
-exit codes: 0 it worked, 1 it failed, 2 wrong usage or a refused config.
+exit codes: 0 success, 1 failure, 2 wrong usage or a refused config.
 Every key of the config file, with its default and reason:
 docs/configuration.md
 """
 _SERVE = """\
-Run until SIGTERM or SIGINT, which drain: streams end within
-shutdown.grace_seconds, then the exit code is 0. SIGHUP, or POST /-/reload from
-loopback, reads the config again; a bad one is refused and the old one stays in
-force.
+Run until SIGTERM or SIGINT. Both drain: open streams have
+shutdown.grace_seconds to end, then the exit code is 0. SIGHUP, or POST
+/-/reload from loopback, reads the config again; a bad config is refused and the
+old one stays in force.
 """
 _CHECK = """\
 Read the config as `serve` would, start nothing, and print every error with its
 file, line and column; or, if there is none, the lanes, the rules in the order
-they are asked, what each lane promises, the listeners and the number of series.
+in which they apply, the objectives, the listeners and the number of series.
 """
 _FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port"),
-    "proxy.listen_address": ("ADDRESS", "where clients connect (default 0.0.0.0:8900)"),
-    "web.listen_address": ("ADDRESS", "metrics, health and the status page (default 0.0.0.0:9901)"),
+    "proxy.listen_address": ("ADDRESS", "address for clients (default 0.0.0.0:8900)"),
+    "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default 0.0.0.0:9901)"),
     "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
     "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
 }
@@ -97,9 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write(
-            "sidecar: say what to do: serve, check, demo, diagnose or capacity; `sidecar --help` explains\n"
-        )
+        sys.stderr.write("sidecar: no command: serve, check, demo, diagnose or capacity; see `sidecar --help`\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {key: value for key in FLAGS if (value := vars(known)[key]) is not None}
@@ -138,11 +135,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, words, about in (
-        ("serve", "stand in front of an engine", _SERVE),
-        ("check", "validate a config and say what it means", _CHECK),
-        ("demo", "watch it work on a simulated engine, on this machine alone", ""),
-        ("diagnose", "which phase is to blame, and what to do about it", ""),
-        ("capacity", "what fits, how fast it can be, how many replicas a load needs", ""),
+        ("serve", "run the proxy in front of an engine", _SERVE),
+        ("check", "validate a config and explain it", _CHECK),
+        ("demo", "run the sidecar with a simulated engine on this machine", ""),
+        ("diagnose", "name the phase that is too slow, and what to do about it", ""),
+        ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
     ):
         commands.add_parser(
             name,
@@ -170,19 +167,19 @@ def describe(config: Config, told: Iterable[Note] = (), columns: int = WIDTH) ->
     )
     ways = [(rule.lane, f"if {_conditions(rule.model_dump(exclude_none=True))}") for rule in lanes.rules]
     if lanes.header is not None:
-        ways.insert(0, (f"the header {lanes.header},", "if it names a lane; any other value of it: other"))
+        ways.insert(0, (f"the header {lanes.header},", "if it names a lane; with any other value: other"))
     said = ((", ".join(note.names), note.hint) for note in told)
     return "\n".join(
         [
-            "The config is good.",
+            "The config is valid.",
             "",
             *_listed(facts, columns),
             "",
-            "A request's lane, the first that applies:",
+            "A request's lane is the first that applies:",
             *_listed([*ways, (lanes.default, "otherwise")], columns, "  "),
             "",
             *folded(
-                "What a lane promises: seconds by prompt length, kept by that share of its requests (the target):",
+                "Objectives of each lane: seconds by prompt length, to be met by the target share of its requests:",
                 columns,
             ),
             *_objectives(config, columns),
@@ -229,7 +226,7 @@ def _objectives(config: Config, columns: int) -> list[str]:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     gap = "  " if sum(widths) + 2 * len(widths) <= columns else " "
     table = ["  " + gap.join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
-    said_of = [f"  {lane:<10} nothing, so it never pages" for lane in lanes_without_objectives(config)]
+    said_of = [f"  {lane:<10} no objective, so it never pages" for lane in lanes_without_objectives(config)]
     return [*(table if rows else ()), *said_of]
 
 
@@ -249,7 +246,7 @@ def _series(config: Config) -> list[tuple[str, str]]:
     ceiling = series_ceiling(*sizes, inter_token_by_prompt_bucket=split)
     typical = series_typical(*sizes, inter_token_by_prompt_bucket=split)
     limit = config.metrics.series_limit
-    stop = f"; it stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
+    stop = f"; the process stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
     models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
     counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
     return [

@@ -87,7 +87,7 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def everybody_gone(engine: SimulatedEngine, road: Road) -> None:
+async def all_gone(engine: SimulatedEngine, road: Road) -> None:
     """Return once the engine has no request, and no connection to it is open."""
 
     def gone() -> bool:
@@ -131,7 +131,7 @@ def leaves_scenario(leave: Callable[[Connection], None], stage: str) -> tuple[li
                 engine.adjust(hung=True)
             made = simulation.totals.generation_tokens
             leave(client)
-            await everybody_gone(engine, road)
+            await all_gone(engine, road)
             assert road.total("llm_requests_in_flight") == 0
             return road.accounts, simulation.totals.aborted, simulation.totals.generation_tokens - made
 
@@ -159,7 +159,7 @@ def test_who_leaves_frees_the_engine_in_every_phase(
     assert (aborted, tokens) == (int(reached_the_engine), 0)
 
 
-def test_who_leaves_takes_nobody_along() -> None:
+def test_a_client_that_leaves_takes_no_other_along() -> None:
     """Two clients stream side by side and one leaves; the other gets every token."""
 
     async def scenario() -> tuple[Answer, list[Account]]:
@@ -171,10 +171,10 @@ def test_who_leaves_takes_nobody_along() -> None:
             await until(lambda: len(engine.simulation.running) == 2)
             leaver.abort()
             answer = await staying
-            await everybody_gone_but_idle(engine)
+            await all_gone_but_idle(engine)
             return answer, road.accounts
 
-    async def everybody_gone_but_idle(engine: SimulatedEngine) -> None:
+    async def all_gone_but_idle(engine: SimulatedEngine) -> None:
         await until(lambda: not engine.simulation.running)
 
     answer, accounts = play(scenario(), patience_seconds=PATIENCE_SECONDS)
@@ -257,7 +257,7 @@ async def client(road: Road, fault: str) -> None:
     connection.close()
 
 
-def test_after_any_mixture_of_faults_nobody_is_in_flight_and_outcomes_add_up_to_requests() -> None:
+def test_after_any_mixture_of_faults_no_request_is_in_flight_and_outcomes_add_up_to_requests() -> None:
     """Thirty-three requests of each fault, shuffled, sixteen at once: each has exactly one outcome, the right one."""
     faults = [name for name in ANSWERS for _ in range(EACH)]
     Random(2).shuffle(faults)

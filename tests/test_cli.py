@@ -49,7 +49,7 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     lines = shown.splitlines()
     assert lines[:-4] == [
-        "The config is good.",
+        "The config is valid.",
         "",
         "engine     http://127.0.0.1:8000 (kind auto)",
         "traffic    0.0.0.0:8900",
@@ -58,14 +58,14 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "buckets    0-512, 512-4k, 4k-16k, 16k-64k, 64k+, unknown (prompt tokens)",
         "labels     quantization=unknown, gpu_type=unknown",
         "",
-        "A request's lane, the first that applies:",
-        "  the header x-lane, if it names a lane; any other value of it: other",
+        "A request's lane is the first that applies:",
+        "  the header x-lane, if it names a lane; with any other value: other",
         "  batch      if streaming false and api_keys is nightly",
         "  code       if header x-team is dev or tools* and max_tokens_at_least 3",
         "  default    otherwise",
         "",
-        "What a lane promises: seconds by prompt length, kept by that share of its",
-        "requests (the target):",
+        "Objectives of each lane: seconds by prompt length, to be met by the target share",
+        "of its requests:",
         "  lane    preset      objective target 0-512 512-4k 4k-16k     16k-64k 64k+ unknown",
         "  batch   batch       tpot      0.9    0.2   0.2    0.2        0.2     0.2  0.2",
         "                      e2e       0.9    300   300    400 (0.95) 400     -    300",
@@ -73,11 +73,11 @@ def test_check_explains_a_good_config(tmp_path: Path, capsys: pytest.CaptureFixt
         "  default interactive ttft      0.95   1.5   1.5    6          24      48   1.5",
         "                      tpot      0.95   0.08  0.08   0.08       0.08    0.08 0.08",
         "                      e2e       0.95   30    30     35         53      77   30",
-        "  other      nothing, so it never pages",
+        "  other      no objective, so it never pages",
     ]
     series = " ".join(shown.partition("series ")[2].split())
     assert series.startswith("typically about ")
-    assert series.endswith("; it stops at metrics.series_limit, 25000 counted with 1 model")
+    assert series.endswith("; the process stops at metrics.series_limit, 25000 counted with 1 model")
 
 
 def test_the_default_config_stays_within_the_design(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,14 +77,14 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
         assert page, "no page came"
         resolution = stack.resolution(page, phase, before)
 
-        assert resolution, "the page came, and nobody said that it is over"
+        assert resolution, "the page came, but no message that it is over"
         assert stack.paged(before) == [phase]
         assert page["labels"] | {"phase": phase, "severity": "page", "namespace": "demo"} == page["labels"]
         assert POD in page["annotations"]["summary"]
         assert page["annotations"]["runbook_url"].endswith(f"/runbooks/{page['labels']['alertname']}")
 
 
-def test_somebody_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
+def test_a_person_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
     """The watchdog alert is sent again and again: if it stops, alerting itself is broken."""
     since = len(theatre.stack.sink.notifications)
 

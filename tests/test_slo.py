@@ -376,7 +376,9 @@ def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
 
 
 @pytest.mark.parametrize("hook", ["received", "answering", "output", "finished", "ended", "settled", "tick"])
-def test_a_mistake_in_the_promises_is_counted_and_reaches_nobody(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_the_objectives_is_counted_and_reaches_no_client(
+    hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client gets every token (also the usage chunk, if the cut stopped with the rest). The tokens are not seen,
     and no miss is counted."""
 

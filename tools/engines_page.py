@@ -12,16 +12,16 @@ _BEFORE = """# Engines
 
 <!-- Written by `make docs`; a test holds the page to the code. -->
 
-How each engine tells, for one request, how long it waited and computed: which way, since which version, which flags make it
-speak, what is exact then and what is not. What nobody tells is `unattributed`; no row here is a guess.
+For each engine: how it reports the times of one request, since which version, with which flags, which of the times are exact
+and which are not. Time that no source reports is `unattributed`. Every row was looked up in the engine's source or seen on its wire.
 
 - **exact**: the engine states it, on its own clock (`source="engine"`).
-- **derived**: a difference with something that the engine does not state in it (`source="derived"`), always an upper bound.
-- **tried against**: *the real engine*, or *fixtures* that follow the named file of the engine's own source. Fixtures stand in
-  `tests/streams/` and `tests/spans/` and go through the whole sidecar, whole and damaged (fields missing, null, negative,
-  strings, huge, renamed): the right phases come out, or a refusal that is counted.
+- **derived**: a difference that also contains time which the engine does not state (`source="derived"`), always an upper bound.
+- **tried against**: *the real engine*, or *fixtures* that follow the named file of the engine's own source. Fixtures are in
+  `tests/streams/` and `tests/spans/`. They go through the whole sidecar, intact and damaged (fields missing, null, negative,
+  strings, huge, renamed). Either the right phases come out, or the report is refused and the refusal is counted.
 
-In-band ways cost nothing and come with the answer. Where an engine has several, the answer's own word goes first.
+In-band reports come with the answer and cost nothing. If an engine has several sources, the report in the answer is used first.
 """
 
 _HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound", "tried against")
@@ -29,28 +29,28 @@ _HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound"
 _AFTER = """
 ## Paths that count as inference
 
-A POST on one of these is an inference request: it has a lane, a timeline and, where the engine tells, phases. Everything
-else passes and is one counter.
+A POST on one of these paths is an inference request: it has a lane, a timeline and, if the engine reports, phases. All other
+requests pass through and are counted in `llm_passthrough_requests_total`.
 
-| path | spoken by |
+| path | served by |
 |---|---|
 | `/v1/chat/completions`, `/v1/completions` | every engine; Triton with its OpenAI front end |
-| `/chat/completions`, `/completions` | llama.cpp (the second in its own words), gateways |
+| `/chat/completions`, `/completions` | llama.cpp (the second in its own format), gateways |
 | `/v1/responses`, `/responses`, `/v1/messages` | vLLM, SGLang, llama.cpp, Ollama, LMDeploy |
-| `/generate` | SGLang, LMDeploy; TGI in its own words (the answer tells which) |
-| `/generate_stream`, and `/` where the engine is known to be TGI | TGI |
+| `/generate` | SGLang, LMDeploy; TGI in its own format (the answer shows which) |
+| `/generate_stream`, and `/` if the engine is known to be TGI | TGI |
 | `/v2/models/*/generate`, `/v2/models/*/generate_stream`, with a version too | Triton |
 | `/api/chat`, `/api/generate` | Ollama (lines of JSON; streamed unless the request says `"stream": false`) |
 | `/completion`, `/infill` | llama.cpp |
 
-## Where a usage chunk is asked for
+## When the sidecar asks for a usage chunk
 
-`stream_options.include_usage` is added, to requests that do not mention it, only where the engine's source shows that one
-usage-only chunk at the end is all that comes of it: {asked}.
+The sidecar adds `stream_options.include_usage` to requests that do not mention it, but only for engines whose source shows that
+the only effect is one usage-only chunk at the end: {asked}.
 
-Not elsewhere. SGLang, LMDeploy, and completions of TensorRT-LLM and Ollama have a `usage` in other chunks too; TensorRT-LLM
-once sent the chunk unasked; llama.cpp would move its `timings` into what is cut out; of the rest nobody has proven it. Where a
-client asks by itself, its counts are read on every engine.
+The other engines are not asked. SGLang, LMDeploy, and completions of TensorRT-LLM and Ollama put a `usage` into other chunks
+too. TensorRT-LLM once sent the chunk unasked. llama.cpp would move its `timings` into the chunk that is cut out. For the rest
+there is no proof yet. If a client asks by itself, its counts are read on every engine.
 """
 
 
@@ -76,8 +76,8 @@ def _last() -> str:
     """The section on unknown engines, which were not examined."""
     return (
         f"\n## {UNKNOWN.title[0].upper()}{UNKNOWN.title[1:]}\n\n`engine.kind: {UNKNOWN.name}`: transformers serve, LiteLLM, "
-        "gateways, hosted APIs. Nothing is known of what they\ntell, so nothing is asked of them and nothing believed: TTFT, "
-        "inter-token times, tokens and outcomes are measured, the\nsplit of the TTFT is not.\n"
+        "gateways, hosted APIs. Their reports are not\nknown, so the sidecar asks them for none and accepts none. TTFT, inter-token "
+        "times, tokens and outcomes are measured; the\nTTFT is not split.\n"
     )
 
 

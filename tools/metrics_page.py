@@ -17,47 +17,47 @@ _BEFORE = """# Metrics
 
 `/metrics` on the admin port (default 9901) answers in Prometheus text 0.0.4, or in OpenMetrics 1.0 with exemplars where
 the scraper prefers it (Prometheus does), gzipped where accepted. Durations are seconds. An inference request is a POST on
-a generating path of a known API; everything else is one counter, `llm_passthrough_requests_total`.
+a generating path of a known API; all other requests are counted in `llm_passthrough_requests_total`.
 
-- **Unknown is never zero.** A gauge that nobody has set is not on the page. A phase that nobody could tell is absent, and
-  its time stands in `phase="unattributed"`.
+- **Unknown is never zero.** A gauge without a value is not on the page. A phase that no source can tell is absent, and
+  its time is in `phase="unattributed"`.
 - **Populations.** Phase and whole-request histograms hold requests with `outcome="ok"`; time to first token holds every
-  streamed request that got a token. Each HELP says its own.
-- **Phases add up** to `llm_request_seconds`, request by request; so means do (`_sum / _sum`), and quantiles do not.
-- **Constant labels** `quantization` and `gpu_type` stand on every series but those of `llm_sidecar_`, fixed for the
-  process's life.
-- **Closed labels.** No value that a client sends becomes a label: what is outside a label's set is counted under its
-  fallback (`other`; `unknown` for the prompt bucket) and in `llm_sidecar_label_overflow_total`.
+  streamed request that got a token. Each HELP text names its population.
+- **Phases add up** to `llm_request_seconds`, request by request. Means (`_sum / _sum`) add up too; quantiles do not.
+- **Constant labels** `quantization` and `gpu_type` are on every series except those of `llm_sidecar_`. Their values do
+  not change while the process lives.
+- **Closed labels.** No value that a client sends becomes a label: a value outside a label's set is counted under the
+  label's fallback (`other`; `unknown` for the prompt bucket) and in `llm_sidecar_label_overflow_total`.
 
-## What keeps `rate()` right on the first event
+## `rate()` and the first event
 
 A counter that appears with the value 1 has, for Prometheus, not grown. So every counter that a rule may read is on the
 page at 0 from the start, for every lane, prompt bucket, outcome and reason of its sets, and for every model from the
-moment that the engine has told its list (before that, requests count under `other`). A histogram's children appear with
-their first observation, because all of them at 0 would be ten thousand series that say nothing: the first observation of
-a new combination is missing from `rate()`, all later ones are there. Do not build an alert on the first request of a
-histogram's child; `llm_requests_total` is there for that.
+moment that the engine has stated its list (before that, requests count under `other`). A histogram's children appear with
+their first observation, because all of them at 0 would be ten thousand empty series. So `rate()` misses the first observation of
+a new combination and sees all later ones. Do not build an alert on the first request of a histogram's child; use
+`llm_requests_total` for that.
 
 ## How many series
 
-A histogram's child is its finite edges and three more series. The columns hold for the default config in front of an
-engine with one model (2 lanes, 6 prompt buckets, 2 model values, fallbacks counted): *ceiling* is what can be reached at
-most, *typical* an estimate for a usual pod, which has no traffic in `other` and sees a few lengths and sources. The
+A histogram's child has one series per finite edge and three more. The columns hold for the default config in front of an
+engine with one model (2 lanes, 6 prompt buckets, 2 model values, fallbacks counted): *ceiling* is the most that
+can be reached, *typical* an estimate for a usual pod, which has no traffic in `other` and sees a few lengths and sources. The
 combinations of `streaming`, `phase` and `source` are those that the ledger can produce, not the product of the sets.
-`sidecar check` prints both sums for your config. Whatever happens, the process holds at most `metrics.series_limit`
+`sidecar check` prints both sums for your config. In every case the process holds at most `metrics.series_limit`
 series (default 25,000): a child beyond that is counted under its fallbacks, and as `label="series"` in the overflow counter.
 """
 
-_HEAD = """| metric | type | labels | what it holds | ceiling | typical |
+_HEAD = """| metric | type | labels | meaning | ceiling | typical |
 |---|---|---|---|---:|---:|
 """
 
 _AFTER = """
 ## Also on the page
 
-`process_*` and `python_*`, as every Python exporter has them, written by prometheus_client.
+`process_*` and `python_*`, as in every Python exporter, written by prometheus_client.
 
-## A belt on the scraper's side
+## Limits on the scraper's side
 
 ```yaml
 scrape_configs:
@@ -110,7 +110,7 @@ def _labels() -> list[tuple[str, str]]:
 def _values(label: Label) -> str:
     if label.values:
         return ", ".join(f"`{value}`" for value in label.values)
-    return f"told by {label.told_by}; else `{label.fallback}`"
+    return f"from {label.told_by}; else `{label.fallback}`"
 
 
 def _edges(metric: Metric) -> str:

@@ -54,7 +54,9 @@ def main() -> int:
     gc.freeze()
     broken = report()
     if broken:
-        print(f"\nBroken, or the machine was busy: {'; '.join(sorted(broken))}. All once more.\n")
+        print(
+            f"\nOver the bound, or the machine was busy: {'; '.join(sorted(broken))}. Everything is measured again.\n"
+        )
         broken &= report()
     for name in sorted(broken):
         print(f"BROKEN: {name}", file=sys.stderr)

@@ -41,7 +41,7 @@ async def scrape_stalls() -> list[Bound]:
     ((_, port),) = await listener.start("127.0.0.1", 0)
     try:
         idle = [await one(metrics, port, "", "", 0) for _ in range(3)]
-        floor = f"{median(cpu for _, cpu in idle) * 1e3:.3f} ms when nobody scrapes"
+        floor = f"{median(cpu for _, cpu in idle) * 1e3:.3f} ms without a scrape"
         bounds = []
         for words, encoding in (("plain", "identity"), ("gzip", "gzip")):
             turns = [await one(metrics, port, OPENMETRICS, encoding, 1) for _ in range(SCRAPES)]
@@ -128,4 +128,4 @@ def _held(words: str, body: bytes, bound_ms: float, *, whole: bool) -> Bound:
         before = time.thread_time()
         ask_for_usage(body, peek(body, whole=whole))
         took.append((time.thread_time() - before) * 1e3)
-    return Bound(words, bound_ms, median(took), "ms", spread(took), "nothing to read")
+    return Bound(words, bound_ms, median(took), "ms", spread(took), "nothing to compare with")

@@ -41,13 +41,13 @@ async def _stuck(port: int, count: int, request: bytes) -> list[socket.socket]:
 
 async def stuck_readers(port: int, pid: int) -> list[Bound]:
     """Measure the sidecar with process id `pid` on `port`."""
-    everyone = await _stuck(port, WARM_UP, question("flood"))
+    clients = await _stuck(port, WARM_UP, question("flood"))
     before = resident_kib(pid)
-    everyone += await _stuck(port, READERS, b"")
+    clients += await _stuck(port, READERS, b"")
     idle = resident_kib(pid)
-    everyone += await _stuck(port, READERS, question("flood"))
+    clients += await _stuck(port, READERS, question("flood"))
     after = resident_kib(pid)
-    for client in everyone:
+    for client in clients:
         client.close()
     words = f"resident memory per stuck reader, {READERS} of them"
     floor = f"{(idle - before) / READERS:.1f} KiB per idle connection"

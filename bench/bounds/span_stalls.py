@@ -47,10 +47,10 @@ def _requests() -> dict[str, tuple[bytes, dict[str, bool]]]:
         "512 spans as vLLM sends them": (_spans(512, 15), {}),
         "6,000 spans, gzipped to 4 %": (gzip.compress(large, 1), {"gzip": True}),
         "spans at the limit of attributes": (_spans(800, 128), {}),
-        "nothing but fields": (b"\x08\x01" * (MAX_BODY_BYTES // 2), {}),
-        "nothing but resources": (_field(1, _field(1, b"")) * (MAX_BODY_BYTES // 4), {}),
+        "only fields": (b"\x08\x01" * (MAX_BODY_BYTES // 2), {}),
+        "only resources": (_field(1, _field(1, b"")) * (MAX_BODY_BYTES // 4), {}),
         "a bomb": (gzip.compress(bytes(64 << 20)), {"gzip": True}),
-        "JSON, nothing but brackets": (b'{"a":[' + b"[]," * (MAX_BODY_BYTES // 3 - 4) + b"[]]}", {"json": True}),
+        "JSON, only brackets": (b'{"a":[' + b"[]," * (MAX_BODY_BYTES // 3 - 4) + b"[]]}", {"json": True}),
         "JSON, spans of 10,000 attributes": (around % b",".join([json_span] * 100), {"json": True}),
     }
 
@@ -89,7 +89,7 @@ async def _longest_turn(body: bytes | None, encoding: dict[str, bool]) -> float:
 
 async def span_stalls() -> list[Bound]:
     """One bound per kind of request."""
-    floor = f"{median([await _longest_turn(None, {}) for _ in range(ROUNDS)]):.3f} ms when nobody sends"
+    floor = f"{median([await _longest_turn(None, {}) for _ in range(ROUNDS)]):.3f} ms without spans"
     bounds = []
     for name, (body, encoding) in _requests().items():
         turns = [await _longest_turn(body, encoding) for _ in range(ROUNDS)]

@@ -88,7 +88,7 @@ async def status_page_stalls() -> list[Bound]:
             await work()
             stop.set()
             turns[name].append((await turning)[1] * 1e3)
-    floor = f"{median(turns['nothing']):.3f} ms when nobody looks"
+    floor = f"{median(turns['nothing']):.3f} ms without these"
     words = {
         "drawn": f"longest turn while the status page of {SERIES:,} series is drawn",
         "ticked": f"longest turn while the history of {SERIES:,} series ticks",

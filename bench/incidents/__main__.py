@@ -86,7 +86,7 @@ def main() -> int:
         PAGE.write_text(page(finished, days, not_kept, minutes))
         print(f"written to {PAGE}")
     for words in not_kept:
-        print(f"NOT KEPT: {words}", file=sys.stderr)
+        print(f"BOUND NOT KEPT: {words}", file=sys.stderr)
     return 1 if not_kept else 0
 
 
@@ -134,14 +134,16 @@ def _seeds(words: str) -> list[int]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
-    parser.add_argument("--sample", action="store_true", help="one run of each kind, as CI takes it")
+    parser.add_argument("--sample", action="store_true", help="one run of each kind, as in CI")
     parser.add_argument("--kinds", nargs="*", choices=[kind.name for kind in KINDS], metavar="KIND")
     parser.add_argument("--engines", nargs="*", choices=[engine.name for engine in ENGINES], metavar="ENGINE")
-    parser.add_argument("--seeds", type=_seeds, help="as in 10-29 (the default) or 3,5")
+    parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 (the default) or 3,5")
     parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
     parser.add_argument("--mode", choices=("reports", "estimator", "both"), default="both")
-    parser.add_argument("--healthy-days", type=int, help=f"how many (default: {DAYS} in a whole run, else none)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--healthy-days", type=int, help=f"number of healthy days (default: {DAYS} in a whole run, else none)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
     whole = not (arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds)

@@ -48,7 +48,7 @@ def broken(cases: Sequence[Case], false: Sequence[FalsePage], bounds: Bounds, *,
     of_mode = judged(cases, reports=reports)
     pages = [case for case in of_mode if case.severity == "page"]
     if not pages:
-        return [f"{mode}: no lane had to page, so nothing was proved"]
+        return [f"{mode}: no lane had to page, so the bounds were not tested"]
     found = list(_of_pages(pages, bounds))
     tickets = [case for case in of_mode if case.severity == "ticket"]
     if tickets and share(tickets, RIGHT) < bounds.tickets_right:
@@ -68,10 +68,10 @@ def _of_pages(pages: Sequence[Case], bounds: Bounds) -> Iterator[str]:
     yield from _of_groups(pages, bounds, lambda case: case.engine)
     waited = [case.waited_right for case in pages if case.waited_right is not None]
     if waited and sum(waited) / len(waited) < bounds.waited_right:
-        yield f"waited-in right for {sum(waited) / len(waited):.1%}, not {bounds.waited_right:.0%}"
+        yield f"the phase waited in is right for {sum(waited) / len(waited):.1%}, not {bounds.waited_right:.0%}"
     seconds = sorted(case.seconds for case in pages if case.seconds is not None)
     if not seconds:
-        yield "nobody was paged"
+        yield "no lane was paged"
         return
     if median(seconds) > bounds.median_seconds:
         yield f"median time to page {median(seconds):.0f} s, more than {bounds.median_seconds:.0f}"

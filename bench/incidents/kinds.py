@@ -69,7 +69,7 @@ _EITHER = _roots("", "", "")
 
 KINDS = (
     Kind("burst", "arrivals multiply for minutes", sampling.burst, _LOAD, kv=True),
-    Kind("overload", "arrivals grow, and stay", sampling.overload, _LOAD, kv=True),
+    Kind("overload", "arrivals grow and stay high", sampling.overload, _LOAD, kv=True),
     Kind("long-outputs", "answers grow and keep their slots", sampling.long_outputs, _LOAD, kv=True),
     Kind(
         "prompts-beyond-kv",
@@ -90,7 +90,7 @@ KINDS = (
     Kind("prefill-slow", "prompts take longer to compute", sampling.prefill_slow, _PREFILL),
     Kind(
         "interference",
-        "many more prompts with next to no answers: decodes share their steps",
+        "many more prompts with very short answers, which share the steps of decodes",
         sampling.interference,
         _INTERFERENCE,
     ),
@@ -124,6 +124,6 @@ KINDS = (
         front_end=True,
     ),
     Kind("noisy-tenant", "one lane's arrivals multiply", sampling.noisy_tenant, _LOAD, kv=True),
-    Kind("two-faults", "two of the above at once: right is what is right for either", sampling.two, _EITHER),
+    Kind("two-faults", "two of the above at once; a phase that is right for either is right", sampling.two, _EITHER),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

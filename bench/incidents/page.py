@@ -19,17 +19,17 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
     parts = [
         "# The incident bench: does the page name the right phase?\n",
         (
-            "Written by `make bench-incidents`, which plays incidents on simulated replicas in virtual time, feeds the requests to the"
-            " product's own ledger, objectives, blame and metrics at the instants at which a sidecar would have seen them, gives the"
-            " series that rules read to a real Prometheus rule engine (promtool) with the shipped rule files untouched, and compares the"
-            " alerts that come out with what was truly wrong.\n"
+            "Written by `make bench-incidents`. It plays incidents on simulated replicas in virtual time. The requests go to the product's"
+            " own ledger, objectives, attribution and metrics, at the instants at which a sidecar would have seen them. A real"
+            " Prometheus rule engine (promtool) evaluates the unchanged rule files on the series. The alerts are compared with the"
+            " fault that was injected.\n"
         ),
         _how(),
-        "## What is played\n",
+        "## Incidents and engines\n",
         _kinds(),
         _engines(),
         (
-            f"## What came of it\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {minutes:.0f} minutes."
+            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {minutes:.0f} minutes."
             " Rules and defaults are tuned on seeds 0 to 9 and on the engines that are not held out.\n"
         ),
         _kept(broken),
@@ -53,17 +53,17 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
 def _how() -> str:
     return (
         f"- A seed draws one load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, per kind, one magnitude, from barely over the objectives"
-        " upwards. Twenty minutes are healthy, twelve are the incident (an hour where it burns too slowly to page), eight are what"
-        " comes after. The same seed without the incident is its pair.\n"
+        " upwards. A run has 20 healthy minutes, 12 minutes of incident (60 if it burns too slowly to page) and 8 minutes after it."
+        " The same seed without the incident is its pair.\n"
         f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
         f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
-        "- *Root*: the fault that was put in, fixed in the table below before anything ran; several phases where several are right, with"
-        " the reasons in `bench/incidents/kinds.py`. `engine` is added where the KV pool truly ran full while requests waited.\n"
-        "- *Proximate*: the phase whose summed excess over the pair is the largest, from the simulator's state. A page's `phase` is held"
-        " against the root, its *waited in* against the proximate.\n"
-        "- A lane *must page* while at least half of its requests miss, or ten times what its target allows, with 10 misses or more, in"
-        " the last two or five minutes, and still in the last one, for a minute on end. Its page is the first of its own and of those"
-        " about its engine. A page is *false* before the fault, after what it left behind, and in lanes that come nowhere near.\n"
+        "- *Root*: the phase of the injected fault, fixed in the table below before the runs; several phases if several are right, with"
+        " the reasons in `bench/incidents/kinds.py`. `engine` is added if the KV pool ran full while requests waited.\n"
+        "- *Proximate*: the phase whose summed excess over the pair is the largest, from the simulator's state. A page's `phase` is"
+        " compared with the root, its *waited in* with the proximate.\n"
+        "- A lane *must page* if, for a whole minute, at least half of its requests miss, or ten times as many as its target allows,"
+        " with 10 misses or more, in the last two or five minutes and also in the last one. Its page is the first one about the lane or"
+        " its engine. A page is *false* before the fault, after recovery, and in lanes that do not come near these limits.\n"
         "- `unattributed` is neither right nor wrong. The confusion matrix has a row for each set of right phases.\n"
     )
 
@@ -74,7 +74,7 @@ def _kinds() -> str:
 
 
 def _kind(kind: Kind) -> str:
-    cells = [", ".join(sorted(kind.roots[objective])) or "either's" for objective in ("ttft", "tpot", "e2e")]
+    cells = [", ".join(sorted(kind.roots[objective])) or "of either" for objective in ("ttft", "tpot", "e2e")]
     for lane, roots in kind.own_lane.items():
         cells[0] += f" ({lane}: {', '.join(sorted(roots['ttft']))})"
     if kind.kv:
@@ -104,5 +104,5 @@ def _engines() -> str:
 
 def _kept(broken: Sequence[str]) -> str:
     if not broken:
-        return "Every bound of the issue was kept.\n"
-    return "Not kept:\n\n" + "".join(f"- {words}\n" for words in broken)
+        return "Every bound was kept.\n"
+    return "Bounds that were not kept:\n\n" + "".join(f"- {words}\n" for words in broken)

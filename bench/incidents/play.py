@@ -121,19 +121,19 @@ class _Stage:
 
     # --- events in time -----------------------------------------------------------------------------------------------
 
-    def _expect(self, at: float, what: str, whom: Any) -> None:
-        heappush(self._due, (at, next(self._order), what, whom))
+    def _expect(self, at: float, what: str, about: Any) -> None:
+        heappush(self._due, (at, next(self._order), what, about))
 
     def _happen(self, until: float) -> None:
         while self._due and self._due[0][0] <= until:
-            at, _, what, whom = heappop(self._due)
+            at, _, what, about = heappop(self._due)
             if what == "state":
                 self._state(at)
                 self._expect(at + STATE_EVERY_SECONDS, "state", None)
             elif what == "edge":
                 self._edge(at)
             else:
-                self._give_up(at, whom)
+                self._give_up(at, about)
 
     def _arrive(self, asked: Asked) -> None:
         request = Request(

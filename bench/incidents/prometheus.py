@@ -166,7 +166,7 @@ def read(printed: str, expressions: dict[str, str]) -> Answers:
             quoted = words.removeprefix("expr: ").rsplit(", time:", 1)[0]
             question = by_expr.get(yaml.safe_load(quoted))
             if question is None:
-                raise RuntimeError(f"promtool answers what was not asked: {words}")
+                raise RuntimeError(f"promtool answers an expression that was not asked for: {words}")
         elif words.startswith("got: "):
             assert question is not None
             for sample in _GOT.finditer(words):

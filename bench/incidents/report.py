@@ -55,7 +55,7 @@ def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
     pages = [case for case in cases if case.severity == "page"]
     if not pages:
         return f"{runs} runs, and no lane had to page.\n"
-    parts = [f"{runs} runs, {len(pages)} lanes that had to page.\n", _shares("All", pages), _confusion(pages)]
+    parts = [f"{runs} runs with {len(pages)} lanes that had to page.\n", _shares("All", pages), _confusion(pages)]
     parts.append(_by("root", pages, lambda case: "|".join(case.root)))
     parts.append(_by("kind", pages, lambda case: case.kind))
     parts.append(_by("engine", pages, lambda case: case.engine))
@@ -129,11 +129,11 @@ def _times(cases: Sequence[Case]) -> str:
     since_burn = sorted(case.seconds for case in cases if case.seconds is not None)
     since_fault = sorted(case.seconds_since_fault for case in cases if case.seconds_since_fault is not None)
     if not since_fault:
-        return "No page at all.\n"
+        return "No lane was paged.\n"
     return (
-        f"Seconds to page: median {median(since_burn):.0f}, p95 {late(since_burn):.0f}, from the fault, or where a lane began to burn later,"
-        " from the beginning of the first window of five minutes in which it burned as fast as must be paged. From the fault in any"
-        f" case: median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
+        f"Seconds to page: median {median(since_burn):.0f}, p95 {late(since_burn):.0f}, from the fault or, if a lane began to burn later,"
+        " from the start of the first window of five minutes that burned fast enough to page. Always from the fault:"
+        f" median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
     )
 
 
@@ -145,8 +145,10 @@ def late(values: Sequence[float]) -> float:
 def _waited(cases: Sequence[Case]) -> str:
     told = [case.waited_right for case in cases if case.waited_right is not None]
     if not told:
-        return "Nothing was said of where they waited.\n"
-    return f"Where they waited: right {sum(told) / len(told):.1%} of the {len(told)} pages that could say.\n"
+        return "No page named a phase in which requests waited.\n"
+    return (
+        f"Phase in which requests waited: right {sum(told) / len(told):.1%} of the {len(told)} pages that name one.\n"
+    )
 
 
 def _false(false: Sequence[FalsePage]) -> str:

@@ -182,7 +182,7 @@ class AdminListener:
 
     async def _reload(self, request: web.Request) -> web.Response:
         if not _is_loopback(request.remote) or _from_browser(request):
-            return web.Response(status=403, text="Only this host may reload, and no browser.\n")
+            return web.Response(status=403, text="Only a process on this host may reload, not a browser.\n")
         async with self._reloading:
             errors = await self._app.reload()
         if errors:
@@ -192,7 +192,7 @@ class AdminListener:
     async def _traces(self, request: web.Request) -> web.StreamResponse:
         if _from_browser(request) or not (self._traces_from_anywhere or _is_loopback(request.remote)):
             return web.Response(
-                status=403, text="Only this host may send spans (spans.receive_from), and no browser.\n"
+                status=403, text="Only a process on this host may send spans (spans.receive_from), not a browser.\n"
             )
         assert self._take_traces is not None
         return await self._take_traces(request)

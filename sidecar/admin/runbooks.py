@@ -73,7 +73,7 @@ class Runbooks:
         if name:
             return _page(name if name != INDEX else "Runbooks", draw(self._texts[name]))
         names = "".join(f'<li><a href="/runbooks/{name}">{name}</a></li>' for name in self._texts if name != INDEX)
-        return _page("No such runbook", f"<h1>No such runbook</h1><p>There are these:</p><ul>{names}</ul>")
+        return _page("No such runbook", f"<h1>No such runbook</h1><p>The runbooks are:</p><ul>{names}</ul>")
 
 
 def draw(text: str) -> str:

@@ -4,6 +4,8 @@ The flags decide which questions are asked. Each answer states its assumptions a
 data that are missing. Pure functions of a `Replica`. The answer about several replicas is in `load_answer.py`.
 """
 
+from dataclasses import asdict
+
 from sidecar.capacity.answer import Answer, RefusedError
 from sidecar.capacity.flags import Asked
 from sidecar.capacity.geometry import Geometry, attention
@@ -39,14 +41,14 @@ def slots_that_fit(replica: Replica, tokens: int) -> int | None:
 def _kv(asked: Asked, replica: Replica) -> Answer:
     geometry, tokens = replica.geometry, asked.count("tokens") or DEFAULT_TOKENS
     sequence, each = geometry.sequence_bytes(tokens), geometry.token_bytes()
-    lines = [f"A sequence of {tokens:,} tokens keeps {say_bytes(sequence)}: {say_bytes(each)} a token."]
+    lines = [f"A sequence of {tokens:,} tokens takes {say_bytes(sequence)}: {say_bytes(each)} per token."]
     numbers: dict[str, object] = {"tokens": tokens, "token_bytes": each, "sequence_bytes": sequence}
     if not geometry.uniform:
         beyond = geometry.token_bytes(of_windows=False)
         numbers["token_bytes_beyond_windows"] = beyond
         lines = [
             (
-                f"A sequence of {tokens:,} tokens keeps {say_bytes(sequence)}: {say_bytes(each)} a token while it is within the windows,"
+                f"A sequence of {tokens:,} tokens takes {say_bytes(sequence)}: {say_bytes(each)} per token while it is within the windows,"
                 f" {say_bytes(beyond)} for each token beyond them."
             )
         ]
@@ -54,30 +56,31 @@ def _kv(asked: Asked, replica: Replica) -> Answer:
     copies = max(geometry.copies(layers) for layers in geometry.layers)
     if copies > 1:
         lines.append(
-            f"Every number of it is kept {copies} times: the GPUs outnumber the heads among which it can be shared."
+            f"Each number in it is stored {copies} times: there are more GPUs than heads to divide among them."
         )
     wrong = _by_query_heads(replica)
     if wrong is not None:
         numbers["sequence_bytes_by_query_heads"] = wrong.sequence_bytes(tokens)
         lines.append(
-            f"It is not {say_bytes(wrong.sequence_bytes(tokens))}: that counts the {replica.model.query_heads} query heads, and only the"
-            f" {group.heads} key-value heads are kept."
+            f"It is not {say_bytes(wrong.sequence_bytes(tokens))}. That number counts the {replica.model.query_heads} query"
+            f" heads, but only the {group.heads} key-value heads are stored."
         )
     assumptions = [
-        f"Reserved in whole blocks of {geometry.block} tokens, over all GPUs of the replica; prompt and output alike."
+        f"Memory is reserved in whole blocks of {geometry.block} tokens, over all GPUs of the replica, for prompt and output alike."
     ]
     if not geometry.uniform:
         assumptions.append(
-            "The engine frees what has left a window (in vLLM the hybrid KV cache manager); where it does not, every layer keeps all."
+            "The engine frees tokens that have left a window (in vLLM the hybrid KV cache manager); without that, every layer"
+            " keeps all tokens."
         )
     if copies > 1:
         assumptions.append(
-            "Tensor parallelism. Data-parallel attention or decode context parallelism would keep fewer copies."
+            "The GPUs use tensor parallelism. Data-parallel attention or decode context parallelism would keep fewer copies."
         )
-    changes = ["Prefix caching makes sequences share what begins alike; this counts each alone."]
+    changes = ["With prefix caching, sequences share a common beginning; here each sequence is counted alone."]
     if geometry.bits > 8:
         changes.insert(
-            0, f"A cache in 8 bits (--kv.bits=8; vLLM: --kv-cache-dtype=fp8) keeps {8 / geometry.bits:.0%} of it."
+            0, f"An 8-bit cache (--kv.bits=8; vLLM: --kv-cache-dtype=fp8) takes {8 / geometry.bits:.0%} of this."
         )
     facts = tuple(replica.facts.values())
     return Answer("kv", CACHE_QUESTION, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
@@ -122,26 +125,26 @@ def _memory(asked: Asked, replica: Replica) -> Answer:
     if users is not None:
         longest = room.longest(users, most)
         numbers |= {"users": users, "longest_tokens": longest}
-        cap = ", the longest that is possible here" if longest == replica.longest else ""
+        cap = ", the longest possible here" if longest == replica.longest else ""
         lines.append(
             f"{users:,} users may have {longest:,} tokens each at once{cap}."
             if longest
             else f"{users:,} users do not fit at once, however short their sequences are."
         )
     assumptions = [
-        "All sequences are that long at the same moment: the worst case. Sequences that still grow need less."
+        "All sequences have this length at the same moment, the worst case. Sequences that still grow need less."
     ]
     if replica.blocks is not None and not asked.has("gpu.memory", "gpu.reserve"):
-        assumptions.append("The engine's own count of blocks is all of its cache; nothing else shares it.")
+        assumptions.append("The number of blocks that the engine states is its whole cache; nothing else shares it.")
     else:
         assumptions.append(
-            "Memory is decimal GB as on data sheets; a driver shows up to 7 % more. The reserve is as stated, not measured."
+            "Memory is in decimal GB as on data sheets; a driver shows up to 7 % more. The reserve is used as given, not measured."
         )
     changes = [
-        "Beyond what fits, engines queue requests or preempt them and compute them again (llm_engine_preemptions_total)."
+        "If more sequences come than fit, engines queue requests, or preempt them and compute them again (llm_engine_preemptions_total)."
     ]
     if replica.blocks is None:
-        changes.insert(0, "A running vLLM knows better: --engine.url reads its number of blocks.")
+        changes.insert(0, "With --engine.url, a running vLLM states its exact number of blocks.")
     facts = tuple(replica.facts.values())
     return Answer("memory", question, tuple(lines), numbers, facts, tuple(assumptions), tuple(changes))
 
@@ -158,12 +161,12 @@ def _decode(asked: Asked, replica: Replica) -> Answer:
     rows = decode.rows(tokens, max(1, users or fitting or DEFAULT_BATCH))
     lines = [
         (
-            f"At most {alone.user_tokens_per_second:.1f} tokens/s for one user: {say_seconds(alone.step_seconds)} a token, to read"
+            f"At most {alone.user_tokens_per_second:.1f} tokens/s for one user: {say_seconds(alone.step_seconds)} per token, to read"
             f" {say_bytes(decode.read_weights_bytes)} of weights at {say_bytes(decode.bytes_per_second)}/s."
         ),
-        f"With {tokens:,} tokens of context each, by sequences that decode together:",
+        f"With {tokens:,} tokens of context each, by number of sequences that decode together:",
         *(
-            f"  {row.batch:>6,}  {say_seconds(row.step_seconds):>8} a token, {row.user_tokens_per_second:>6.1f} tokens/s each,"
+            f"  {row.batch:>6,}  {say_seconds(row.step_seconds):>8} per token, {row.user_tokens_per_second:>6.1f} tokens/s each,"
             f" {row.total_tokens_per_second:>8,.0f} in all"
             for row in rows
         ),
@@ -171,40 +174,32 @@ def _decode(asked: Asked, replica: Replica) -> Answer:
     numbers: dict[str, object] = {
         "tokens": tokens,
         "weights_only_tokens_per_second": alone.user_tokens_per_second,
-        "rows": [
-            {
-                "batch": row.batch,
-                "step_seconds": row.step_seconds,
-                "user_tokens_per_second": row.user_tokens_per_second,
-                "total_tokens_per_second": row.total_tokens_per_second,
-            }
-            for row in rows
-        ],
+        "rows": [asdict(row) for row in rows],
     }
     if tpot is not None:
         batch = decode.batch_within(tokens, tpot)
         numbers |= {"tpot_seconds": tpot, "batch_within": batch}
         lines.append(
-            f"Within {say_seconds(tpot)} a token: at most {batch:,} at once."
+            f"Within {say_seconds(tpot)} per token: at most {batch:,} sequences at once."
             if batch
-            else f"{say_seconds(tpot)} a token is out of reach: reading the weights takes {say_seconds(alone.step_seconds)}."
+            else f"{say_seconds(tpot)} per token cannot be reached: reading the weights alone takes {say_seconds(alone.step_seconds)}."
         )
     if fitting is not None:
         numbers["sequences_that_fit"] = fitting
-        lines.append(f"For more than {fitting:,} of them at once there is no room in the cache.")
+        lines.append(f"The cache has room for at most {fitting:,} such sequences at once.")
     assumptions = [
         (
-            "A lower bound of time per token, not a forecast: memory is read at its peak, and nothing else takes time. "
-            " NVIDIA's aiconfigurator reckons with 0.8 of the peak; --gpu.efficiency states yours."
+            "This is a lower bound of the time per token, not a forecast: memory is read at its peak bandwidth, and nothing"
+            " else takes time. NVIDIA's aiconfigurator assumes 0.8 of the peak; set yours with --gpu.efficiency."
         ),
-        "No prompt is prefilled meanwhile, and each step makes one token a sequence.",
+        "No prompt is prefilled at the same time, and each step makes one token per sequence.",
     ]
     if "active_weights_bytes" in replica.facts:
         assumptions.append(
-            "Only one token's experts are read: right for one sequence; larger batches read more of them."
+            "Only the experts of one token are read. That holds for one sequence; larger batches read more experts."
         )
     changes = (
-        "Fewer bits in the weights or in the cache; more GPUs (which also talk to each other more).",
-        "Speculative decoding makes several tokens of one reading.",
+        "Fewer bits in the weights or in the cache make it faster; so do more GPUs, which also spend more time on communication.",
+        "Speculative decoding makes several tokens per read of the weights.",
     )
     return Answer("decode", question, tuple(lines), numbers, tuple(replica.facts.values()), tuple(assumptions), changes)

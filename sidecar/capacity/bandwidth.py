@@ -15,16 +15,10 @@ class DecodeRow:
     batch: int
     step_seconds: float
     """The shortest time between two tokens of one user."""
-
-    @property
-    def user_tokens_per_second(self) -> float:
-        """Upper bound of the output rate of one user."""
-        return 1 / self.step_seconds
-
-    @property
-    def total_tokens_per_second(self) -> float:
-        """Upper bound of the output rate of the whole replica."""
-        return self.batch / self.step_seconds
+    user_tokens_per_second: float
+    """Upper bound of the output rate of one user."""
+    total_tokens_per_second: float
+    """Upper bound of the output rate of the whole replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +33,8 @@ class Decode:
     def row(self, batch: int, tokens: int) -> DecodeRow:
         """The bound for `batch` sequences of `tokens` tokens each; 0 tokens counts the weights alone."""
         read = self.read_weights_bytes + batch * self.geometry.read_bytes(tokens)
-        return DecodeRow(batch, read / self.bytes_per_second)
+        seconds = read / self.bytes_per_second
+        return DecodeRow(batch, seconds, 1 / seconds, batch / seconds)
 
     def rows(self, tokens: int, most: int) -> list[DecodeRow]:
         """The bounds for batches 1, 2, 4, ... below `most`, and for `most` itself."""

@@ -50,7 +50,7 @@ def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
     if asked.has("model", "model.config", "model.layers"):
         cache, longest, refusal = _engine(asked, ask)
         if refusal:
-            answers.append(Answer("engine", "What does the engine say of itself?", refusal=refusal))
+            answers.append(Answer("engine", "What does the engine state about its cache?", refusal=refusal))
         try:
             replica = Replica(asked, cache, longest)
         except RefusedError as refused:
@@ -75,7 +75,7 @@ def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, s
     silent = (
         ""
         if cache
-        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} tells its cache there. Give --gpu.memory instead"
+        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} states its cache there. Give --gpu.memory instead"
     )
     return cache, running.longest_of(url, ask), silent
 

@@ -20,16 +20,16 @@ from sidecar.engines.kinds import KINDS
 T = TypeVar("T")
 
 _ABOUT = """\
-Answer capacity questions by arithmetic that you can redo: what a token costs in
-the KV cache, what fits into the memory, how fast decoding can be at best, and
-how many replicas keep the queue short. Every number says whether it was
-measured, given, looked up, derived or assumed; every answer says what it
-assumes, and an answer that the data do not carry is refused. All are estimates.
+Answer capacity questions by arithmetic that you can redo: how much KV cache a
+token takes, how many sequences fit into the memory, how fast decoding can be at
+best, and how many replicas keep the queue short. All answers are estimates.
+Every number says whether it was measured, given, looked up, derived or assumed.
+Every answer lists its assumptions; it is refused if the data do not support it.
 """
 _EXAMPLES = """\
 examples:
   sidecar capacity --model=llama-3.3-70b --tokens=4096
-      What 4,096 tokens of context keep in the KV cache.
+      The KV cache that 4,096 tokens of context take.
   sidecar capacity --model=llama-3.3-70b --model.weights=140GB --gpu=h100 \\
       --gpu.count=4 --gpu.reserve=40GB --users=50
       The longest context for 50 users at once, and the fastest decoding that
@@ -38,19 +38,20 @@ examples:
       The same for any model, from its config.json.
   sidecar capacity --rate=12 --wait=200ms --slots=64 --service=1:3s \\
       --service=64:11s --prefill=0.9:200ms --prefill=0.1:900ms
-      Replicas for a mean queue wait of 200 ms at 12 requests a second: a
-      request runs 3 s alone and 11 s among 64 (from a load test), and of ten
-      prompts one takes 900 ms to prefill.
+      Replicas for a mean queue wait of 200 ms at 12 requests per second. A
+      request runs 3 s alone and 11 s among 64 (from a load test). One prompt
+      in ten takes 900 ms to prefill, the others 200 ms.
   sidecar capacity --sidecar.url=http://127.0.0.1:9901 --slots=64 \\
       --wait=200ms --window=3m --replicas.now=4
-      The same from a running sidecar, watched for three minutes, which is one
-      of four.
+      The same, measured at a running sidecar for three minutes. Its replica is
+      one of four.
   sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b \\
       --tokens=4096
-      What fits into the cache that a running vLLM has, by its own word.
+      The number of sequences that fit into the cache of a running vLLM, whose
+      size the engine states.
 
 exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong
-usage. How the numbers come about: docs/capacity.md
+usage. docs/capacity.md explains how the numbers are computed.
 """
 
 
@@ -104,7 +105,7 @@ def _prompt(text: str) -> tuple[float, float]:
 def _wait(text: str) -> float:
     seconds = read_seconds(text)
     if not seconds:
-        raise ValueError("is 0: some wait is left as long as two requests can meet")
+        raise ValueError("is 0: while two requests can come together, some wait remains")
     return seconds
 
 
@@ -134,14 +135,14 @@ _MODEL_NAMES, _GPU_NAMES = tuple(MODELS), tuple(GPUS)
 _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
     "the model: by name, by its config.json, or by its geometry": (
         _Flag("model", "NAME", _choice(*_MODEL_NAMES), f"one of {', '.join(_MODEL_NAMES)}"),
-        _Flag("model.config", "FILE", _text, "its config.json; an index of its weights beside it is read too"),
-        _Flag("model.layers", "N", read_count, "layers that keep a cache"),
-        _Flag("model.kv-heads", "N", read_count, "key-value heads, which are fewer than query heads in most models"),
-        _Flag("model.head-dim", "N", read_count, "numbers in one head's key"),
-        _Flag("model.query-heads", "N", read_count, "only to show what counting them instead would say"),
-        _Flag("model.weights", "SIZE", read_bytes, "of the weights, such as 140GB"),
-        _Flag("model.active-weights", "SIZE", read_bytes, "of a mixture of experts: what one token reads"),
-        _Flag("kv.bits", "N", _choice("4", "8", "16", "32"), "of one number in the cache (default: as the model)"),
+        _Flag("model.config", "FILE", _text, "its config.json; an index of the weights in the same folder is read too"),
+        _Flag("model.layers", "N", read_count, "number of layers with a KV cache"),
+        _Flag("model.kv-heads", "N", read_count, "number of key-value heads; in most models fewer than query heads"),
+        _Flag("model.head-dim", "N", read_count, "numbers in the key of one head"),
+        _Flag("model.query-heads", "N", read_count, "used only to show the wrong result of counting query heads"),
+        _Flag("model.weights", "SIZE", read_bytes, "size of the weights, such as 140GB"),
+        _Flag("model.active-weights", "SIZE", read_bytes, "weights that one token reads, in a mixture of experts"),
+        _Flag("kv.bits", "N", _choice("4", "8", "16", "32"), "bits per number in the cache (default: the model's)"),
         _Flag("kv.block-size", "N", read_count, "tokens in a block of the cache (default 16)"),
     ),
     "the GPUs of one replica": (
@@ -149,38 +150,36 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
         _Flag("gpu.count", "N", read_count, "GPUs that share the model by tensor parallelism (default 1)"),
         _Flag("gpu.memory", "SIZE", read_bytes, "memory of one GPU, instead of --gpu's"),
         _Flag("gpu.bandwidth", "SIZE/s", read_bytes_per_second, "memory bandwidth of one GPU, instead of --gpu's"),
-        _Flag("gpu.efficiency", "SHARE", _share, "of the bandwidth that is reached (default 1: a bound)"),
-        _Flag(
-            "gpu.utilisation", "SHARE", _share, "of the memory that the engine may take (default 0.9; 1 with a reserve)"
-        ),
+        _Flag("gpu.efficiency", "SHARE", _share, "share of the bandwidth that is reached (default 1: an upper bound)"),
+        _Flag("gpu.utilisation", "SHARE", _share, "share of memory for the engine (default 0.9; 1 with a reserve)"),
         _Flag(
             "gpu.reserve",
             "SIZE",
             read_bytes,
-            "over all GPUs, for activations and graphs (default: none beyond the above)",
+            "memory of all GPUs kept for activations and graphs (default: none beyond the above)",
         ),
     ),
-    "what is asked": (
+    "questions": (
         _Flag("tokens", "N", read_count, "prompt and output tokens of one sequence"),
-        _Flag("users", "N", read_count, "sequences at once"),
-        _Flag("tpot", "TIME", _wait, "time per output token to stay within, such as 30ms"),
-        _Flag("wait", "TIME", _wait, "mean queue wait to stay within, such as 200ms"),
+        _Flag("users", "N", read_count, "number of sequences at once"),
+        _Flag("tpot", "TIME", _wait, "highest time per output token, such as 30ms"),
+        _Flag("wait", "TIME", _wait, "highest mean queue wait, such as 200ms"),
     ),
     "load and service, for the replicas": (
-        _Flag("rate", "RATE", read_rate, "requests a second over all replicas, such as 12 or 700/m"),
+        _Flag("rate", "RATE", read_rate, "requests per second over all replicas, such as 12 or 700/m"),
         _Flag("slots", "N", read_count, f"sequences that run at once at one replica ({SLOTS_FLAGS})"),
-        _Flag("service", "N:TIME", _point, "among N at once a request runs so long; twice or more", several=True),
+        _Flag("service", "N:TIME", _point, "time that a request runs among N at once; give two or more", several=True),
         _Flag("service.variation", "CV", _variation, "standard deviation of that time over its mean (default 1)"),
-        _Flag("prefill", "WEIGHT:TIME", _prompt, "a kind of prompt: its weight, its prefill alone", several=True),
-        _Flag("router", "KIND", _choice("random", "shortest"), "random (default) or shortest queue"),
+        _Flag("prefill", "WEIGHT:TIME", _prompt, "kind of prompt: its weight and its prefill time alone", several=True),
+        _Flag("router", "KIND", _choice("random", "shortest"), "router: random (default) or shortest queue"),
         _Flag("replicas.now", "N", read_count, "replicas that share the traffic now (default 1)"),
     ),
-    "what is running": (
+    "running systems": (
         _Flag(
             "sidecar.url", "URL", _url, "a sidecar's admin port, http://host:9901: load, service and queue are measured"
         ),
         _Flag("engine.url", "URL", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"),
-        _Flag("window", "TIME", read_seconds, "how long to watch the sidecar (default 3m; 0: its whole life, at once)"),
+        _Flag("window", "TIME", read_seconds, "time to watch the sidecar (default 3m; 0: its whole life, at once)"),
     ),
     "output": (_Flag("output", "KIND", _choice("text", "json"), "text (default) or json"),),
 }
@@ -260,7 +259,7 @@ def read_flags(argv: Sequence[str]) -> Asked:
             except ValueError as error:
                 errors.append(f"--{name}={text[:80]!r} {error}")
         if len(texts or ()) > 1 and not _FLAGS[name].several:
-            errors.append(f"--{name} is given {len(texts)} times, and only one can be meant")
+            errors.append(f"--{name} is given {len(texts)} times, but it may be given only once")
     errors += _together({name for name, texts in vars(known).items() if texts})
     if errors:
         raise UsageError("\n".join(errors))
@@ -277,16 +276,16 @@ def _together(given: set[str]) -> list[str]:
     if set(_GEOMETRY) & given and lacking:
         errors.append(f"a geometry by hand also needs {' and '.join(lacking)}")
     if "wait" not in given and {"service", "prefill", "sidecar.url"} & given:
-        errors.append("--wait is missing: for which mean queue wait (such as --wait=200ms) are replicas wanted?")
+        errors.append("--wait is missing: give the highest mean queue wait, such as --wait=200ms")
     if "wait" in given and "sidecar.url" not in given and "rate" not in given:
         errors.append("--wait needs a load: --rate, or --sidecar.url of a sidecar that measures it")
     if "window" in given and "sidecar.url" not in given:
-        errors.append("--window is how long to watch a sidecar: give --sidecar.url too")
+        errors.append("--window is the time to watch a sidecar: give --sidecar.url too")
     if "service" in given and "slots" not in given:
-        errors.append("--service needs --slots: at how many at once does service stop to grow?")
+        errors.append("--service needs --slots, the most requests that run at once")
     if not given - {"output"}:
         errors.append(
-            "nothing is asked: give a model (--model, --model.config) or a wait (--wait); --help has examples"
+            "no question is asked: give a model (--model, --model.config) or a wait (--wait); --help has examples"
         )
     elif not {*_SOURCES, "wait", "service", "prefill", "sidecar.url"} & given:
         errors.append(

@@ -60,15 +60,15 @@ def replicas_answer(asked: Asked, seen: Observation | None, room: int | None = N
     _say(case, target, row, best)
     case.assumptions += [
         "Requests come at random (Poisson) at a steady rate. Bursts wait longer: give the rate of the worst minutes, not of the day.",
-        "Replicas are alike and independent, and none fails: add what you keep as a spare.",
-        "The router joins the shortest queue: between one common queue (the lower number) and a random router (the upper)."
+        "Replicas are alike and independent, and none fails: add your spare replicas to the number.",
+        "The router joins the shortest queue. The lower number is for one common queue, the upper for a random router."
         if by_shortest
-        else "The router picks a replica at random. One that joins the shortest queue needs fewer (--router=shortest), one that follows"
-        " sessions or prefixes may need more.",
+        else "The router picks a replica at random. A router that joins the shortest queue needs fewer replicas"
+        " (--router=shortest); one that follows sessions or prefixes may need more.",
     ]
     changes = (
-        "Longer prompts or outputs, a lower share of cached prefixes, other engine flags: all change what service is; measure again.",
-        "The mean hides the tail: a few per cent wait several times as long.",
+        "Longer prompts or outputs, a lower share of cached prefixes and other engine flags change the service time: measure again.",
+        "A mean does not show the tail: a few per cent of the requests wait several times as long.",
     )
     return Answer(
         "replicas", QUESTION, tuple(case.lines), case.numbers, tuple(case.facts), tuple(case.assumptions), changes
@@ -84,7 +84,7 @@ def _slot_count(asked: Asked, room: int | None, case: _Case) -> int | None:
         if not room:
             raise RefusedError("not one sequence of that length fits into the KV cache of a replica")
         case.fact("slots_in_cache", room, f"{room} fit into the cache", Origin.DERIVED, "the answer about memory")
-        case.assumptions.append(f"The cache has room for {room} sequences only, so that many run at once, not {slots}.")
+        case.assumptions.append(f"The cache has room for {room} sequences, so only that many run at once, not {slots}.")
         return room
     return slots
 
@@ -114,24 +114,24 @@ def _by_hand(asked: Asked, slots: int | None, case: _Case) -> None:
     prompts, service = asked.prompts(), _service(asked, case)
     if not prompts and service is None:
         raise RefusedError(
-            "how fast a replica serves is not known: give --slots and --service (twice or more, from a load test) and --prefill, or"
-            " --sidecar.url to measure them"
+            "the speed of a replica is not known: give --slots and --service (twice or more, from a load test) and --prefill,"
+            " or --sidecar.url to measure them"
         )
     line = line_of(prompts) if prompts else None
     if line is not None:
-        said = f"{say_seconds(line.seconds)} a prompt"
+        said = f"{say_seconds(line.seconds)} per prompt"
         case.fact("prefill_seconds", line.seconds, said, Origin.GIVEN, "--prefill, weighted")
     else:
         case.assumptions.append(
-            "Waiting behind other prompts' prefill is left out: no --prefill is given. Often it is most of the queue."
+            "The wait behind other prompts' prefill is left out, because no --prefill is given. It is often most of the queue."
         )
     if service is None:
-        case.assumptions.append("The slots are never all taken: no --service is given.")
+        case.assumptions.append("The slots are assumed never to be all taken, because no --service is given.")
         case.fleet = Fleet(rate, line, None)
         return
     assert slots is not None, "flags: --service needs --slots"
     variation = case.variation
-    said = f"the running time's deviation is {1.0 if variation is None else variation:.2g} times its mean"
+    said = f"the standard deviation of the running time is {1.0 if variation is None else variation:.2g} times its mean"
     origin = Origin.ASSUMED if variation is None else Origin.GIVEN
     case.fact("variation", 1.0 if variation is None else variation, said, origin, "--service.variation")
     case.fleet = Fleet(rate, line, Slots(service, slots, _scale(variation)))
@@ -163,7 +163,7 @@ def _by_observing(asked: Asked, seen: Observation, slots: int | None, case: _Cas
     )
     if slots is None:
         raise RefusedError(
-            f"how many sequences run at once is not known, and no page of metrics tells: give --slots ({SLOTS_FLAGS})"
+            f"the number of sequences that run at once is not known, and no metric states it: give --slots ({SLOTS_FLAGS})"
         )
     service = _service(asked, case)
     if service is None:
@@ -171,10 +171,10 @@ def _by_observing(asked: Asked, seen: Observation, slots: int | None, case: _Cas
         _said_service(
             case,
             service,
-            f"fitted to what was watched; its rate at {service.known} at once is known to {service.error:.0%}",
+            f"fitted to the measurements; the rate at {service.known} at once is known to {service.error:.0%}",
         )
         case.assumptions.append(
-            "What is in flight at the sidecar is what is in the engine: nobody bypasses it, and clients read at once."
+            "Requests in flight at the sidecar are the requests in the engine: no client bypasses the sidecar, and clients read at once."
         )
     line, full = _calibrated(seen, Slots(service, slots, _scale(case.variation)), case)
     case.fleet = Fleet(rate, line, full, seen.rate * MOST_STEP)
@@ -192,14 +192,14 @@ def _calibrated(seen: Observation, slots: Slots, case: _Case) -> tuple[Line | No
     if not isfinite(predicted):
         raise RefusedError(
             f"this replica is overloaded: {say_rate(seen.rate)} come, and with all slots taken"
-            f" {say_rate(slots.service.leaving(slots.count))} can leave. A queue that grows has no steady wait to learn from; watch a replica"
-            " that keeps up, or give --rate, --service and --prefill"
+            f" {say_rate(slots.service.leaving(slots.count))} can leave. A growing queue has no steady wait to measure. Watch a"
+            " replica that keeps up, or give --rate, --service and --prefill"
         )
     line = None
     expected = 0.0
     if seen.prefill_seconds is None or seen.residual_seconds is None:
         case.assumptions.append(
-            "Waiting behind other prompts' prefill is left out: nobody reports prefill times (docs/engines.md)."
+            "The wait behind other prompts' prefill is left out, because the engine reports no prefill times (docs/engines.md)."
         )
     else:
         line = Line(seen.prefill_seconds, seen.residual_seconds)
@@ -207,14 +207,14 @@ def _calibrated(seen: Observation, slots: Slots, case: _Case) -> tuple[Line | No
         busy = seen.rate * line.seconds
         if busy >= MOST_BUSY:
             raise RefusedError(
-                f"prompts are in prefill {busy:.0%} of the time: such a line has no steady wait to learn from. Watch a replica that keeps up"
+                f"prompts are in prefill {busy:.0%} of the time, so their queue has no steady wait to measure. Watch a replica that keeps up"
             )
         origin = (
             "llm_prefill_own_seconds_total"
             if seen.own_known
-            else "the prefill phase: prompts computed together count twice"
+            else "the prefill phase; prompts computed together are counted twice"
         )
-        said = f"{say_seconds(line.seconds)} a prompt, {busy:.0%} of the time"
+        said = f"{say_seconds(line.seconds)} per prompt, {busy:.0%} of the time"
         case.fact("prefill_seconds", line.seconds, said, Origin.MEASURED, origin)
     # If service varies less than an exponential, requests wait less for a slot. How much less can be measured only if
     # requests do wait for slots.
@@ -224,13 +224,14 @@ def _calibrated(seen: Observation, slots: Slots, case: _Case) -> tuple[Line | No
     level = measured / (expected + scale * predicted) if expected + predicted else inf
     if not 1 / MOST_LEVEL <= level <= MOST_LEVEL:
         raise RefusedError(
-            f"the model does not describe this replica: it expects {say_seconds(expected)} of queue behind other prompts and"
-            f" {say_seconds(scale * predicted)} for a slot at today's load, and {say_seconds(measured)} were measured. Watch longer; if that"
-            " stays, bursts, priorities, the KV cache or non-streamed requests make this queue"
+            f"the model does not describe this replica: at today's load it expects {say_seconds(expected)} of queue behind"
+            f" other prompts and {say_seconds(scale * predicted)} for a slot, but {say_seconds(measured)} were measured. Watch"
+            " longer. If the difference stays, the cause may be bursts, priorities, the KV cache or non-streamed requests"
         )
     case.assumptions.append(
-        f"At today's load the model expects {say_seconds(expected)} of queue behind other prompts and {say_seconds(scale * predicted)} for a"
-        f" slot; {say_seconds(measured)} were measured, so its waits are multiplied by {level:.2f}."
+        f"At today's load the model expects {say_seconds(expected)} of queue behind other prompts and"
+        f" {say_seconds(scale * predicted)} for a slot. {say_seconds(measured)} were measured, so the model's waits are"
+        f" multiplied by {level:.2f}."
     )
     case.numbers |= {"expected_seconds": expected + scale * predicted, "level": level}
     return (
@@ -246,7 +247,7 @@ def _say(case: _Case, target: float, row: Row, best: Row) -> None:
     lines = [f"{count} {name} for a mean queue wait of at most {say_seconds(target)} at {say_rate(fleet.rate)}."]
     if fleet.most_each is not None and row.replicas > 1 and fleet.rate / (row.replicas - 1) > fleet.most_each:
         lines.append(
-            f"Fewer might do: more than {MOST_STEP:.0f} times today's load at one replica is not carried by what was measured."
+            f"Fewer might be enough, but the measurements do not support more than {MOST_STEP:.0f} times today's load at one replica."
         )
     around = sorted({max(1, best.replicas - 1), *range(best.replicas, row.replicas + 2)})[:8]
     lines += [_line(fleet.row(replicas), shared=best is not row) for replicas in around]
@@ -254,7 +255,7 @@ def _say(case: _Case, target: float, row: Row, best: Row) -> None:
     try:
         lines.append(f"With 20 % more requests: {more.fewest(target).replicas:,}.")
     except RefusedError:
-        lines.append("With 20 % more requests: not carried by the data.")
+        lines.append("With 20 % more requests: the data do not support an answer.")
     case.lines += lines
     case.numbers |= {
         "target_seconds": target,
@@ -266,7 +267,7 @@ def _say(case: _Case, target: float, row: Row, best: Row) -> None:
 
 
 def _line(row: Row, *, shared: bool) -> str:
-    wait = say_seconds(row.random_seconds) if isfinite(row.random_seconds) else "grows for ever"
+    wait = say_seconds(row.random_seconds) if isfinite(row.random_seconds) else "grows without end"
     if shared and isfinite(row.random_seconds):
         wait = f"{say_seconds(row.shared_seconds)} to {wait}"
     parts = []

@@ -56,7 +56,7 @@ def room_of_blocks(blocks: int, geometry: Geometry) -> Room:
     """The cache of an engine that states its blocks. Raises RefusedError if layers keep different numbers of tokens."""
     if not geometry.uniform:
         raise RefusedError(
-            "this model's layers keep different numbers of tokens, and engines count the blocks of such caches in ways of their"
-            " own: what num_gpu_blocks holds cannot be told from outside. Give --gpu.memory instead"
+            "this model's layers keep different numbers of tokens. Engines count the blocks of such caches differently, so the"
+            " memory behind num_gpu_blocks is unknown. Give --gpu.memory instead"
         )
     return Room(geometry, blocks * geometry.block * geometry.token_bytes())

@@ -146,19 +146,19 @@ def observation_of(readings: Sequence[Reading]) -> Observation:
     received, counted = last.received - first.received, last.queue_count - first.queue_count
     if received < FEWEST_REQUESTS or counted < FEWEST_REQUESTS:
         raise RefusedError(
-            f"in {seconds:.0f} s {received:.0f} requests came and {counted:.0f} queue times were told; at least {FEWEST_REQUESTS} of each"
-            " are needed. Watch longer (--window), or take the sidecar's whole life (--window=0)"
+            f"in {seconds:.0f} s the sidecar saw {received:.0f} requests and {counted:.0f} queue times; at least"
+            f" {FEWEST_REQUESTS} of each are needed. Watch longer (--window), or use the sidecar's whole life so far (--window=0)"
             + (
                 ""
                 if counted or not received
-                else "; nobody tells queue times here: /diagnosis and docs/engines.md name the flag"
+                else "; no source reports queue times here: /diagnosis and docs/engines.md name the flag"
             )
         )
     ended = last.ended - first.ended
     if ended and (last.ok - first.ok) / ended < 0.9:
         raise RefusedError(
-            f"{1 - (last.ok - first.ok) / ended:.0%} of the requests that ended were not answered in full: what such a replica can"
-            " carry cannot be told from how it fails"
+            f"{1 - (last.ok - first.ok) / ended:.0%} of the requests that ended were not answered in full; from a failing"
+            " replica no capacity can be told"
         )
     prefills, reported = last.prefill_count - first.prefill_count, last.prefill_seconds - first.prefill_seconds
     own = last.own_prefill_seconds - first.own_prefill_seconds

@@ -116,7 +116,7 @@ class Fleet:
     def fewest(self, wait_seconds: float, *, shared: bool = False) -> Row:
         """The fewest replicas with a mean wait up to `wait_seconds`. Raises RefusedError if the data do not tell."""
         if self.line is None and self.slots is None:
-            raise RefusedError("nothing is known of how long a request is served")
+            raise RefusedError("the time to serve a request is not known")
 
         def good(row: Row) -> bool:
             return (row.shared_seconds if shared else row.random_seconds) <= wait_seconds
@@ -128,8 +128,8 @@ class Fleet:
             low, high = high, high * 2
             if high > MOST_REPLICAS:
                 raise RefusedError(
-                    f"not even {MOST_REPLICAS:,} replicas reach that wait: the target is too near 0 (some wait is left as long as two"
-                    " requests can meet)"
+                    f"not even {MOST_REPLICAS:,} replicas reach that wait: the target is too near 0 (while two requests can"
+                    " come together, some wait remains)"
                 )
         while high - low > 1:
             middle = (low + high) // 2
@@ -139,6 +139,6 @@ class Fleet:
             assert self.slots is not None
             raise RefusedError(
                 f"with {high} replicas each would spend {found.beyond:.0%} of its time with more than {self.slots.service.known} requests"
-                " inside, where nobody has observed how fast it serves: watch it, or test it, under more load"
+                " inside, a load at which its speed was not measured: watch it, or test it, under more load"
             )
         return found

@@ -52,7 +52,7 @@ def observe(
     first, date = _reading(url, ask, clock)
     if not window_seconds:
         if first.started is None or not date:
-            raise RefusedError(f"{url} does not say when it began: give a --window above 0")
+            raise RefusedError(f"{url} does not state its start time: give a --window above 0")
         # Date and start time both come from the sidecar's clock, so a wrong clock on this machine does not matter.
         return since_start(first, max(1.0, parsedate_to_datetime(date).timestamp() - first.started))
     readings = [first]

@@ -45,8 +45,8 @@ def fit_points(points: Sequence[tuple[int, float]]) -> Service:
     """Fit S(n) to points of (requests at once, mean seconds that each ran). Raises RefusedError."""
     if len({n for n, _ in points}) < 2:
         raise RefusedError(
-            "how service slows as requests are added is unknown: one point cannot tell. Give --service twice or more, for"
-            " example at 1 request at once and at as many as there are slots (a closed-loop load test says both)"
+            "one point does not show how service slows as requests are added. Give --service twice or more, for example at 1"
+            " request at once and at as many as there are slots (from a closed-loop load test)"
         )
     # Errors are weighed relative to the value: otherwise the long times at 64 requests would outweigh those at 1.
     weights = [1 / seconds**2 for _, seconds in points]
@@ -59,14 +59,14 @@ def fit_points(points: Sequence[tuple[int, float]]) -> Service:
     if each < 0 or alone < 0:
         raise RefusedError(
             "the points of --service contradict each other: "
-            + ("a request runs shorter among more of them" if each < 0 else "a request alone would take no time")
+            + ("a request takes less time among more of them" if each < 0 else "a request alone would take no time")
             + ". Were they measured at a steady load, with the same mix of lengths?"
         )
     residual = max(abs(alone + each * n - seconds) / seconds for n, seconds in points)
     if residual > MOST_RESIDUAL:
         raise RefusedError(
             f"the points of --service lie up to {residual:.0%} off a straight line (at most {MOST_RESIDUAL:.0%} is accepted):"
-            " something else than the number of requests changed between them"
+            " not only the number of requests changed between them"
         )
     return Service(alone, each, max(n for n, _ in points), residual)
 

@@ -51,7 +51,7 @@ class JsonText:
         """Check that only space follows; else raise UnreadableError."""
         self._space()
         if self.at != len(self.body):
-            raise UnreadableError("something stands behind the JSON object")
+            raise UnreadableError("the JSON object is followed by something else")
 
     def members(self) -> Iterator[bytes | None]:
         """Yield each member's name, escapes as written, while `at` is the first byte of its value; None for a pause.
@@ -122,7 +122,7 @@ class JsonText:
                 if not brackets:
                     return True
             elif not mark:
-                raise UnreadableError("the JSON has no end")
+                raise UnreadableError("the JSON is incomplete")
             if self._pause_is_due(tokens):
                 return False
 
@@ -133,7 +133,7 @@ class JsonText:
             if len(self._brackets) > MAX_DEPTH:
                 raise TooLongError(f"JSON nested deeper than {MAX_DEPTH}")
         elif self._brackets.pop() != mark[0] - 2:  # in ASCII, `{` and `}`, `[` and `]` are two apart
-            raise UnreadableError("a JSON bracket is closed by another kind")
+            raise UnreadableError("a JSON bracket is closed by one of another kind")
 
     def _string(self) -> bool:
         """Step over the string at `at`, or over the rest of it after a pause; False for a pause.
@@ -152,7 +152,7 @@ class JsonText:
             if quote < at:
                 quote = body.find(b'"', at)
                 if quote < 0:
-                    raise UnreadableError("a JSON string has no end")
+                    raise UnreadableError("a JSON string is not closed")
                 if body[quote - 1] != _BACKSLASH:
                     break
             copy = body[at : at + size].replace(b"\\\\", b"__").replace(b'\\"', b"__")

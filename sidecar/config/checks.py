@@ -122,8 +122,9 @@ def _rules(known: Known) -> Iterator[Finding]:
 
 
 def takes_all_of(earlier: LaneRule, later: LaneRule) -> bool:
-    """Whether `earlier` holds for every request for which `later` holds. Only what is certain: each condition of the earlier
-    rule must follow from the same condition of the later rule. What several earlier rules take together is not looked at.
+    """Whether `earlier` certainly holds for every request for which `later` holds.
+
+    Each condition of `earlier` must follow from the same one of `later`; several earlier rules are not taken together.
     """
     for key in LaneRule.model_fields:
         condition, stated = getattr(earlier, key), getattr(later, key)

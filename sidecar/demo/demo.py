@@ -86,7 +86,7 @@ async def run(
         print(f"status page  {web_url}/")
         pager = None if stop.is_set() else await _alerting(stack, ports, web_url)
         print(
-            f"load         {rate:.2f} requests a second: interactive chat, batch summaries, long RAG prompts; Ctrl-C ends it",
+            f"load         {rate:.2f} requests per second: interactive chat, batch summaries, long RAG prompts; Ctrl-C ends it",
             flush=True,
         )
         load = Load(proxy_url, engine.model, rate, seed=seed)
@@ -108,9 +108,9 @@ async def run(
         for task in done:
             task.result()
         if sidecar.returncode is not None:
-            raise DemoError(f"the sidecar ended by itself with {sidecar.returncode}")
+            raise DemoError(f"the sidecar ended by itself with exit code {sidecar.returncode}")
     print(
-        f"\n{load.sent} requests sent, {load.answered} answered, {load.failed} failed, the rest left unfinished at the end."
+        f"\n{load.sent} requests sent, {load.answered} answered, {load.failed} failed, the rest were unfinished at the end."
     )
 
 
@@ -143,7 +143,7 @@ async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
     print(f"Prometheus   {servers.prometheus_url}/alerts")
     print(f"Alertmanager {servers.alertmanager_url}")
     print(
-        f"alerts       the rules and routes of alert_rules/, {DEMO.times:g} times as fast: 5 minutes are {DEMO.seconds(300)}"
+        f"alerts       the rules and routes of alert_rules/, {DEMO.times:g} times as fast: 5 minutes take {DEMO.seconds(300)}"
     )
     return pager
 
@@ -176,27 +176,27 @@ def _flags() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rate",
         type=float,
-        help="requests a second (default: where the mean queue is 90 ms, found by simulation;"
-        f" {SHARE_OF_RATE:.0%} of that with --incident, so that each shows as itself)".replace("%", "%%"),
+        help="requests per second (default: the rate with a mean queue of 90 ms, found by simulation;"
+        f" {SHARE_OF_RATE:.0%} of it with --incident, so that each fault shows in its own phase)".replace("%", "%%"),
     )
     parser.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help="after a healthy minute this goes wrong for another, and so again and again; all: one after another. "
+        help="play this fault for a minute after each healthy minute, until the end; all: play all faults in turn. "
         + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
         + f". Made for the preset {SMALL_CHAT.name}",
     )
-    parser.add_argument("--duration", type=float, help="seconds, then it ends by itself (default: until Ctrl-C)")
+    parser.add_argument("--duration", type=float, help="seconds until the demo ends by itself (default: until Ctrl-C)")
     parser.add_argument(
         "--port", type=int, default=8900, help="the sidecar's traffic port, 0: any (default %(default)s)"
     )
     parser.add_argument(
-        "--admin-port", type=int, default=9901, help="its /metrics and status page, 0: any (default %(default)s)"
+        "--admin-port", type=int, default=9901, help="the port of its admin pages, 0: any (default %(default)s)"
     )
     parser.add_argument("--engine-port", type=int, default=0, help="the simulated engine's port (default: any)")
-    parser.add_argument("--seed", type=int, default=0, help="of the load (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random load (default %(default)s)")
     parser.add_argument(
-        "--plain", action="store_true", help="lines instead of a live table, as when the output is no terminal"
+        "--plain", action="store_true", help="print lines instead of a live table (always if the output is no terminal)"
     )
     return parser
 
@@ -210,7 +210,7 @@ def main(argv: Sequence[str]) -> int:
     if (flags.rate is not None and not 0 < flags.rate < 1000) or (
         flags.duration is not None and not flags.duration > 0
     ):
-        print("sidecar demo: --rate is between 0 and 1000, --duration above 0", file=sys.stderr)
+        print("sidecar demo: --rate must be between 0 and 1000, --duration above 0", file=sys.stderr)
         return 2
     preset = PRESETS[flags.preset]
     terminal = sys.stdout.isatty() and not flags.plain

@@ -43,11 +43,11 @@ class Incident:
 INCIDENTS: Mapping[str, Incident] = {
     incident.name: incident
     for incident in (
-        Incident("queue", "somebody left three slots where there were 32", {"slots": 3}),
+        Incident("queue", "a wrong setting leaves 3 of 32 slots", {"slots": 3}),
         Incident("prefill", "the GPU computes prompts at a quarter of its speed", {"prefill_factor": 4.0}),
-        Incident("decode", "the GPU's memory is five times as slow", {"decode_factor": 5.0}),
-        Incident("stream", "every client reads only seven tokens a second", bytes_per_second=1_500),
-        Incident("engine", "the engine has crashed, and does not come back by itself", down=True),
+        Incident("decode", "the GPU's memory has a fifth of its speed", {"decode_factor": 5.0}),
+        Incident("stream", "every client reads only seven tokens per second", bytes_per_second=1_500),
+        Incident("engine", "the engine has crashed and does not come back by itself", down=True),
     )
 }
 

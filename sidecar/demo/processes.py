@@ -70,7 +70,7 @@ async def _until_ready(name: str, process: asyncio.subprocess.Process, url: str,
     async with aiohttp.ClientSession() as client:
         while loop.time() < deadline:
             if process.returncode is not None:
-                raise DemoError(f"{name} did not start: it ended with {process.returncode}")
+                raise DemoError(f"{name} did not start: it ended with exit code {process.returncode}")
             with suppress(aiohttp.ClientError, OSError):
                 async with client.get(url) as answer:
                     if answer.status == 200:
@@ -90,7 +90,7 @@ def bindable(flag: str, port: int) -> int:
             probe.bind((HOST, port))
         except OSError as error:
             raise DemoError(
-                f"port {port} cannot be had ({error.strerror}): stop what listens there (another demo?),"
+                f"port {port} is not available ({error.strerror}): stop the program that uses it (another demo?),"
                 f" or choose another with {flag}; {flag}=0 takes any free one"
             ) from None
         chosen: int = probe.getsockname()[1]

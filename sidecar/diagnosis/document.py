@@ -1,7 +1,7 @@
 """A diagnosis as JSON: what `/diagnosis` answers and `--output=json` prints. The schema stands in docs/diagnosis.md.
 
-Knows keys; members of a closed set are their own text. What is unknown is null or absent, and never 0. Infinity, which JSON has not, is the string `+Inf`, as in
-Prometheus.
+Knows keys; members of a closed set are their own text. What is unknown is null or absent, and never 0. Infinity, which
+JSON has not, is the string `+Inf`, as in Prometheus.
 """
 
 from collections.abc import Iterable

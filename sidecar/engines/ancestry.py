@@ -1,9 +1,9 @@
-"""Which request a span belongs to, where the engine has spans of its own between it and the one that the sidecar minted. Pure.
+"""Finds the request of a span, if the engine has spans of its own between it and the span that the sidecar minted. Pure.
 
-It knows who is whose parent, of a bounded number of spans, and holds a report back until the way up from its span ends at a
-minted one. It refuses to guess: what has not been led there within the hold goes on with its trace id alone, which counts
-only while one request has that trace (`ledger/pending.py`). Where a request may have one report only (`alone`), it is held in
-any case, and where a second comes under the same request, neither is used.
+It remembers the parents of a bounded number of spans, and holds a report back until the way up from its span ends at a minted
+one. It refuses to guess: a report that has not reached a minted span within the hold goes on with its trace id alone, which
+counts only while one request has that trace (`ledger/pending.py`). If a request may have only one report (`alone`), every
+report is held for that time, and if a second one comes for the same request, neither is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 
 
 MAX_SPANS = 16_384
-"""Spans whose parent is remembered: a dozen a request, at 200 requests a second for the seconds that matter."""
+"""Number of spans whose parent is kept: a dozen per request, for the seconds of a hold at 200 requests per second."""
 MAX_HELD = 4096
 MAX_OF_A_TRACE = 64
-"""Reports of one trace that are held at once, or a trace that all requests share would make each span cost a walk over all of them."""
+"""Most reports of one trace that are held at once: in a trace that all requests share, each span costs a walk over them."""
 MAX_DEPTH = 32
-"""The longest chain of spans: a front end, a router, a worker and the engine are less than ten."""
+"""Longest chain of spans: a front end, a router, a worker and the engine make less than ten."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Held:
 
 
 class Descendants:
-    """An `Assembler` for an engine that reports in single spans, somewhere below the minted one."""
+    """An `Assembler` for engines that report a request in one span, which is somewhere below the minted span."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Descendants:
         self._by_trace: dict[str, list[_Held]] = {}
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
-        """The reports that this span completes. Any span may be the parent that was looked for, so none is unknown."""
+        """The reports that this span completes. Any span may be a missing parent, so none counts as unknown."""
         self._parents[span.span_id] = span.parent_span_id
         if len(self._parents) > MAX_SPANS:
             del self._parents[next(iter(self._parents))]
@@ -65,7 +65,7 @@ class Descendants:
         return [self._released(held) for held in found]
 
     def due(self, at: float) -> Sequence[KeyedReport]:
-        """The reports that were held for long enough, in the order in which it came."""
+        """The reports whose hold has ended, in the order of arrival."""
         due = []
         for held in self._held.values():
             if held.due_at > at:
@@ -109,7 +109,7 @@ class Descendants:
         return held.minted
 
     def _without_rivals(self, due: Sequence[_Held]) -> list[KeyedReport]:
-        """The due reports that have their request, or else their trace, for themselves; rivals go with them."""
+        """The due reports that are the only one of their request, or else of their trace. Rivals are dropped together."""
         reports = []
         for held in due:
             if held.span.span_id not in self._held:  # it went with a rival

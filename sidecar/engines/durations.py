@@ -1,8 +1,8 @@
-"""Durations as engines write them in JSON, made into seconds or into nothing.
+"""Durations as engines write them in JSON, turned into seconds, or into None if they are not valid.
 
 It knows numbers in some unit, decimal strings of them (Triton's tensors, TGI's headers) and pairs of instants on one
-clock. It refuses to repair: what is no finite, non-negative number, or ends before it begins, is not stated. Nothing
-here raises, whatever the value.
+clock. It refuses to repair: a value that is not finite, is negative, or ends before it begins counts as not stated.
+Nothing here raises, whatever the value.
 """
 
 import math
@@ -11,17 +11,17 @@ import re
 
 MILLISECONDS = 1e3
 NANOSECONDS = 1e9
-"""Units, as how many of them a second has."""
+"""Units, each as its number per second."""
 
 LARGEST = 2**63 - 1
-"""Engines count in 64 bits with a sign; what is above was never a count."""
+"""Engines count in signed 64 bits; a larger value is not a count."""
 LATEST_SECONDS = 2.0**33
-"""The latest instant that is believed, in seconds on any clock (Unix time: the year 2242): above it floats lie over 2 us apart."""
+"""Latest accepted instant, in seconds on any clock (Unix time: the year 2242): above it, floats are over 2 us apart."""
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def seconds_of(value: object, per_second: float = 1.0) -> float | None:
-    """A JSON number in units of which a second has `per_second`; None where it is no finite, non-negative number."""
+    """Seconds of a JSON number in units of 1 / `per_second` s; None if it is not finite or is negative."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -32,7 +32,7 @@ def seconds_of(value: object, per_second: float = 1.0) -> float | None:
 
 
 def instant_of(value: object) -> float | None:
-    """An instant in seconds; None where it is none, is 0 (it was never taken), or is too large for a difference to mean anything."""
+    """An instant in seconds; None if it is invalid, is 0 (it was never taken), or is too large for an exact difference."""
     seconds = seconds_of(value)
     return seconds if seconds is not None and 0 < seconds <= LATEST_SECONDS else None
 
@@ -53,5 +53,5 @@ def between_nanoseconds(start: int | None, end: int | None) -> float | None:
 
 
 def between(start: float | None, end: float | None) -> float | None:
-    """From one instant to a later one of the same clock; None where either is not stated, or they are the wrong way round."""
+    """Seconds between two instants of one clock; None if one is not stated, or the second is before the first."""
     return None if start is None or end is None or end < start else end - start

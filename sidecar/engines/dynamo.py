@@ -28,7 +28,7 @@ from sidecar.ledger.report import EngineReport
 
 MERGED = ("prefill_wait_time_ms", "prefill_time_ms", "ttft_ms")
 HOLD_SECONDS = 6.0
-"""Two engines' batches come at most so far apart: each sends one every 5 s."""
+"""Longest time between the batches of two engines: each sends one every 5 s."""
 
 
 class Dynamo(EngineKind):
@@ -40,14 +40,14 @@ class Dynamo(EngineKind):
             version="read in 1.6.1",
             flags='each request: `"nvext": {"extra_fields": ["timing"]}`',
             exact="nothing",
-            missing="queue and prefill come as one: unattributed, reason `engine_merges_phases`",
+            missing="queue and prefill are stated as one number: unattributed, reason `engine_merges_phases`",
             follows="`lib/llm/src/protocols/openai/nvext.rs` at 03f06d19",
         ),
         Channel(
             source="OTLP span `llm_request` of the engine behind it (vLLM, TensorRT-LLM)",
             version="read in 1.6.1",
-            flags="the engine's own, as in its rows; for traces that several requests share also `OTEL_EXPORT_ENABLED=1`, gRPC only",
-            exact="queue, prefill, decode, of one engine that did all of it",
+            flags="the flags of that engine, as in its section; if several requests share a trace, also `OTEL_EXPORT_ENABLED=1` (gRPC only)",
+            exact="queue, prefill, decode, if one engine did all of them",
             missing="disaggregated prefill and decode",
             follows="`docs/observability/tracing.md` at 0b71cf84, and the engine's own files",
         ),
@@ -66,7 +66,7 @@ class Dynamo(EngineKind):
     advice = "let the engine behind Dynamo export its spans to the sidecar: Dynamo alone states queue and prefill as one number"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """That it merges the phases, where it says anything about them."""
+        """A report that the phases are merged, if it states any of them."""
         nvext = extras.get("nvext")
         timing = nvext.get("timing") if isinstance(nvext, Mapping) else None
         if not isinstance(timing, Mapping):

@@ -1,7 +1,7 @@
-"""The one engine behind this sidecar, as far as it is known: its kind, its models, whether it is up, what may be asked of it.
+"""The known facts about the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
 
-Plain facts and no I/O: the prober (`probe/probe.py`) tells them here, and the watch of each request reads them.
-Until the engine has said what it is, it is asked for nothing and believed to report nothing.
+Plain facts and no I/O: the prober (`probe/probe.py`) writes them, and the observer of each request reads them. Until the
+engine is recognised, the sidecar asks it for no usage and expects no report from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ NONE = "none"
 
 
 class Engine:
-    """The engine as far as it is known. `kind` is "auto" until it is found out."""
+    """The known facts about the engine. `kind` is "auto" until it is recognised."""
 
     def __init__(
         self, kind: str, models: Sequence[str] = (), on_models: Callable[[Sequence[str]], None] | None = None
@@ -34,7 +34,7 @@ class Engine:
         self.up: bool | None = None
         """None until asked."""
         self.asked_what = False
-        """It has been asked what it is and has answered, be it with nothing that is recognised."""
+        """It has answered the questions about its kind, whether or not it was recognised."""
         self.null_usage = False
         """It was seen to answer include_usage in every chunk: it is not asked again."""
         self.detects = kind == AUTO
@@ -44,7 +44,7 @@ class Engine:
 
     @property
     def told(self) -> tuple[object, ...]:
-        """All that it has told, to see whether something has changed."""
+        """All facts that it has stated, to detect a change."""
         return self.kind, self.models, self.version, self.quantization, self.gpu_type, self.asked_what
 
     def takes_include_usage(self, dialect: str) -> bool:
@@ -52,7 +52,7 @@ class Engine:
         return dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
     def is_kind(self, kind: str) -> None:
-        """The engine told what it is; what was seen of another one before it no longer holds."""
+        """The engine's kind is known; facts about an earlier engine are dropped."""
         if kind != self.kind:
             self.null_usage = False
         self.kind, self.speaks = kind, kind_named(kind)
@@ -67,7 +67,7 @@ class Engine:
             self.serves(identity.models)
 
     def serves(self, models: Sequence[str]) -> None:
-        """The engine told its models. Where the config states them, the config's word stands."""
+        """The engine stated its models. If the config states them, this changes nothing."""
         if not self._fixed and tuple(models) != self.models:
             self.models = tuple(models)
             self._served = frozenset(models)
@@ -75,7 +75,7 @@ class Engine:
                 self._on_models(self.models)
 
     def model_of(self, asked: str | None) -> str:
-        """The label for what a client asked for: a model that is served, or `other`. Unsaid, it is the one that is served."""
+        """The label of a requested model: a served model, or `other`. A request without a model gets the one that is served."""
         if asked is None:
             return self.models[0] if len(self.models) == 1 else OTHER
         return asked if asked in self._served else OTHER

@@ -1,9 +1,9 @@
 """The interface of an engine: everything that the sidecar knows about one kind, filled in by one file per engine.
 
-How it is recognised and what it says about itself (`probe/` asks), how its own metrics name its state, what may be asked of a
-request, what is read from the response in-band, from spans and from elsewhere (`reports/` fetches), and which flags make
-it tell more. The defaults answer "nothing", which is the truth about a server of which nothing is known. An engine with a
-file, a line in `kinds.py` and, where its API is new, a dialect is complete: config, metrics, diagnosis and docs ask here.
+A kind states how it is recognised and described (`probe/` asks), how its own metrics name its state, what may be asked of a
+request, what is read from the response in-band, from spans and from elsewhere (`reports/` fetches), and which flags make it
+report more. The defaults fit a server of an unknown kind: no state and no report. An engine is complete with a file, a line
+in `kinds.py` and, if its API is new, a dialect: config, metrics, diagnosis and docs read from here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,21 +29,21 @@ class Ran(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One way in which an engine tells: one row of the table in docs/engines.md, which is generated from these."""
+    """One way in which an engine reports: one row of the table in docs/engines.md, which is generated from these."""
 
     source: str
     """The place of the report, e.g. "usage chunk `metrics`"."""
     version: str
     """From which version on, and in which version it was read or seen."""
     flags: str = ""
-    """The flags that make it speak; "" for none."""
+    """The flags that switch it on; "" for none."""
     exact: str
     """The times that it states exactly."""
     missing: str
     """The times that it does not state, or only as a bound."""
     ran: Ran = Ran.FIXTURES
     follows: str = ""
-    """Which of the engine's own files, in which version, the fixtures follow; "" where it was the real engine."""
+    """The engine's own file, with its version, that the fixtures follow; "" if it was the real engine."""
 
 
 class Wire(NamedTuple):
@@ -58,20 +58,20 @@ class Wire(NamedTuple):
 
 
 class Assembler(Protocol):
-    """Puts reports together that come in several spans. One a process; bounded; knows no clock: instants are told."""
+    """Assembles reports from several spans. One per process; bounded; instants are passed in."""
 
     lost: int
-    """Reports given up so far: a table was full, or nothing told two of them apart."""
+    """Number of reports dropped so far: a table was full, or two reports could not be told apart."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
-        """The reports that this span makes whole; None where it is none of this engine's. Must not raise."""
+        """The reports that this span completes; None if it is not a span of this engine. Must not raise."""
 
     def due(self, at: float) -> Sequence[KeyedReport]:
-        """Reports that were held back until now. Told once a second."""
+        """Reports whose hold has ended. Called once per second."""
 
 
 class EngineKind:
-    """An engine of which nothing is known. One stateless instance serves the process."""
+    """An engine of unknown kind. One stateless instance serves the process."""
 
     name = "none"
     """The label value of `llm_engine_info{engine}` and the value of `engine.kind`."""
@@ -82,13 +82,13 @@ class EngineKind:
     owned_by = ""
     """`owned_by` of every model in its /v1/models."""
     owner_is_shared = False
-    """Others name that owner too: only the names on /metrics prove it."""
+    """Other servers name the same owner: only the metric names on /metrics prove this kind."""
     server = ""
     """The beginning of its Server header, in lower case."""
     page = ""
-    """The path of a page that it alone has."""
+    """The path of a page that only this kind has."""
     page_turn = 9
-    """When that page is asked for: the lowest first."""
+    """The order in which such pages are asked for: the lowest first."""
     metric_prefix = b""
     """The beginning of the names on its /metrics."""
     shows_engine_inside = False
@@ -108,11 +108,11 @@ class EngineKind:
     takes_include_usage_on: tuple[str, ...] = ()
     """Dialects on which it is proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
     reads_spans = False
-    """Its spans, sent to our receiver, say more than its answers do: a span is minted for each request, and its report is waited for."""
+    """Its spans report more than its answers: the sidecar mints a span for each request and waits for the report."""
     source: Source | None = None
-    """The place that its reports are fetched from, beside its answers and its spans."""
+    """The source that its reports are fetched from, besides its answers and its spans."""
     late_report_seconds = 0.0
-    """How long after the stream its report may come; 0 where it reports in-band or not at all."""
+    """Longest time from the stream's end to its report; 0 if it reports in-band or not at all."""
 
     # --- flags that operators are told of (`probe/advice.py`)
     advice = ""
@@ -122,11 +122,11 @@ class EngineKind:
     page_advice = ""
     """The flag that makes it expose its page of metrics."""
     slots_flag = ""
-    """The flag that says how many sequences run at once: for `sidecar capacity`."""
+    """The flag for the number of sequences that run at once: for `sidecar capacity`."""
     cache_info = ""
     """The name on /metrics that states the blocks of its KV cache (`num_gpu_blocks`, `block_size`, `cache_dtype`)."""
     flags_column = 0
-    """The column of the runbooks' tables that has its flags, from 1; 0 where they have none (`diagnosis/interventions/`)."""
+    """The column of its flags in the runbooks' tables, from 1; 0 if there is none (`diagnosis/interventions/`)."""
 
     @property
     def short_title(self) -> str:
@@ -134,26 +134,26 @@ class EngineKind:
         return self.title.rpartition(" ")[2]
 
     def is_own(self, body: bytes) -> bool:  # noqa: ARG002  the interface
-        """Whether this is the body of its own `page`. Must not raise, whatever it is."""
+        """Whether this is the body of its own `page`. Must not raise for any body."""
         return False
 
     def describes(self, answers: Answers) -> Identity:
-        """Its description of itself as it writes it, models left out: by default the version on its `page`.
+        """Its description of itself, without the models: by default the version on its `page`.
 
-        Must not raise, whatever the answers.
+        Must not raise for any answers.
         """
         return Identity(text_at(answers, self.page, "version"))
 
     def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
-        """The advice for this version of it, as far as that is known."""
+        """The advice for this version, or for a version that is not known."""
         return self.advice
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """The report in the response itself; None where there is none. Must not raise, whatever the values."""
+        """The report in the response itself; None if there is none. Must not raise for any values."""
         return None
 
     def span(self, span: Span) -> KeyedReport | None:  # noqa: ARG002  the interface
-        """The report in one span, or None: not one that says anything. Must not raise, whatever the attributes."""
+        """The report in one span; None if it has none. Must not raise for any attributes."""
         return None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler | None:  # noqa: ARG002  the interface
@@ -161,7 +161,7 @@ class EngineKind:
         return None
 
     def reports_on(self, choices: int) -> int:
-        """How many reports come out-of-band on a request with so many choices; 0: none that could be told from others'."""
+        """Number of out-of-band reports on a request with this many choices; 0 if they cannot be told from other requests'."""
         return 1 if choices <= 1 else 0
 
 

@@ -30,12 +30,12 @@ KINDS: dict[str, EngineKind] = {
 
 
 def kind_named(name: str) -> EngineKind:
-    """The kind of this name; where nothing is known ("auto" until it is found out, "none"), the one that tells nothing."""
+    """The kind of this name; for "auto" (until it is recognised) and "none" the kind that reports nothing."""
     return KINDS.get(name, UNKNOWN)
 
 
 def remarks_on(count: Count) -> str:
-    """The engines that count otherwise, in brackets: " (TensorRT-LLM: in blocks)"; nothing where there are none."""
+    """The engines that count differently, in brackets: " (TensorRT-LLM: in blocks)"; "" if there are none."""
     remarks = [
         f"{kind.title}: {kind.state.remarks[count]}"
         for kind in KINDS.values()

@@ -50,15 +50,15 @@ class LlamaCpp(EngineKind):
             source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",
             version="any; seen on b11434",
             exact="prefill, decode",
-            missing="queue is derived: an upper bound with HTTP, template and tokenising in it; several choices; `/v1/messages`",
+            missing="queue is derived: an upper bound that includes HTTP, template and tokenising; several choices; `/v1/messages`",
             ran=Ran.REAL,
             follows="`tools/server/server-task.cpp` of b11434",
         ),
         Channel(
-            source="the instant of a stream's response head, beside `timings`",
+            source="instant of a stream's response head, with `timings`",
             version="b9417; seen on b11434",
-            exact="the slot's start, to 20 ms or 2 % of the prefill",
-            missing="queue is derived: template and tokenising are in it",
+            exact="start of the slot, within 20 ms or 2 % of the prefill",
+            missing="queue is derived: it includes template and tokenising",
             ran=Ran.REAL,
             follows="`tools/server/server-context.cpp` of b11434",
         ),
@@ -71,7 +71,7 @@ class LlamaCpp(EngineKind):
     metric_prefix = b"llamacpp:"
     reading_resets = True
     asks = ("/props",)
-    state = StateNames(  # b11434, needs --metrics; each reading resets two other gauges, for everybody
+    state = StateNames(  # b11434, needs --metrics; each reading resets two other gauges, for all readers
         waiting=Name("llamacpp:requests_deferred"),
         running=Name("llamacpp:requests_processing"),
         counts={
@@ -82,7 +82,7 @@ class LlamaCpp(EngineKind):
             Count.PREFIX_CACHE_HITS: (Name("llamacpp:prompt_tokens_cached_total"),),
         },
     )
-    advice = "llama.cpp states its timings in every answer: something in front of it takes them out"
+    advice = "llama.cpp states its timings in every answer: a proxy between it and the sidecar removes them"
     page_advice = "--metrics makes llama.cpp expose its queue"
 
     def is_own(self, body: bytes) -> bool:
@@ -122,7 +122,7 @@ def _streamed_queue(wire: Wire, prefill: float, decode: float | None) -> float |
 
 
 def _held(wire: Wire, decode: float | None) -> float:
-    """By how much the first token was seen later than it was made: for so much longer the engine decoded than tokens passed here."""
+    """Seconds from the first token's creation to its arrival here: the engine decoded for that much longer than tokens passed."""
     passed = between(wire.marks.first_token_at, wire.marks.flushed_at)
     return 0.0 if decode is None or passed is None else max(0.0, decode - passed)
 

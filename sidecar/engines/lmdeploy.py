@@ -21,14 +21,14 @@ class LMDeploy(EngineKind):
             source="none in-band",
             version="read in 0.18.0",
             exact="nothing",
-            missing="everything: the wire's marks stand alone",
+            missing="all phases; the sidecar's own marks are all that is known",
             follows="`lmdeploy/serve/openai/endpoints/generate.py`, `chat_completions/serving.py`",
         ),
         Channel(
-            source="the growth of its `/metrics` between two readings, where it is one request's alone",
+            source="growth of its `/metrics` between two readings, if it belongs to one request only",
             version="0.10; read in 0.18.0",
-            exact="queue, prefill, decode of a request that ended while no other of ours did",
-            missing="every other request; all of them for ten minutes after a sign of clients that bypass the sidecar",
+            exact="queue, prefill, decode of a request, if no other request of the sidecar ended between the readings",
+            missing="every other request; every request for ten minutes after a sign that clients bypass the sidecar",
             follows="`lmdeploy/metrics/loggers.py`, `lmdeploy/metrics/stats.py` of 0.18.0",
         ),
     )
@@ -46,7 +46,7 @@ class LMDeploy(EngineKind):
     )
     source = LoneSums(
         path=METRICS,
-        hint="LMDeploy has it unless it was started with --disable-metrics",
+        hint="LMDeploy serves it unless it was started with --disable-metrics",
         names={
             Histogram.QUEUE: b"lmdeploy:request_queue_time_seconds",
             Histogram.PREFILL: b"lmdeploy:request_prefill_time_seconds",
@@ -56,8 +56,8 @@ class LMDeploy(EngineKind):
         },
     )
     late_report_seconds = 3.0
-    """Its page is read half a second after the end at most, and once more would say nothing new."""
-    advice = "LMDeploy reports on no request by itself: the split can only be estimated"
+    """Its page is read at most half a second after the end; a second read would have nothing new."""
+    advice = "LMDeploy does not report single requests: the split can only be estimated"
     page_advice = "without --disable-metrics LMDeploy exposes its queue and its cache"
 
     def describes(self, answers: Answers) -> Identity:

@@ -26,7 +26,7 @@ from sidecar.timeline.dialects.ollama_api import DURATIONS
 
 
 CLOCKS_SECONDS = 0.002
-"""By how much the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
+"""Seconds by which the parts may exceed the whole: the total is Ollama's, the parts are its runner's."""
 
 
 class _Details(msgspec.Struct):
@@ -49,7 +49,7 @@ class Ollama(EngineKind):
             source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",
             version="any; read in fb307609 (August 2026)",
             exact="prefill, decode",
-            missing="queue is derived: an upper bound with template and tokenising in it; a model's load is in first_token; `/v1/*`",
+            missing="queue is derived: an upper bound that includes template and tokenising; a model's load is in first_token; `/v1/*`",
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )
@@ -90,5 +90,5 @@ def _queue(wire: Wire, total: float | None, before_token: float, decode: float |
         if ttft is not None:
             bounds.append(ttft - before_token)
     least = min(bounds, default=-1.0)
-    # Parts that exceed their whole by more than two clocks differ are wrong, and nobody knows which of them.
+    # Parts that exceed their whole by more than two clocks differ are wrong, and it is unknown which of them.
     return max(0.0, least) if least >= -CLOCKS_SECONDS else None

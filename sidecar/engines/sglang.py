@@ -45,10 +45,10 @@ QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
 TRANSFER = "prefill_transfer_kv_cache"
 SLICES = (QUEUE, PREFILL, DECODE, TRANSFER)
 SCOPE = "sglang server"
-"""Its tracer's name: spans of its other stages are known, and not needed."""
+"""Names of its tracer: spans of its other stages are known and not needed."""
 MAX_ID_CHARACTERS = 256
 MAX_REQUESTS = 8192
-"""In each table: slices of a request that runs for minutes wait for its root for minutes."""
+"""Entries in each table: the slices of a request that runs for minutes wait as long for its root."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -83,15 +83,15 @@ class SGLang(EngineKind):
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics`",
             exact="queue, prefill",
-            missing="decode (the wire's stands); several prompts or samples in one request; the OpenAI paths",
+            missing="decode (the sidecar's own measurement is used); several prompts or samples in one request; the OpenAI paths",
             follows="`srt/observability/req_time_stats.py`, `srt/managers/tokenizer_manager.py` of 0.5.23",
         ),
         Channel(
-            source="the files that it exports, one line a request",
+            source="files that it exports, one line per request",
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics --export-metrics-to-file --export-metrics-to-file-dir=DIR` (`--log-requests --log-requests-level=0` keeps prompts out of the files), and the sidecar's `engine.sglang_metrics_dir`",
             exact="queue, prefill; every API",
-            missing="decode (the wire's stands); several samples in one request; the queue of a request that was retracted",
+            missing="decode (the sidecar's own measurement is used); several samples in one request; the queue of a request that was retracted",
             follows="`srt/observability/request_metrics_exporter.py` of 0.5.23",
         ),
         Channel(
@@ -117,24 +117,21 @@ class SGLang(EngineKind):
             Count.REQUESTS: (Name("sglang:num_requests_total"),),
             Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
         },
-        remarks={Count.PREEMPTIONS: "retracted"},
+        remarks={Count.PREEMPTIONS: "retractions"},
         same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells
         breakdown="priority",
     )
     reads_spans = True
     source = ExportedFiles(
         setting="sglang_metrics_dir",
-        hint="it is what SGLang was given as --export-metrics-to-file-dir, mounted here for reading",
+        hint="set it to a read-only mount of the folder in SGLang's --export-metrics-to-file-dir",
         name=re.compile(r"sglang-request-metrics-[0-9]{8}_[0-9]{2}\.log"),
         passed_over=b"request_parameters",
         report_in=report_in_line,
     )
     late_report_seconds = 5.0
     """Its exporters send a batch every 0.5 s."""
-    advice = (
-        "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace "
-        "--otlp-traces-endpoint or --export-metrics-to-file, as docs/engines.md has it"
-    )
+    advice = "start SGLang with --enable-metrics (its /generate then states its times), and for its other APIs with --enable-trace --otlp-traces-endpoint or --export-metrics-to-file (docs/engines.md)"
     cached_advice = "--enable-cache-report makes SGLang state cached prompt tokens"
     page_advice = "--enable-metrics makes SGLang expose its queue and its cache"
     slots_flag = "--max-running-requests"
@@ -169,7 +166,7 @@ _Thread = dict[str, tuple[int, int]]
 
 
 def _report_of_thread(slices: _Thread) -> EngineReport | None:
-    """None where this thread is no scheduler of a prefill."""
+    """None if this thread is not the scheduler of a prefill."""
     if QUEUE not in slices or PREFILL not in slices:
         return None
     absent = (None, None)
@@ -182,7 +179,7 @@ def _report_of_thread(slices: _Thread) -> EngineReport | None:
 
 
 class Slices:
-    """Puts a request's slices together. `lost`: of how many requests a part was given up because a table was full."""
+    """Assembles a request's slices. `lost`: number of requests of which a part was dropped because a table was full."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -192,10 +189,10 @@ class Slices:
         """By the root's span id, until it comes itself."""
         self._roots: dict[str, Span] = {}
         self._told: dict[str, None] = {}
-        """Roots that have had their report: other ranks come after the first."""
+        """Roots whose report is complete: other ranks come after the first."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
-        """The report that this span completes; None if it is no part of one."""
+        """The report that this span completes; None if it is not part of one."""
         attributes = span.attributes
         if span.name in SLICES:
             slices = self._threads.setdefault(span.parent_span_id, {})

@@ -1,7 +1,7 @@
-"""One span as OpenTelemetry carries it, without OpenTelemetry: what the receiver hands on, and what an engine's file reads.
+"""One span in the form in which the receiver hands it on and an engine's file reads it; independent of OpenTelemetry's code.
 
-Ids are lower-case hex (32 digits a trace, 16 a span; "" where absent). Instants are Unix nanoseconds on the engine's own clock:
-only differences between two of one span, or of spans of one process, mean anything here.
+Ids are lower-case hex (32 digits for a trace, 16 for a span; "" if absent). Instants are Unix nanoseconds on the engine's own
+clock: only differences between instants of one span, or of spans of one process, are meaningful.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from sidecar.ledger.report import RequestKey, span_key
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One finished span. Attribute values are plain; what is none (arrays, maps) is left out."""
+    """One finished span. Attribute values are plain; arrays and maps are left out."""
 
     trace_id: str
     span_id: str

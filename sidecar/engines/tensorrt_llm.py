@@ -41,7 +41,7 @@ from sidecar.timeline.events import UNREADABLE
 SPAN = "llm_request"
 MAX_ID_CHARACTERS = 128
 METRICS_OF_PROMETHEUS = "/prometheus/metrics"
-"""Its /metrics is another page, which hands each statistic out once: it is never read."""
+"""Its /metrics is another page, whose statistics each read removes: it is never read."""
 
 
 class _Timing(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class _Phases(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One finished request, as far as it is read."""
+    """The fields of one finished request that are read."""
 
     request_id: Any = None
     perf_metrics: _Part | None = None
@@ -121,7 +121,7 @@ def _id_of(value: object) -> str | None:
 
 
 def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
-    """The ids that the answer to the request of this number may give itself."""
+    """The ids that the answer to the request of this number may carry."""
     return response_key(f"chatcmpl-{number}"), response_key(f"cmpl-{number}")
 
 
@@ -133,15 +133,15 @@ class TensorRTLLM(EngineKind):
             source="none in-band",
             version="read in 1.4.0rc1",
             exact="nothing",
-            missing="everything: what it tells comes out-of-band",
+            missing="all phases: it reports them outside its answers only",
             follows="`tensorrt_llm/serve/postprocess_handlers.py` at 01bf1923",
         ),
         Channel(
-            source="records of `/perf_metrics`; reading empties them for everybody else",
+            source="records of `/perf_metrics`; each read removes them for all other readers",
             version="1.2; read in sources of 2026",
             flags="`return_perf_metrics: true`, `perf_metrics_max_requests: 1000` in its YAML config, and the sidecar's `engine.poll_perf_metrics`",
-            exact="queue, prefill, decode; the transfer of the KV cache, which on a generation worker lies in the queue",
-            missing="several choices or prompts; `/v1/responses`; gpt-oss models; builds that make up their answers' ids; a disaggregated front end; several front-end processes",
+            exact="queue, prefill, decode; the transfer of the KV cache, which on a generation worker is part of the queue",
+            missing="several choices or prompts; `/v1/responses`; gpt-oss models; builds whose answers carry other ids than their records; a disaggregated front end; several front-end processes",
             follows="`tensorrt_llm/serve/openai_server.py` at 00057725, `tensorrt_llm/serve/_perf_metrics_schema.py` at 4856bb73",
         ),
         Channel(
@@ -176,15 +176,13 @@ class TensorRTLLM(EngineKind):
     source = PolledRecords(
         setting="poll_perf_metrics",
         path="/perf_metrics",
-        hint="TensorRT-LLM's YAML config wants return_perf_metrics: true",
+        hint="TensorRT-LLM needs return_perf_metrics: true in its YAML config",
         reports_in=reports_in_records,
     )
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
 
-    advice = (
-        "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report"
-    )
+    advice = "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report each request"
     page_advice = "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache"
     flags_column = 3
 

@@ -49,7 +49,7 @@ class TGI(EngineKind):
         Channel(
             source="header `x-queue-time` of whole answers (all paths)",
             version="any; read in 3.3.6-dev0",
-            exact="queue, in whole milliseconds cut off",
+            exact="queue, cut off to whole milliseconds",
             missing="prefill and decode (stated as one number); streams",
             follows="`router/src/server.rs` of db931fcf",
         ),
@@ -58,7 +58,7 @@ class TGI(EngineKind):
             version="2.0; read in 3.3.6-dev0",
             flags="`--otlp-endpoint=http://127.0.0.1:4317`",
             exact="queue of streams",
-            missing="prefill is what validation and queue leave of the TTFT; decode; whole answers; several prompts",
+            missing="prefill is derived: TTFT minus validation and queue; decode; whole answers; several prompts",
             follows="`router/src/server.rs`, `router/src/logging.rs` of db931fcf",
         ),
     )

@@ -29,7 +29,7 @@ class Triton(EngineKind):
             version="TensorRT-LLM backend; read at 044a90d2 (0.20 and newer), server 2.73",
             flags="each request: `return_perf_metrics` (LLM API backend: `sampling_param_return_perf_metrics`) true",
             exact="queue, prefill, decode",
-            missing="requests that did not ask; the OpenAI front end; other backends",
+            missing="requests without that parameter; the OpenAI front end; other backends",
             follows="`triton_backend/all_models/llmapi/tensorrt_llm/1/model.py`, server `docs/protocol/extension_generate.md`",
         ),
     )
@@ -60,7 +60,7 @@ class Triton(EngineKind):
         if not instants:
             return None
         if instants != sorted(instants):
-            return NO_REPORT  # one of them is wrong, and nobody knows which: an incomplete report, and counted as one
+            return NO_REPORT  # one of them is wrong, and it is unknown which: counted as an incomplete report
         return EngineReport(
             queue_seconds=between_nanoseconds(arrived, scheduled),
             prefill_seconds=between_nanoseconds(scheduled, first),

@@ -58,7 +58,7 @@ class VLLM(EngineKind):
             source="OTLP span `llm_request`",
             version="0.10.2; seen and read in 0.32",
             flags="`--otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",
-            exact="queue, prefill, decode; every API; of several choices queue and prefill of the first to speak",
+            exact="queue, prefill, decode; every API; with several choices, queue and prefill of the first one with output",
             missing="requests that were cut off; beam search; decode of several choices",
             ran=Ran.REAL,
         ),
@@ -98,8 +98,8 @@ class VLLM(EngineKind):
         spans = "--otlp-traces-endpoint, with the sidecar's /v1/traces, covers every API"
         release = None if version is None else _RELEASE.match(version)
         if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:
-            return f"vLLM {version} has no flag for them in the answer; {spans}"
-        return f"--enable-per-request-metrics makes vLLM state them (chat, completions and responses); {spans}"
+            return f"vLLM {version} has no flag that puts its times into the answer; {spans}"
+        return f"--enable-per-request-metrics makes vLLM state its times (chat, completions and responses); {spans}"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         return report_of(extras)

@@ -1,4 +1,4 @@
-"""How much the series grew within each window, and how the gauges stand: the one form in which every source tells it. Pure.
+"""Growth of the series within each window, and the gauges' values: one form for every source. Pure.
 
 A running sidecar makes it from two snapshots, `sidecar diagnose` from a Prometheus' answers; readers cannot tell them apart.
 """
@@ -20,7 +20,7 @@ class Total:
     count: float
     sum: float
     counts: tuple[float, ...] = ()
-    """Between the edges, not cumulative, one more than edges; empty where the source has no buckets."""
+    """Counts between the edges, not cumulative, one more than edges; empty if the source has no buckets."""
 
     def __add__(self, other: "Total") -> "Total":
         """The sum of two children with the same edges."""
@@ -34,16 +34,16 @@ class Total:
 @dataclass(frozen=True, slots=True)
 class Growth:
     seconds: float
-    """The part of the window that lies between two snapshots."""
+    """Seconds of the window that lie between two snapshots."""
     counters: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
     histograms: Mapping[str, Mapping[Labels, Total]] = field(default_factory=dict)
 
     def counted(self, metric: Counter, *labels: str) -> float | None:
-        """One counter's growth; None where there is no such series."""
+        """One counter's growth; None if there is no such series."""
         return self.counters.get(metric.name, {}).get(labels)
 
     def observed(self, metric: Histogram, *labels: str) -> Total | None:
-        """One histogram's growth; None where nothing was observed."""
+        """One histogram's growth; None if it has no observations."""
         grown = self.histograms.get(metric.name, {}).get(labels)
         return grown if grown is not None and grown.count > 0 else None
 
@@ -55,7 +55,7 @@ class Windows:
     gauges: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
 
     def gauge(self, metric: Gauge, *labels: str) -> float | None:
-        """One gauge; None where it is unknown."""
+        """One gauge's value; None if it is unknown."""
         return self.gauges.get(metric.name, {}).get(labels)
 
     def all_of(self, metric: Gauge) -> Mapping[Labels, float]:

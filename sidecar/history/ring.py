@@ -30,7 +30,7 @@ class History:
         self._old: deque[Snapshot] = deque()
 
     def tick(self, at: float) -> Sliced[Snapshot]:
-        """Remember how things stand; call it every `PERIOD_SECONDS`."""
+        """Take and keep a snapshot; call it every `PERIOD_SECONDS`."""
         now = yield from self.now(at)
         self._whole.append(now)
         while len(self._whole) > 2 and self._whole[1].at <= at - SHOWN_SECONDS:
@@ -42,11 +42,11 @@ class History:
         return now
 
     def now(self, at: float) -> Sliced[Snapshot]:
-        """How things stand, as of the first slice."""
+        """A snapshot as of the first slice."""
         return take(self.metrics, at, self._whole[-1])
 
     def before(self, now: Snapshot, seconds: float) -> Snapshot:
-        """The first snapshot of the window that ends with `now`; the last one of all if none was taken within it."""
+        """The first snapshot of the window that ends with `now`; the newest one if none is in the window."""
         held = self._whole if seconds <= SHOWN_SECONDS else (*self._old, *self._whole)
         earlier = [snapshot for snapshot in held if snapshot.at <= now.at] or [now]  # a tick may have come since
         return next((snapshot for snapshot in earlier if snapshot.at >= now.at - seconds), earlier[-1])

@@ -1,4 +1,4 @@
-"""The series that pages and diagnoses are made of, the labels by which each is read, and over which windows: one table for every source.
+"""Table of the series that pages and diagnoses use, with the labels and windows by which each is read.
 
 Snapshots of the registry hold these metrics and no others, and the questions to Prometheus are written from the same lines.
 """
@@ -12,11 +12,11 @@ from sidecar.metrics.declaration import Counter, Gauge, Histogram
 
 
 NOW_SECONDS = 120.0
-"""Evidence is read over this window."""
+"""Window for evidence."""
 SHOWN_SECONDS = 300.0
-"""Numbers that are shown, and votes."""
+"""Window for the numbers shown, and for votes."""
 LONG_SECONDS = 1800.0
-"""Votes of lanes that miss seldom; and whether it is a spike. Counters only: the histograms of old snapshots are dropped."""
+"""Window for votes of lanes that miss seldom, and for spikes. Counters only: old snapshots have no histograms."""
 WINDOWS = (NOW_SECONDS, SHOWN_SECONDS, LONG_SECONDS)
 
 _NOW, _SHOWN, _VOTED = (NOW_SECONDS,), (SHOWN_SECONDS,), (SHOWN_SECONDS, LONG_SECONDS)
@@ -29,9 +29,9 @@ class GrowthSeries:
     labels: tuple[str, ...]
     """Summed over all others."""
     windows: tuple[float, ...]
-    """Windows of the diagnosis; none where the status page alone reads it."""
+    """Windows of the diagnosis; none if only the status page reads it."""
     only: Mapping[str, str] = field(default_factory=dict)
-    """Children with these values alone."""
+    """Only children with these label values."""
     buckets: bool = True
     """For a histogram: queries to Prometheus include its buckets, besides sum and count."""
 
@@ -72,9 +72,9 @@ class GaugeSeries:
     metric: Gauge
     labels: tuple[str, ...] = ()
     reduce: str = "max"
-    """How children, and pods, are put together: `sum`, `max`, `min`."""
+    """How children and pods are combined: `sum`, `max` or `min`."""
     minute: bool = False
-    """The mean of the last minute, and not as it stands."""
+    """The mean of the last minute is used instead of the value now."""
 
 
 GAUGE_SERIES = (

@@ -1,4 +1,4 @@
-"""Snapshots of the registry: the table's series at one instant, and how much they grew between two of them. Pure.
+"""Snapshots of the registry: the table's series at one instant, and their growth between two snapshots. Pure.
 
 A histogram child that has not changed is shared with the snapshot before, and counters are summed to the labels that are
 read, so a ring of snapshots costs memory for what happened and not for what exists. It refuses to say what growth means.
@@ -30,13 +30,13 @@ class Snapshot:
     counters: Mapping[str, Mapping[Labels, float]]
     """Summed to the labels of the table."""
     histograms: Mapping[str, Mapping[Labels, Total]]
-    """By child; without those that never observed anything."""
+    """By child, without children that have no observations."""
     gauges: Mapping[str, Mapping[Labels, float]]
     """Reduced to the labels of the table."""
 
 
 def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[Snapshot]:
-    """The registry as it stands in the first slice, so that a request stands in all families or in none; sums follow.
+    """The registry as of the first slice, so that a request is in all families or in none; sums follow.
 
     `before`: unchanged histogram children are shared with it.
     """
@@ -62,7 +62,7 @@ def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[
 
 
 def counted(then: Snapshot | None, now: Snapshot, metric: Counter, *by: str) -> Sliced[dict[Labels, float]]:
-    """Growth of each counter, summed over all labels but these; since the process began where `then` is None."""
+    """Growth of each counter, summed over all labels but these; since the process began if `then` is None."""
     old: Mapping[Labels, float] = {} if then is None else then.counters[metric.name]
     grown = [(key, value - old.get(key, 0.0)) for key, value in now.counters[metric.name].items()]
     labels = _COUNTER_LABELS[metric.name]
@@ -72,7 +72,7 @@ def counted(then: Snapshot | None, now: Snapshot, metric: Counter, *by: str) -> 
 def observed(
     then: Snapshot, now: Snapshot, metric: Histogram, *by: str, only: Mapping[str, str] | None = None
 ) -> Sliced[dict[Labels, Total]]:
-    """Growth of each histogram that grew, summed over all labels but these. `only`: of children with these labels alone."""
+    """Growth of each histogram that grew, summed over all labels but these. `only`: only children with these labels."""
     old, names = then.histograms[metric.name], _names(metric)
     wanted = [(names.index(name), value) for name, value in (only or {}).items()]
     key_of, grown = _key_of(names, by), dict[Labels, Total]()

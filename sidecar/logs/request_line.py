@@ -26,6 +26,8 @@ _LABELS = sorted(RequestLabels._fields)
 _LABELS_OF = attrgetter(*_LABELS)
 _MARKS = ("received_at", "sent_at", "headers_at", "first_token_at", "last_token_at", "ended_at", "flushed_at")
 _MARKS_OF = attrgetter(*_MARKS)
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_COUNTS_OF = attrgetter(*_COUNTS)
 _DIGITS = 6  # a microsecond; finer digits are noise of the clock
 
 
@@ -46,7 +48,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     fields |= _wire_fields(account.marks)
     if account.marks.usage is not None:
-        fields |= {name: count for name, count in account.marks.usage._asdict().items() if count is not None}
+        counts = zip(_COUNTS, _COUNTS_OF(account.marks.usage), strict=True)
+        fields |= {name: count for name, count in counts if count is not None}
     if account.trace_id is not None:
         fields["trace_id"] = account.trace_id
     if account.notes:

@@ -91,7 +91,7 @@ class Logs:
 
     @property
     def limited_lines(self) -> int:
-        """All lines not written since the start: lost because stderr was read too slowly or a value could not be written, or held back."""
+        """Lines not written since the start: stderr was read too slowly, a value could not be written, or the limit held them."""
         return self._writer.dropped + self._rate_limit.held_back_ever
 
     def request(self, account: Account) -> None:

@@ -41,9 +41,9 @@ from sidecar.slo.prefill_cost import Refusal
 
 REQUEST_PHASE_SECONDS = Histogram(
     "llm_request_phase_seconds",
-    "Seconds that an inference request with outcome ok spent in one phase; the phases of a request add up to its"
-    " llm_request_seconds. source says who measured: the engine for this very request, the wire here, or a difference."
-    " A phase that nobody could tell is absent, and its time is in unattributed.",
+    "Seconds that an inference request with outcome ok spent in one phase. The phases of a request add up to its"
+    " llm_request_seconds. Label source names who measured: engine (it reported this very request), wire (the sidecar), derived"
+    " (a difference) or estimated. A phase that no source can tell is absent; its time is in unattributed.",
     (*PER_LENGTH, STREAMING, PHASE, SOURCE),
     together=PHASES_TOGETHER,
     buckets=LATENCY_SECONDS,
@@ -51,16 +51,16 @@ REQUEST_PHASE_SECONDS = Histogram(
 )
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_token_seconds",
-    "Seconds from the last byte of the request body to the first event with output, of every streamed inference request"
-    " that got one, whatever its outcome. Measured here.",
+    "Seconds from the last byte of the request body to the first event with output, of streamed inference requests that got"
+    " one, whatever their outcome. Measured by the sidecar.",
     PER_LENGTH,
     buckets=LATENCY_SECONDS,
     typical=0.35,
 )
 INTER_TOKEN_SECONDS = Histogram(
     "llm_inter_token_seconds",
-    "Seconds between two consecutive output events of one choice, every gap of every streamed inference request, as it"
-    " happens. An event may carry several tokens. Measured here.",
+    "Seconds between two consecutive output events of one choice, of streamed inference requests. Every gap is counted when it"
+    " ends. An event may carry several tokens. Measured by the sidecar.",
     PER_LANE,
     buckets=INTER_TOKEN_BUCKETS,
     typical=0.5,
@@ -75,103 +75,102 @@ TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
 )
 REQUEST_SECONDS = Histogram(
     "llm_request_seconds",
-    "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of"
-    " inference requests with outcome ok. The denominator of the additive phase means. Measured here.",
+    "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of inference"
+    " requests with outcome ok. The denominator for mean seconds per phase. Measured by the sidecar.",
     (*PER_LENGTH, STREAMING),
     buckets=WHOLE_REQUEST_SECONDS,
     typical=0.2,
 )
 REQUEST_UPLOAD_SECONDS = Histogram(
     "llm_request_upload_seconds",
-    "Seconds from the first byte of the request head to the last byte of its body, of every inference request that"
-    " arrived whole. The client's time, and no phase. Measured here.",
+    "Seconds from the first byte of the request head to the last byte of its body, of inference requests that arrived whole. It"
+    " is the client's time and belongs to no phase. Measured by the sidecar.",
     (LANE,),
     buckets=LATENCY_SECONDS,
     typical=0.6,
 )
 ENGINE_CONNECT_SECONDS = Histogram(
     "llm_engine_connect_seconds",
-    "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured here.",
+    "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured by the sidecar.",
     (LANE,),
     buckets=LATENCY_SECONDS,
     typical=0.6,
 )
 KV_TRANSFER_SECONDS = Histogram(
     "llm_kv_transfer_seconds",
-    "Seconds that a disaggregated engine took to move the KV cache of one request between its workers, of inference"
-    " requests with outcome ok whose engine reported it in a report that was believed. A part of the phase that the"
-    " engine's row in docs/engines.md names, not one beside it.",
+    "Seconds that a disaggregated engine took to move the KV cache of one request between its workers, of inference requests"
+    " with outcome ok whose engine reported it and whose report was accepted. These seconds are already included in a phase;"
+    " docs/engines.md names it for each engine.",
     PER_LANE,
     buckets=LATENCY_SECONDS,
     typical=0.1,
 )
 PROMPT_TOKENS = Histogram(
     "llm_prompt_tokens",
-    "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. Its sum"
-    " is the token counter.",
+    "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
+    " sum counts the tokens.",
     PER_LANE,
     buckets=TOKENS,
     typical=0.5,
 )
 OUTPUT_TOKENS = Histogram(
     "llm_output_tokens",
-    "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. Its sum"
-    " is the token counter.",
+    "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
+    " sum counts the tokens.",
     PER_LANE,
     buckets=TOKENS,
     typical=0.5,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_cached_prompt_tokens_total",
-    "Prompt tokens that came from the engine's prefix cache, by its usage, of inference requests with outcome ok.",
+    "Prompt tokens taken from the engine's prefix cache, of inference requests with outcome ok. Stated in the engine's usage.",
     PER_LANE,
 )
 REQUESTS_TOTAL = Counter(
     "llm_requests_total",
-    "Inference requests that ended, each in exactly one outcome. The bucket is the usage's prompt length where stated,"
-    " else a calibrated estimate, else unknown.",
+    "Inference requests that ended, each with exactly one outcome. The prompt bucket follows the prompt length in the engine's"
+    " usage, else a calibrated estimate, else it is unknown.",
     (*PER_LENGTH, OUTCOME),
 )
 REQUESTS_IN_FLIGHT = Gauge(
     "llm_requests_in_flight",
-    "Inference requests inside the sidecar now: waiting until their first output (a non-streamed one until its end),"
-    " then streaming.",
+    "Inference requests inside the sidecar now. waiting: no output yet, or not streamed; streaming: a stream with output.",
     (*PER_LANE, STATE),
 )
 OLDEST_REQUEST_SECONDS = Gauge(
     "llm_oldest_request_seconds",
-    "Age, since the first byte of its head, of the oldest inference request now in this state; 0 where there is none.",
+    "Age in seconds, since the first byte of its head, of the oldest inference request in this state now; 0 if there is none.",
     (*PER_LANE, STATE),
 )
 CLIENT_CANCELS_TOTAL = Counter(
     "llm_client_cancels_total",
-    "Inference requests whose client left before the end, by how far they had come. Neither successes nor errors.",
+    "Inference requests whose client left before the end, by the stage that they had reached. They are neither successes nor errors.",
     (*PER_LANE, STAGE),
 )
 STREAM_PAUSED_SECONDS_TOTAL = Counter(
     "llm_stream_paused_seconds_total",
-    "Seconds for which reading from the engine was paused because a client did not keep up, between first and last"
-    " token, summed over streamed inference requests when they end.",
+    "Seconds between first and last token for which the sidecar did not read from the engine because the client did not keep"
+    " up, of streamed inference requests, added when each ends.",
     (LANE,),
 )
 STREAM_EVENTS_PER_READ = Histogram(
     "llm_stream_events_per_read",
-    "Output events that arrived in one read, of streamed inference requests. Many at once: something before the sidecar"
-    " merges or buffers.",
+    "Output events that arrived in one read, of streamed inference requests. If there are many in one read, something before"
+    " the sidecar merges or buffers the stream.",
     (LANE,),
     buckets=EVENTS_PER_READ,
     typical=0.6,
 )
 PHASE_ATTRIBUTION_TOTAL = Counter(
     "llm_phase_attribution_total",
-    "Inference requests with outcome ok by how the time before the first token was split, or why it could not be"
-    " (source none).",
+    "Inference requests with outcome ok, by the source that split the time before the first token. With source none it was not"
+    " split; reason says why.",
     (LANE, Label("source", (*tuple(Source), "none")), Label("reason", tuple(Reason))),
     together=ATTRIBUTIONS_TOGETHER,
 )
 PASSTHROUGH_REQUESTS_TOTAL = Counter(
     "llm_passthrough_requests_total",
-    "Requests that are no inference (health, models, tokenize, ...), which have no lane and no objective.",
+    "Requests that are not inference (health, models, tokenize, ...). They have no lane and no objective.",
     (OUTCOME,),
 )
 
@@ -179,39 +178,40 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
 
 ENGINE_UP = Gauge(
     "llm_engine_up",
-    "1 while the engine answers its health checks, 0 once it refuses or says itself that it cannot work; one that is silent"
-    " is busy until it has missed three checks and sent no byte to anybody for 15 s. Absent before the first check.",
+    "1 while the engine answers its health checks; 0 once it refuses connections or states that it cannot work. A silent engine"
+    " counts as busy (1) until it has missed three checks and sent no byte on any connection for 15 s. Absent before the first check.",
 )
 ENGINE_REQUESTS_WAITING = Gauge(
-    "llm_engine_requests_waiting", "Requests in the engine's queue, by its own metrics, summed over ranks."
+    "llm_engine_requests_waiting", "Requests in the engine's queue, by the engine's own metrics, summed over ranks."
 )
 ENGINE_REQUESTS_RUNNING = Gauge(
-    "llm_engine_requests_running", "Requests that the engine is executing, by its own metrics, summed over ranks."
+    "llm_engine_requests_running",
+    "Requests that the engine is executing, by the engine's own metrics, summed over ranks.",
 )
 ENGINE_KV_CACHE_USAGE_RATIO = Gauge(
-    "llm_engine_kv_cache_usage_ratio", "Share of the engine's KV cache in use, 0 to 1, of its fullest rank."
+    "llm_engine_kv_cache_usage_ratio",
+    "Share of the engine's KV cache in use, 0 to 1, of its fullest rank, by the engine's own metrics.",
 )
 ENGINE_PREFIX_CACHE_QUERIES_TOTAL = Counter(
     "llm_engine_prefix_cache_queries_total",
-    "Growth, since this process began, of the engine's own count of prefix cache queries, in tokens"
-    f"{remarks_on(Count.PREFIX_CACHE_QUERIES)}.",
+    "Prefix cache queries that the engine counted since the sidecar started, in"
+    f" tokens{remarks_on(Count.PREFIX_CACHE_QUERIES)}.",
 )
 ENGINE_PREFIX_CACHE_HITS_TOTAL = Counter(
     "llm_engine_prefix_cache_hits_total",
-    "Growth, since this process began, of the engine's own count of prefix cache hits, in tokens"
-    f"{remarks_on(Count.PREFIX_CACHE_HITS)}.",
+    f"Prefix cache hits that the engine counted since the sidecar started, in tokens{remarks_on(Count.PREFIX_CACHE_HITS)}.",
 )
 ENGINE_PREEMPTIONS_TOTAL = Counter(
     "llm_engine_preemptions_total",
-    "Growth, since this process began, of the engine's own count of preempted requests"
-    f"{remarks_on(Count.PREEMPTIONS)}.",
+    f"Preemptions of requests that the engine counted since the sidecar started{remarks_on(Count.PREEMPTIONS)}.",
 )
 ENGINE_RESTARTS_TOTAL = Counter(
-    "llm_engine_restarts_total", "Restarts of the engine that the sidecar saw: its counters or start time fell back."
+    "llm_engine_restarts_total",
+    "Restarts of the engine that the sidecar noticed: its counters or its start time fell back.",
 )
 ENGINE_INFO = Info(
     "llm_engine_info",
-    "What the engine says that it is.",
+    "Always 1. The labels name the kind of engine and the version that the engine states.",
     (
         Label("engine", tuple(KINDS)),
         Label("version", told_by="the engine, at most 8 versions in a process's life", most=8),
@@ -220,25 +220,26 @@ ENGINE_INFO = Info(
 )
 ENGINE_LABEL_MISMATCH = Gauge(
     "llm_engine_label_mismatch",
-    "1 if the engine now says another value of this label than the one on every series, which is fixed once a page with"
-    " requests on it was scraped; 0 if the same. Absent where the config states the label or the engine does not.",
+    "1 if the engine now states another value for this label than the value on every series; 0 if the same. The value on the"
+    " series is fixed at the first scrape of this page that has requests on it. Absent where the config sets the label or the"
+    " engine states none.",
     (Label("label", ("quantization", "gpu_type")),),
 )
 ENGINE_SCRAPES_TOTAL = Counter(
     "llm_engine_scrapes_total",
-    "Readings of the engine's own metrics.",
+    "Scrapes of the engine's own metrics by the sidecar, by result.",
     (Label("result", ("ok", "unreachable", "timeout", "bad_status", "too_large", "unreadable")),),
 )
 ENGINE_TRAFFIC_SEEN_RATIO = Gauge(
     "llm_engine_traffic_seen_ratio",
-    "Inference requests with outcome ok here (each choice of several by itself) over requests that the engine counted as"
-    " done, in the last ten minutes of its metrics. Below 1: somebody bypasses the sidecar, or uses an API that it does not"
-    " measure. Absent until the engine counted 100, and 4 for each request in flight.",
+    "Inference requests with outcome ok at the sidecar (each choice of a request counts) over requests that the engine counted"
+    " as done, in the last ten minutes of the engine's metrics. Below 1, clients bypass the sidecar or use an API that it does"
+    " not measure. Absent until the engine has counted 100 requests, and 4 for each one in flight.",
 )
 ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
     "llm_engine_report_agreement_ratio",
-    "Seconds of a phase here, as the engine reported them request by request, over the growth of the engine's own sum, in"
-    " the last ten minutes of its metrics. 1 is agreement; below it, requests bypass the sidecar or go without a report.",
+    "Seconds of a phase that the engine reported request by request, over the growth of the engine's own sum for that phase, in"
+    " the last ten minutes of its metrics. 1 is agreement. Below 1, requests bypass the sidecar or have no report.",
     (Label("phase", ("queue", "prefill", "decode")),),
 )
 
@@ -246,32 +247,35 @@ ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
 
 ESTIMATOR_READY = Gauge(
     "llm_estimator_ready",
-    "1 if the estimator would split the time to first token of a request of this model on which nobody reports, at lengths"
-    " that it has seen; else 0. Absent where it is switched off.",
+    "1 if the estimator can split the time to first token of a request of this model without an engine report, at prompt"
+    " lengths that it has seen; else 0. Absent if the estimator is switched off.",
     (MODEL,),
 )
 ESTIMATOR_SAMPLES = Gauge(
     "llm_estimator_samples",
-    "Requests that the estimator remembers of this model: those that waited for nobody, by class of prompt length.",
+    "Requests of this model that the estimator keeps as samples: requests that did not queue, limited per class of prompt length.",
     (MODEL,),
 )
 ESTIMATOR_ANSWERS_TOTAL = Counter(
     "llm_estimator_answers_total",
-    "Streamed inference requests with outcome ok and a first token, by whether the estimator could say how much of their"
-    " time to first token was prefill, or why not. Also counted where the engine reports and the answer is not used.",
+    "Streamed inference requests with outcome ok and a first token, by the estimator's result: answered (it could tell how much"
+    " of the time to first token was prefill) or the reason why not. Requests with an engine report are counted too; their"
+    " estimate is not used.",
     (MODEL, Label("result", ("answered", *(refusal for refusal in Refusal if refusal is not Refusal.NO_TOKEN)))),
 )
 ESTIMATOR_ERROR_SECONDS = Histogram(
     "llm_estimator_error_seconds",
-    "Absolute difference between the estimated prefill and the one that the engine reported, of streamed inference requests"
-    " with outcome ok that have both. side says which was larger; an estimate holds the front end's time too.",
+    "Absolute difference in seconds between the estimated prefill and the prefill that the engine reported, of streamed"
+    " inference requests with outcome ok that have both. Label side says whether the estimate was over or under. The estimate"
+    " includes the engine's front end.",
     (MODEL, Label("side", ("over", "under"))),
     buckets=LATENCY_SECONDS,
     typical=0.6,
 )
 ESTIMATOR_VERDICTS_TOTAL = Counter(
     "llm_estimator_verdicts_total",
-    "The same requests by whether the estimator would have been right about which was longer, queue or prefill.",
+    "The requests of llm_estimator_error_seconds, by whether the estimate names the same longer phase as the engine's report,"
+    " queue or prefill.",
     (MODEL, Label("result", ("right", "wrong"))),
 )
 

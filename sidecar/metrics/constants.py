@@ -26,7 +26,7 @@ class Constants:
         """Whether all values are fixed: a page with requests on it is about to be scraped."""
 
     def tell(self, told: Mapping[str, str | None]) -> dict[str, bool]:
-        """Take in what the engine states (None: not stated); returns, by label that it may fill in, whether another is in force."""
+        """Take in what the engine states (None: nothing). Returns, by label that it may fill in, whether the value in force differs."""
         heard = {
             name: cleaned(value)
             for name, value in told.items()

@@ -19,7 +19,7 @@ from sidecar.proxy.errors import Failure
 
 SIDECAR_BUILD_INFO = Info(
     "llm_sidecar_build_info",
-    "The sidecar's own version, and the Python that runs it.",
+    "Always 1. The labels name the version of the sidecar and of the Python that runs it.",
     (
         Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
         Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
@@ -28,7 +28,7 @@ SIDECAR_BUILD_INFO = Info(
 )
 EVENT_LOOP_LAG_SECONDS = Histogram(
     "llm_sidecar_event_loop_lag_seconds",
-    "Seconds by which a periodic timer of the event loop fired late: how long bytes may have waited here.",
+    "Seconds by which a periodic timer of the event loop fired late: bytes may have waited as long in the sidecar.",
     buckets=LOOP_LAG_SECONDS,
 )
 OVERHEAD_SECONDS = Histogram(
@@ -38,49 +38,50 @@ OVERHEAD_SECONDS = Histogram(
 )
 CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
     "llm_sidecar_config_last_reload_successful",
-    "1 if the last load of the config succeeded, 0 if it was refused and the config before it is in force.",
+    "1 if the last load of the config succeeded; 0 if it was refused and the previous config stays in force.",
 )
 CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "llm_sidecar_config_last_reload_success_timestamp_seconds",
-    "Unix time, in seconds, of the last load of the config that succeeded.",
+    "Unix time, in seconds, of the last successful load of the config.",
 )
 READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.")
-DRAINING = Gauge("llm_sidecar_draining", "1 once shutting down has begun, else 0.")
+DRAINING = Gauge("llm_sidecar_draining", "1 once the shutdown has begun, else 0.")
 DROPPED_TOTAL = Counter(
     "llm_sidecar_dropped_total",
-    "Things that were not measured or not written down, by reason. Traffic was not touched.",
+    "Events, reports, spans and log lines that were not measured or not written, by reason. Traffic was not affected.",
     (Label("reason", DROP_REASONS),),
 )
 FAILURES_TOTAL = Counter(
     "llm_sidecar_failures_total",
-    "Requests, inference or not, that the sidecar answered itself or cut short, by the word in x-sidecar-error.",
+    "Requests, inference or not, that the sidecar answered in the engine's place or cut short, by the reason in x-sidecar-error.",
     (Label("reason", tuple(failure.reason for failure in Failure)),),
 )
 LABEL_OVERFLOW_TOTAL = Counter(
     "llm_sidecar_label_overflow_total",
-    "Label values outside their closed set, counted under the fallback instead; series: the limit of series was reached.",
+    "Observations with a label value outside its closed set, by label; they are counted under the label's fallback. series: the"
+    " limit of series was reached.",
     (Label("label", OVERFLOWING),),
 )
 USAGE_INJECTION_TOTAL = Counter(
     "llm_sidecar_usage_injection_total",
-    "Inference requests by whether include_usage was spliced into them, or why not.",
+    "Inference requests by result of asking for usage: asked (include_usage was added to the body), or the reason why not.",
     (Label("result", USAGE_RESULTS),),
 )
 PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
     "llm_sidecar_prompt_bucket_estimates_total",
-    "Prompts whose bucket could be estimated from the body's bytes and was then counted by the engine, by whether the"
-    " estimate had named another bucket. The estimate itself is used only where the engine does not count.",
+    "Prompts whose bucket was estimated from the body's bytes and whose tokens the engine then counted, by whether the count"
+    " confirmed the estimated bucket or corrected it. The estimate is used only where the engine does not count.",
     (Label("result", ("confirmed", "corrected")),),
 )
 SPANS_TOTAL = Counter(
     "llm_sidecar_spans_total",
-    "Spans that came as OTLP: taken as the engine's word, unknown (nobody's word), rejected (malformed or too large); and"
-    " of the first two, forwarded to the collector.",
+    "Spans received as OTLP: taken (a report on a request), unknown (of no request here) or rejected (malformed or too large)."
+    " forwarded counts those of the first two that were passed on to the collector.",
     (Label("result", SPAN_RESULTS),),
 )
 OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",
-    "Connections open now, to clients and to the engine (idle ones included).",
+    "Connections that are open now, idle ones included, by side: to clients or to the engine.",
     (Label("side", ("client", "engine")),),
 )
 OPEN_LEDGERS = Gauge(
@@ -89,7 +90,7 @@ OPEN_LEDGERS = Gauge(
 SERIES = Gauge("llm_sidecar_series", "Series that this process holds, process_ and python_ ones left out.")
 SCRAPES_TOTAL = Counter(
     "llm_sidecar_scrapes_total",
-    "Scrapes of this page that were begun before this one, by how they ended.",
+    "Scrapes of this page that began before the present one, by result.",
     (Label("result", ("ok", "abandoned", "refused")),),
 )
 

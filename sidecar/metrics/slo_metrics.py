@@ -18,78 +18,78 @@ from sidecar.metrics.vocabulary import (
 
 SLO_REQUESTS_TOTAL = Counter(
     "llm_slo_requests_total",
-    "Inference requests that count for an objective, at the instant at which it was decided whether they meet it: at the first"
-    " token or the deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if"
-    " the deadline had passed before; an answer that cannot be read (compressed) does not count. The bucket is the one estimated"
-    " when the request came.",
+    "Inference requests that count for an objective, counted when it is decided whether they meet it: at the first token or the"
+    " deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if the"
+    " deadline had passed before. An answer that cannot be read (compressed) does not count. The prompt bucket is the one"
+    " estimated at arrival.",
     (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_MISSES_TOTAL = Counter(
     "llm_slo_misses_total",
-    "Those of llm_slo_requests_total that missed their objective. Counted when the deadline passes, whether or not the request"
-    " ever ends; also requests that the engine failed or that were rejected.",
+    "Requests of llm_slo_requests_total that missed their objective, counted when the deadline passes, whether or not the"
+    " request ever ends. Requests that the engine failed or that were rejected count as missed.",
     (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_ALLOWED_MISSES_TOTAL = Counter(
     "llm_slo_allowed_misses_total",
-    "The error budget that the same requests brought: 1 - target for each. Misses over this is the burn rate, whatever the"
-    " targets of the prompt buckets are.",
+    "Error budget of the requests in llm_slo_requests_total: each adds 1 - target. llm_slo_misses_total over this is the burn"
+    " rate, also across prompt buckets with different targets.",
     (*PER_LENGTH, OBJECTIVE),
     typical=0.4,
 )
 SLO_BLAMED_MISSES_TOTAL = Counter(
     "llm_slo_blamed_misses_total",
-    "Misses by the phase that they are blamed on, counted when the request's ledger is closed, which may be long after the miss:"
-    " where the missed requests waited, and not yet what broke. A request that was given up or that nobody reports on is"
-    " unattributed; one that the engine failed is engine's, a rejected one queue's.",
+    "Misses by the phase to which each is attributed, counted when the request's ledger is closed, which may be long after the"
+    " miss. The phase says where the request waited; the cause may lie elsewhere. A request that was given up or has no report"
+    " counts as unattributed, one that the engine failed as engine, a rejected one as queue.",
     (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
     together=BLAMED_TOGETHER,
     typical=0.6,
 )
 SLO_THRESHOLD_SECONDS = Gauge(
     "llm_slo_threshold_seconds",
-    "The threshold of an objective, by the config in force.",
+    "Threshold of an objective in seconds, from the config in force.",
     PER_OBJECTIVE,
     typical=0.5,
 )
 SLO_TARGET_RATIO = Gauge(
     "llm_slo_target_ratio",
-    "The share of requests that is to meet the threshold, 0 to 1, by the config in force.",
+    "Target of an objective: the share of requests that must meet the threshold, 0 to 1, from the config in force.",
     PER_OBJECTIVE,
     typical=0.5,
 )
 REQUESTS_OVERDUE = Gauge(
     "llm_requests_overdue",
-    "Streamed inference requests that are past their TTFT threshold now and have no token yet.",
+    "Streamed inference requests in flight that have no token yet and are past their TTFT threshold now.",
     PER_LANE,
     typical=0.5,
 )
 GOOD_REQUESTS_TOTAL = Counter(
     "llm_good_requests_total",
-    "Inference requests with outcome ok that met every objective of their lane and length (goodput). Lanes without objectives"
-    " have none.",
+    "Inference requests with outcome ok that met every objective of their lane and prompt length (goodput). Lanes without"
+    " objectives are not counted.",
     PER_LENGTH,
     typical=0.4,
 )
 GOOD_OUTPUT_TOKENS_TOTAL = Counter(
     "llm_good_output_tokens_total",
-    "Generated tokens of the requests in llm_good_requests_total, by the engine's usage where it states one.",
+    "Generated tokens of the requests in llm_good_requests_total, from the engine's usage if it states one.",
     PER_LENGTH,
     typical=0.4,
 )
 TOKEN_DEADLINES_TOTAL = Counter(
     "llm_token_deadlines_total",
-    "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends: each had a deadline. An"
-    " event may carry several tokens.",
+    "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends. Each event has a"
+    " deadline. An event may carry several tokens.",
     PER_LANE,
     typical=0.5,
 )
 TOKEN_DEADLINE_MISSES_TOTAL = Counter(
     "llm_token_deadline_misses_total",
-    "Those of llm_token_deadlines_total that came late: the first is due at the TTFT threshold, each later one a TPOT threshold"
-    " after the one before; early ones bank slack, a late one resets it.",
+    "Events of llm_token_deadlines_total that came after their deadline. The first is due at the TTFT threshold, each later one"
+    " a TPOT threshold after the deadline before it. An early event leaves its slack to the next ones; a late one restarts the deadlines.",
     PER_LANE,
     typical=0.5,
 )
@@ -98,58 +98,58 @@ TOKEN_DEADLINE_MISSES_TOTAL = Counter(
 
 REQUESTS_RECEIVED_TOTAL = Counter(
     "llm_requests_received_total",
-    "Inference requests whose body arrived whole, at their arrival: the load, which the ended ones follow late.",
+    "Inference requests whose body arrived whole, counted at arrival. This is the present load; counters of ended requests follow later.",
     PER_LANE,
     typical=0.5,
 )
 RECEIVED_MEASURED_REQUESTS_TOTAL = Counter(
     "llm_received_measured_requests_total",
-    "Those of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
+    "Requests of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
     PER_LANE,
     typical=0.5,
 )
 RECEIVED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_received_prompt_tokens_total",
-    "Prompt tokens of llm_received_measured_requests_total: counted where the request states token ids, else an estimate from"
-    " its text, calibrated on past usage.",
+    "Prompt tokens of the requests in llm_received_measured_requests_total: counted if the request states token ids, else"
+    " estimated from its text and calibrated on past usage.",
     PER_LANE,
     typical=0.5,
 )
 UNCACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_uncached_prompt_tokens_total",
-    "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many were"
-    " cached (those are in llm_cached_prompt_tokens_total).",
+    "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many tokens"
+    " were cached (those are in llm_cached_prompt_tokens_total).",
     PER_LANE,
     typical=0.5,
 )
 PREFILL_OWN_SECONDS_TOTAL = Counter(
     "llm_prefill_own_seconds_total",
-    "Seconds in which at least one prompt was in prefill, as far as they were not counted for another: co-scheduled prompts share"
-    " their seconds. Of streamed requests with outcome ok, by the engine's report; where none reports, of those that waited for"
-    " nobody, by their TTFT. Only prompts of which a cost can be expected.",
+    "Seconds during which at least one prompt was in prefill; overlapping prefills are counted once. Holds streamed requests"
+    " with outcome ok, by the engine's report; without a report, by the TTFT of requests that did not queue. Only prompts whose"
+    " expected cost is known.",
     (MODEL,),
 )
 PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
     "llm_prefill_expected_seconds_total",
-    "What the same prompts are expected to take alone, by a function of their uncached length that is learned while objectives"
-    " are met: an estimate. Own over expected, against its own past, is how much dearer prefill has become.",
+    "Expected prefill seconds of the prompts in llm_prefill_own_seconds_total, each taken alone: an estimate from a function of"
+    " uncached prompt length, learned while objectives are met. If own over expected rises above its past, prefill has become slower.",
     (MODEL,),
 )
 ENGINE_SILENCE_SECONDS = Gauge(
     "llm_engine_silence_seconds",
-    "Seconds since the engine last sent output, while a streamed request is in flight that is being read; else 0. While a request"
-    " is in flight whose output cannot be seen as it comes (not streamed, or compressed) and no stream has begun, it is 0 for as"
-    " long as that request's own answer may take (its lane's e2e threshold; 60 s where none is promised), counted from the last"
-    " output or from the last such answer.",
+    "Seconds since the engine last sent output, while the sidecar reads at least one stream; else 0. Output of a request that"
+    " is not streamed or is compressed cannot be seen as it comes. While such a request is in flight and no stream has begun,"
+    " the value is 0 for as long as its whole answer may take (the lane's e2e threshold; 60 s without one), counted from the"
+    " last output or the last such answer.",
 )
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",
-    "Prefill work, in seconds, that was pending when the present silence began: an estimate; 0 while there is no silence. A prompt"
-    " of unknown cost is taken as 20.",
+    "Seconds of prefill work that were pending when the present silence began: an estimate; 0 if there is no silence. A prompt"
+    " of unknown cost counts as 20 s.",
 )
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",
-    "Seconds for which llm_engine_silence_seconds was above 8 and above three times llm_engine_silence_expected_seconds.",
+    "Seconds for which llm_engine_silence_seconds was above 8 and also above 3 x llm_engine_silence_expected_seconds.",
 )
 
 SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))

@@ -54,10 +54,10 @@ class Inflation:
     def end(self) -> None:
         """Call it after the last segment. Raises MalformedError if the last member is not complete."""
         if not self._member.eof:
-            raise MalformedError("the gzip body has no end")
+            raise MalformedError("the gzip body is incomplete")
 
     def _check(self, used: int) -> None:
         if self._bytes_out > MAX_DECODED_BYTES:
             raise TooLargeError(f"more than {MAX_DECODED_BYTES} bytes after decompression")
         if self._bytes_out > RATIO_FROM_BYTES and self._bytes_out > MAX_RATIO * used:
-            raise TooLargeError(f"compressed more than {MAX_RATIO} to 1")
+            raise TooLargeError(f"compressed by more than {MAX_RATIO} to 1")

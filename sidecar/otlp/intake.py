@@ -55,7 +55,7 @@ class Intake:
         """Hand on every span of the request. Raises RefusedError; spans before the mistake have then been handed on."""
         if self._inside >= HELD_AT_ONCE + WAITING_AT_ONCE:
             self.refused()
-            raise BusyError("too many requests of spans at once")
+            raise BusyError("too many requests with spans at once")
         self._inside += 1
         tally = Tally()
         try:
@@ -90,7 +90,7 @@ class Intake:
                         body += piece
                         await self._breathe()
         except TimeoutError:
-            raise MalformedError("the body did not come in time") from None
+            raise MalformedError("the body did not arrive in time") from None
         if inflation is not None:
             inflation.end()
         return body

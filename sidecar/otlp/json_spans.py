@@ -178,7 +178,7 @@ class _Walk:
             return f"a span whose name is longer than {MAX_NAME_BYTES} bytes"
         began, ended = _nanoseconds(said.start_time_unix_nano), _nanoseconds(said.end_time_unix_nano)
         if began is None or ended is None:
-            return "a span with an instant that is none"
+            return "a span with an invalid instant"
         if len(said.attributes or ()) > MAX_ATTRIBUTES:
             return f"a span with more than {MAX_ATTRIBUTES} attributes"
         return Span(trace_id, span_id, parent, name, began, ended, _plain(said.attributes), scope, service)

@@ -39,10 +39,10 @@ class SpanReceiver:
 def _gzipped(request: web.Request) -> bool:
     """Whether the body is gzipped. Raises RefusedError before any of it is read."""
     if request.content_type not in (PROTOBUF, JSON) or hdrs.CONTENT_TYPE not in request.headers:
-        raise UnknownEncodingError(f"content types taken: {PROTOBUF}, {JSON}")
+        raise UnknownEncodingError(f"supported content types: {PROTOBUF}, {JSON}")
     encoding = ",".join(request.headers.getall(hdrs.CONTENT_ENCODING, [])).strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise UnknownEncodingError("content encodings taken: gzip, identity")
+        raise UnknownEncodingError("supported content encodings: gzip, identity")
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
     return encoding == "gzip"

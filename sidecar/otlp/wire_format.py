@@ -48,7 +48,7 @@ class Fields:
                 else:
                     size, at = self._varint(at, end)
                 if size > end - at:
-                    raise MalformedError("a field is longer than what holds it")
+                    raise MalformedError("a field is longer than the message around it")
                 yield tag, began, at, at + size
                 at += size
             elif kind == VARINT:
@@ -57,7 +57,7 @@ class Fields:
             elif kind in (I64, I32):
                 size = 8 if kind == I64 else 4
                 if size > end - at:
-                    raise MalformedError("a field is longer than what holds it")
+                    raise MalformedError("a field is longer than the message around it")
                 yield tag, began, at, at + size
                 at += size
             else:
@@ -77,4 +77,4 @@ class Fields:
             shift += 7
             if shift > 63:
                 raise MalformedError("a varint is longer than 64 bits")
-        raise MalformedError("a varint has no end")
+        raise MalformedError("a varint is incomplete")

@@ -41,7 +41,7 @@ class Failure(Enum):
         400,
         "bad_framing",
         Outcome.CLIENT_ERROR,
-        "Transfer-Encoding and Content-Length of the request contradict each other, or HTTP/1.0.",
+        "The request's Transfer-Encoding contradicts its Content-Length or HTTP/1.0.",
     )
     PROTECTED_FIELD = Answer(
         400,
@@ -57,21 +57,21 @@ class Failure(Enum):
         413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes."
     )
     UNKNOWN_EXPECTATION = Answer(
-        417, "unknown_expectation", Outcome.CLIENT_ERROR, "Only 'Expect: 100-continue' is understood."
+        417, "unknown_expectation", Outcome.CLIENT_ERROR, "The only supported Expect value is '100-continue'."
     )
     HEAD_TOO_LARGE = Answer(
         431,
         "request_head_too_large",
         Outcome.CLIENT_ERROR,
         "The request head is larger than proxy.max_head_bytes or has more fields than proxy.max_headers, "
-        "or the body is outweighed by its framing.",
+        "or the body's framing is too large for its content.",
     )
     UNSUPPORTED_METHOD = Answer(501, "method_not_supported", Outcome.CLIENT_ERROR, "CONNECT is not supported.")
     UNSUPPORTED_CODING = Answer(
-        501, "transfer_coding_not_supported", Outcome.CLIENT_ERROR, "The only transfer coding understood is 'chunked'."
+        501, "transfer_coding_not_supported", Outcome.CLIENT_ERROR, "The only supported transfer coding is 'chunked'."
     )
     UNSUPPORTED_VERSION = Answer(
-        505, "http_version_not_supported", Outcome.CLIENT_ERROR, "Only HTTP/1.0 and HTTP/1.1 are spoken here."
+        505, "http_version_not_supported", Outcome.CLIENT_ERROR, "Only HTTP/1.0 and HTTP/1.1 are supported."
     )
     CLIENT_WRITE_STALLED = Answer(
         408, "client_write_stalled", Outcome.CLIENT_CANCELLED, "The client stopped reading its response."
@@ -98,13 +98,13 @@ class Failure(Enum):
     ENGINE_GAP_TIMEOUT = Answer(
         504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer."
     )
-    ENGINE_TRUNCATED = Answer(502, "engine_truncated", Outcome.ENGINE_TRUNCATED, "The engine's answer broke off.")
+    ENGINE_TRUNCATED = Answer(502, "engine_truncated", Outcome.ENGINE_TRUNCATED, "The engine's answer ended too early.")
     # The sidecar
     TOO_MANY_IN_FLIGHT = Answer(
         503,
         "too_many_in_flight",
         Outcome.REJECTED,
-        "proxy.max_in_flight requests are in flight already.",
+        "proxy.max_in_flight requests are already in flight.",
         retry_after_seconds=1,
     )
     SHUTTING_DOWN = Answer(

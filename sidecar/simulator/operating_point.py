@@ -103,7 +103,7 @@ def describe(preset: Preset) -> str:
     )
     return (
         f"{preset.name}: {preset.model} on {preset.gpu_type}, {preset.limits.max_num_seqs} slots.\n"
-        f"  Its mean queue is 90 ms at {point.rate:.2f} requests a second (found by simulation, a sample).\n"
+        f"  Its mean queue is 90 ms at {point.rate:.2f} requests per second (found by simulation of a sample).\n"
         f"  There: queue {mean.queue_seconds * 1e3:.0f} ms, prefill {prefill},\n"
         f"  decode {mean.decode_seconds * 1e3:.0f} ms for 150 tokens,"
         f" front end and delivery {(mean.front_end_seconds + mean.delivery_seconds) * 1e3:.0f} ms."

@@ -25,7 +25,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if min(self.max_num_seqs, self.max_num_batched_tokens, self.max_model_len, self.block_size) < 1:
-            raise ValueError("limits are positive")
+            raise ValueError("limits must be positive")
         if self.blocks_for(self.max_model_len) > self.kv_blocks:
             raise ValueError("kv_blocks cannot hold one request of max_model_len: it could never finish")
         if not self.chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
@@ -97,4 +97,4 @@ class Knobs:
             self.slots or 0,
         )
         if min(numbers) < 0:
-            raise ValueError("knobs are not negative")
+            raise ValueError("knobs must not be negative")

@@ -77,7 +77,7 @@ class Simulation:
     ) -> SimulatedRequest:
         """A request enters the front end. Raises ValueError if it is empty or longer than max_model_len."""
         if min(prompt_tokens, output_tokens) < 1 or prompt_tokens + output_tokens > self.limits.max_model_len:
-            raise ValueError(f"1 to {self.limits.max_model_len} tokens, at least one each of prompt and output")
+            raise ValueError(f"at least 1 token of prompt and of output, at most {self.limits.max_model_len} in sum")
         if len(hashes) > prompt_tokens // self.limits.block_size:
             raise ValueError("only full blocks of the prompt have hashes")
         self._happen(at)
@@ -146,7 +146,7 @@ class Simulation:
 
     def _happen(self, until: float) -> None:
         if until < self.now:
-            raise ValueError("time does not run backwards")
+            raise ValueError("an instant is earlier than the last one")
         while True:
             submitted_at = self._front_end[0].submitted_at if self._front_end else inf
             if self._step_ends_at == inf and not self.knobs.hung:

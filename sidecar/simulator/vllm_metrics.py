@@ -25,11 +25,12 @@ INTER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1,
 LABELS = ("model_name", "engine")
 
 
-class VllmMetrics:
+class VllmMetrics(Collector):
     def __init__(self, simulation: Simulation, model: str) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_State(simulation, model))
+        self._simulation = simulation
         self._labels = (model, "0")
+        self._registry.register(self)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
             family = Histogram(f"vllm:{name}", text, LABELS, registry=self._registry, buckets=buckets)
@@ -72,13 +73,8 @@ class VllmMetrics:
     def page(self) -> bytes:
         return generate_latest(self._registry)
 
-
-class _State(Collector):
-    def __init__(self, simulation: Simulation, model: str) -> None:
-        self._simulation = simulation
-        self._labels = (model, "0")
-
     def collect(self) -> Iterator[Metric]:
+        """The gauges and counters, which are the simulation's own state."""
         simulation, totals = self._simulation, self._simulation.totals
         gauges = (
             ("num_requests_running", "Requests in model execution batches.", len(simulation.running)),

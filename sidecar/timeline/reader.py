@@ -24,8 +24,6 @@ TRIES = 16
 take."""
 ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
 """The very object that `feed` returns for one event that states a token and nothing else."""
-
-
 MAX_ID_CHARACTERS = 256
 """A longer response id is refused: no server makes one."""
 

@@ -160,7 +160,7 @@ def test_the_landing_page_is_html_that_may_load_nothing() -> None:
     visit(scenario)
 
 
-def test_a_page_that_fails_says_nothing_and_takes_nobody_with_it() -> None:
+def test_a_page_that_fails_says_nothing_and_breaks_no_other() -> None:
     async def scenario(visit: Visit) -> None:
         visit.app.is_healthy = (True, "broken")
 
@@ -197,11 +197,11 @@ async def hang(port: int) -> asyncio.StreamWriter:
 
 async def until(said: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not said():  # noqa: ASYNC110  counters tell nobody when they rise
+        while not said():  # noqa: ASYNC110  a counter has no event
             await asyncio.sleep(0.001)
 
 
-def test_scrapers_that_hang_hold_up_nobody_else() -> None:
+def test_scrapers_that_hang_hold_up_no_other() -> None:
     """While seven scrapers hang, the eighth is served. While eight hang, a ninth gets 503, and `/-/ready` answers."""
 
     async def scenario(visit: Visit) -> None:

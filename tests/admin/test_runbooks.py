@@ -386,7 +386,7 @@ def test_a_name_never_becomes_a_path(name: str) -> None:
         # encoded=True: the client sends the path unchanged, without making it harmless.
         url = URL(f"http://127.0.0.1:{visit.port}/runbooks/{name}", encoded=True)
         async with visit.session.get(url, allow_redirects=False) as answer:
-            assert (answer.status, b"There are these" in await answer.read()) == (404, True)
+            assert (answer.status, b"The runbooks are" in await answer.read()) == (404, True)
 
     visit(scenario)
 

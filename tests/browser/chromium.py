@@ -82,7 +82,7 @@ class Tab:
     async def until(self, script: str, patience_seconds: float) -> None:
         """Return when the expression is true. Raises TimeoutError."""
         async with asyncio.timeout(patience_seconds):
-            while not await self.ask(script):  # noqa: ASYNC110  a page tells nobody
+            while not await self.ask(script):  # noqa: ASYNC110  a page has no event for this
                 await asyncio.sleep(0.1)
 
     async def picture(self, path: Path, *, whole: bool = True) -> None:

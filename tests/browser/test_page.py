@@ -143,7 +143,7 @@ def test_the_page_updates_in_place(desk: Desk, tab: Tab) -> None:
     assert desk.thread.run(tab.ask(COMPLAINTS)) == []
 
 
-def test_what_somebody_is_copying_is_left_alone(desk: Desk, tab: Tab) -> None:
+def test_a_selection_that_a_reader_copies_is_left_alone(desk: Desk, tab: Tab) -> None:
     changed(desk, "to be copied")
     open_(desk, tab, 1440)
     desk.thread.run(tab.ask("getSelection().selectAllChildren(document.querySelector('#engine p')); 0"))

@@ -71,7 +71,7 @@ def test_the_text_says_the_same_as_the_json(capsys: pytest.CaptureFixture[str]) 
     assert main([*SEVENTY_B, "--users=50"]) == 0
 
     text = capsys.readouterr().out
-    for said in ("keeps 1.34 GB", "It is not 10.7 GB", "50 users may have 8,544 tokens each", "At most 95.7 tokens/s"):
+    for said in ("takes 1.34 GB", "It is not 10.7 GB", "50 users may have 8,544 tokens each", "At most 95.7 tokens/s"):
         assert said in text
 
 
@@ -113,7 +113,7 @@ def test_overload_is_null_in_json_and_words_in_text(run: Run, capsys: pytest.Cap
     main([*LOAD, "--router=shortest"])
 
     assert [row["wait_seconds"] for row in rows if row["replicas"] == 3] == [None]
-    assert re.search(r"3: wait grows for ever", capsys.readouterr().out)
+    assert re.search(r"3: wait grows without end", capsys.readouterr().out)
 
 
 def test_a_cache_that_is_too_small_bounds_the_slots(run: Run) -> None:
@@ -141,10 +141,10 @@ def test_a_running_engine_outranks_the_tables(run: Run) -> None:
 
 
 def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Run) -> None:
-    def nobody(url: str, path: str) -> tuple[bytes, str]:
+    def no_answer(url: str, path: str) -> tuple[bytes, str]:
         raise RefusedError(f"{url}{path} does not answer: refused")
 
-    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=nobody)
+    answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=no_answer)
 
     assert answers["engine"]["refusal"] == "http://e:1/metrics does not answer: refused"
     assert answers["kv"]["numbers"]["token_bytes"] == 327_680
@@ -239,8 +239,8 @@ def test_a_question_without_its_data_is_refused_and_the_others_are_answered(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--rate=12", "--wait=200ms"), "how fast a replica serves is not known"),
-        (("--rate=12", "--wait=200ms", "--slots=8", "--service=8:3s"), "one point cannot tell"),
+        (("--rate=12", "--wait=200ms"), "the speed of a replica is not known"),
+        (("--rate=12", "--wait=200ms", "--slots=8", "--service=8:3s"), "one point does not show"),
         (("--model=llama-3.3-70b", "--gpu.count=6"), "cannot be shared evenly by 6 GPUs"),
     ],
 )
@@ -269,19 +269,19 @@ def test_all_that_is_wrong_is_told_at_once_with_what_is_allowed(capsys: pytest.C
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ([], "nothing is asked"),
-        (["--output=json"], "nothing is asked"),
+        ([], "no question is asked"),
+        (["--output=json"], "no question is asked"),
         (["--gpu=h100"], "no model is given"),
         (["--model=llama-3.1-8b", "--model.layers=3"], "each describe a model"),
         (["--model.layers=3"], "also needs --model.kv-heads and --model.head-dim"),
         (["--service=1:3s", "--slots=8"], "--wait is missing"),
         (["--service=1:3s", "--rate=1", "--wait=1s"], "--service needs --slots"),
         (["--window=3s", "--rate=1", "--wait=1s"], "give --sidecar.url too"),
-        (["--model=llama-3.1-8b", "--model=mistral-7b"], "only one can be meant"),
+        (["--model=llama-3.1-8b", "--model=mistral-7b"], "may be given only once"),
         (["--model"], "expected one argument"),
         (["--model.config=/nowhere/config.json"], "cannot be read: No such file"),
         (["--sidecar.url=https://s", "--wait=1s"], "does not begin with http://"),
-        (["--wait=0s", "--rate=1"], "some wait is left"),
+        (["--wait=0s", "--rate=1"], "some wait remains"),
         (["--service=8"], "is not REQUESTS:TIME"),
         (["--prefill=0:1s"], "is not WEIGHT:TIME"),
         (["--service.variation=-1"], "is not a coefficient of variation"),

@@ -50,5 +50,5 @@ def test_the_engines_own_blocks_are_its_cache() -> None:
 def test_blocks_of_several_kinds_of_layers_are_not_converted() -> None:
     hybrid = Geometry((attention(16, 8, 64), attention(16, 8, 64, window=128)))
 
-    with pytest.raises(RefusedError, match="cannot be told from outside"):
+    with pytest.raises(RefusedError, match="num_gpu_blocks is unknown"):
         room_of_blocks(1000, hybrid)

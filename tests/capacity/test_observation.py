@@ -72,7 +72,7 @@ def test_where_own_prefill_was_not_counted_the_reported_one_is_taken_and_said() 
     assert [seen.prefill_seconds, seen.residual_seconds] == pytest.approx([0.04, 0.0375 / 2])
 
 
-def test_prefill_that_nobody_reports_is_unknown() -> None:
+def test_prefill_without_a_report_is_unknown() -> None:
     silent = {"prefill_seconds": 0.0, "prefill_count": 0.0, "own_prefill_seconds": 0.0, "prefill_buckets": {}}
     first, last = (replace(read_sidecar(page(n), at), **silent) for n, at in ((0, 0.0), (200, 40.0)))  # type: ignore[arg-type]
 
@@ -92,8 +92,8 @@ def broken(reading: Reading, **fields: float) -> Reading:
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        (read_sidecar(page(1020), 50.0), "20 requests came"),
-        (broken(read_sidecar(page(1200), 50.0), queue_count=1000.0), "nobody tells queue times here"),
+        (read_sidecar(page(1020), 50.0), "saw 20 requests"),
+        (broken(read_sidecar(page(1200), 50.0), queue_count=1000.0), "no source reports queue times here"),
         (read_sidecar(page(10), 50.0), "was restarted"),
         (broken(read_sidecar(page(1200), 50.0), ok=950.0), "75% of the requests that ended were not answered"),
     ],
@@ -105,7 +105,7 @@ def test_a_window_that_carries_nothing_is_refused(last: Reading, words: str) -> 
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "llm_requests_received_total{", "vllm:num_requests_running 1\n"])
-def test_a_page_of_somebody_else_is_no_sidecars(text: str) -> None:
+def test_a_page_of_another_program_is_no_sidecars(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_sidecar(text, 0.0)
 

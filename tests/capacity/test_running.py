@@ -53,7 +53,7 @@ def test_an_error_is_named_with_its_url() -> None:
         get(url, "/metrics")
 
 
-def test_a_port_where_nobody_listens_is_named() -> None:
+def test_a_port_without_a_listener_is_named() -> None:
     with answering(200, b"") as url:
         pass
 
@@ -80,7 +80,7 @@ def test_a_whole_life_is_measured_by_the_sidecars_own_clock() -> None:
 
 
 def test_a_life_of_unknown_length_is_refused() -> None:
-    with pytest.raises(RefusedError, match="does not say when it began"):
+    with pytest.raises(RefusedError, match="does not state its start time"):
         observe("http://s:1", 0.0, lambda _url, _path: (PAGE, ""), lambda: 5.0, lambda _: None)
 
 

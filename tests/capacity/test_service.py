@@ -19,9 +19,9 @@ def test_points_on_a_line_give_back_the_line() -> None:
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        ([(8, 3.0)], "one point cannot tell"),
-        ([(8, 3.0), (8, 3.5)], "one point cannot tell"),
-        ([(1, 5.0), (64, 4.0)], "shorter among more"),
+        ([(8, 3.0)], "one point does not show"),
+        ([(8, 3.0), (8, 3.5)], "one point does not show"),
+        ([(1, 5.0), (64, 4.0)], "less time among more"),
         ([(10, 1.0), (20, 3.0)], "alone would take no time"),
         ([(1, 1.0), (8, 4.0), (16, 2.0)], "off a straight line"),
     ],

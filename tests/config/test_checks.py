@@ -12,7 +12,7 @@ engine: {{url: {URL}, knd: vllm}}
 shutdown: {{lame_duck_seconds: 30}}
 lanes:
   rules:
-    - {{lane: a b, api_keys: [nobody]}}
+    - {{lane: a b, api_keys: [nightly]}}
     - {{lane: c}}
     - {{lane: d}}
 """

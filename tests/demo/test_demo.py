@@ -111,7 +111,7 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
 
     assert (demo.returncode, err) == (0, "")
     assert re.search(r"^Prometheus   http://127\.0\.0\.1:\d+/alerts$", out, re.MULTILINE)
-    assert "7.5 times as fast: 5 minutes are 40s" in out
+    assert "7.5 times as fast: 5 minutes take 40s" in out
     assert re.findall(r"; healthy; incident queue in \d+ s; (.*)$", out, re.MULTILINE)[-1] == "no alert fires"
 
 
@@ -127,7 +127,7 @@ def test_a_taken_port_is_named_with_what_to_do_before_anything_is_simulated(
 
     said = capsys.readouterr()
     assert (code, said.out) == (1, "")
-    assert f"port {port} cannot be had" in said.err
+    assert f"port {port} is not available" in said.err
     assert f"{flag}=0 takes any free one" in said.err
 
 

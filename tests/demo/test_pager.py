@@ -47,7 +47,7 @@ def test_an_alert_is_shown_for_a_while_after_its_end_and_fires_again_as_the_same
     assert names(pager, 400.0 + REMEMBERED_SECONDS) == []
 
 
-def test_the_end_of_what_nobody_was_told_of_is_no_news() -> None:
+def test_the_end_of_an_alert_that_was_never_sent_is_no_news() -> None:
     pager = Pager()
     pager.hear(told("Page", status="resolved"), 1.0)
 

@@ -40,7 +40,7 @@ def test_where_they_do_not_come_only_the_trace_is_known() -> None:
     assert heard(ENGINE) == [KeyedReport((), REPORT, ENGINE.trace_id)]
 
 
-def test_two_engines_in_one_request_are_nobodys_word() -> None:
+def test_two_engines_in_one_request_give_no_report() -> None:
     """With a prefill worker and a decode worker, neither's numbers are the request's."""
     decode = replace(ENGINE, span_id="d000000000000009")
     family = descendants()

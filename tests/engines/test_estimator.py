@@ -118,7 +118,7 @@ def test_a_long_prompt_spans_steps_and_began_with_the_first_that_it_needs() -> N
 
 
 @pytest.mark.parametrize("ttft", [0.001, 9.0])
-def test_who_waited_for_nobody_has_no_queue(ttft: float) -> None:
+def test_a_request_that_waited_for_no_other_has_no_queue(ttft: float) -> None:
     """Quicker or slower than usual: if the engine is slow for a moment, it is the prefill that is slow."""
     assert EstimatorHarness().taught().alone(4_000, ttft=ttft) == pytest.approx(ttft)
 
@@ -136,7 +136,7 @@ def test_a_prefill_is_never_longer_than_the_whole_wait() -> None:
 # --- which requests are samples ------------------------------------------------------------------------------------------
 
 
-def test_who_found_somebody_waiting_teaches_nothing() -> None:
+def test_a_request_that_found_another_waiting_is_no_sample() -> None:
     harness = EstimatorHarness()
     harness.comes()  # and is never answered
     for _ in range(3 * READY_SAMPLES):
@@ -211,7 +211,7 @@ def test_a_handful_of_far_longer_prompts_is_not_taken_for_a_rule() -> None:
     assert harness.asked(100_000) == pytest.approx(cost(100_000))
 
 
-def test_cache_hits_that_nobody_states_are_noticed() -> None:
+def test_cache_hits_that_usage_does_not_state_are_noticed() -> None:
     """Half of the prompts cost almost nothing, half their full price: length does not explain that, so it refuses."""
     harness = EstimatorHarness()
     rng = Random(4)

@@ -163,7 +163,7 @@ def test_what_comes_twice_is_used_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPLITTING)
-def test_spans_for_nobody_join_nobody(name: str) -> None:
+def test_spans_without_a_request_join_none(name: str) -> None:
     """Another client uses the engine, too: in another trace, under a span of its own."""
     harness = SpanHarness(name)
     strangers = [
@@ -249,7 +249,7 @@ def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("name", fixtures())
-def test_each_fixture_says_whom_it_follows(name: str) -> None:
+def test_each_fixture_says_which_file_it_follows(name: str) -> None:
     """Each names an engine that has a file here, a version, and files of the engine's source."""
     found = fixture(name)
 

@@ -114,7 +114,7 @@ def test_a_record_that_is_appended_late_is_asked_for_again_and_less_and_less_oft
     asyncio.run(scenario())
 
 
-def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
+def test_records_are_left_to_other_readers_while_no_request_waits() -> None:
     """A poll empties the records: without a waiting request there is no poll, and for a burst of ends there is one."""
 
     async def scenario() -> None:
@@ -137,7 +137,7 @@ def test_nobody_is_robbed_of_records_while_no_request_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_twice_for_nobody_and_unreadable_are_counted() -> None:
+def test_repeated_unmatched_and_unreadable_records_are_counted() -> None:
     """Another client's record, the same one again, one of a disaggregated front end, and one that is no record."""
 
     async def scenario() -> None:

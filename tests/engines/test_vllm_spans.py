@@ -144,7 +144,7 @@ def test_an_engine_without_per_request_metrics_tells_by_its_span() -> None:
     assert ledger(walk).reason is Reason.LATE_REPORT
 
 
-def test_where_the_answer_itself_tells_nobody_waits() -> None:
+def test_where_the_answer_itself_reports_no_request_waits() -> None:
     """With both on, the in-band report is first, and the span that comes later changes nothing."""
     walk = Walk(mints=True)
     walk.client().send(post({"stream": True}))
@@ -176,7 +176,7 @@ def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None
     assert walk.value("llm_phase_attribution_total", reason="late_report", source="engine") == 40
 
 
-def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
+def test_an_id_that_a_client_uses_twice_leads_to_no_other_request() -> None:
     """The client chooses X-Request-Id, and a retry has the same; it does not choose the span's parent."""
     walk = walk_without_metrics()
     spans = []
@@ -199,7 +199,7 @@ def test_an_id_that_a_client_uses_twice_leads_to_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("same_trace", [True, False])
-def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request_within_its_trace(
+def test_under_a_span_of_a_proxy_in_between_the_answers_id_leads_to_the_request_within_its_trace(
     same_trace: bool,
 ) -> None:
     """A mesh that traces puts its own span in between. Another client's request with the same id has another trace."""
@@ -217,7 +217,7 @@ def test_under_a_span_of_somebody_in_between_the_answers_id_leads_to_the_request
     assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == (0 if same_trace else 1)
 
 
-def test_a_span_that_comes_twice_is_used_once_and_one_for_nobody_is_counted() -> None:
+def test_a_span_that_comes_twice_is_used_once_and_an_unmatched_one_is_counted() -> None:
     """Exporters retry, and other clients use the engine too."""
     walk = walk_without_metrics()
     span = ask(walk)
@@ -328,7 +328,7 @@ def test_an_engine_that_exports_nothing_holds_nothing_back_for_long() -> None:
     assert len(walk.settlement.pending) == 1
 
 
-def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
+def test_once_it_exports_again_every_request_waits_again() -> None:
     """Either the report of the one that still waits shows it, or a late one of a request that had been given up."""
     for late in (True, False):
         walk = walk_without_metrics()
@@ -343,7 +343,7 @@ def test_once_it_exports_again_everybody_is_waited_for_again() -> None:
         assert [account.ledger.reason for account in walk.accounts if account.ledger][-5:] == [Reason.LATE_REPORT] * 5
 
 
-def test_where_no_span_can_come_nobody_waits() -> None:
+def test_where_no_span_can_come_no_request_waits() -> None:
     """The receiver is off: no span is minted, and a ledger without a report is closed when the stream ends."""
     walk = Walk(include_usage=False)
     walk.client().send(post({"stream": True}))

@@ -60,7 +60,7 @@ def test_a_day_is_quiet_at_night_and_busy_in_the_afternoon() -> None:
 
 
 @pytest.mark.bench
-def test_quiet_hours_page_nobody() -> None:
+def test_quiet_hours_send_no_page() -> None:
     """A healthy run causes no page from its first minute on, when there is no baseline yet."""
     need_tool("promtool")
 

@@ -50,7 +50,7 @@ def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_do
     assert (case.seconds, case.seconds_since_fault) == (330.0, 430.0)
 
 
-def test_nobody_paged_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None:
+def test_no_page_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None:
     assert case_of([]).result == "missed"
     assert case_of([fired(660.0, "unattributed")]).result == "unattributed"
 
@@ -121,4 +121,6 @@ def test_bounds_that_are_kept_say_nothing_and_nothing_to_judge_is_not_kept() -> 
     assert broken([right] * 18 + [slow] * 2, [], WITH_REPORTS, reports=True) == [
         "with reports: 95 % are paged within 400 s, not 300"
     ]
-    assert broken([], [], WITH_REPORTS, reports=True) == ["with reports: no lane had to page, so nothing was proved"]
+    assert broken([], [], WITH_REPORTS, reports=True) == [
+        "with reports: no lane had to page, so the bounds were not tested"
+    ]

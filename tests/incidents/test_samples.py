@@ -41,7 +41,7 @@ def test_a_histogram_is_its_cumulative_buckets() -> None:
     assert found['llm_stream_events_per_read_bucketlane="chat",le="+Inf"}'] == "3"
 
 
-def test_buckets_that_nobody_came_to_are_left_out_where_another_stays() -> None:
+def test_empty_buckets_are_left_out_where_another_stays() -> None:
     """The sum over the buckets does not change. A series that is 0 in all buckets stays once, so that it exists."""
     page = metrics()
     requests = page.counter(c.REQUESTS_TOTAL)

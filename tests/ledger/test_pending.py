@@ -41,7 +41,7 @@ def test_a_report_finds_its_request_whichever_comes_first(report_first: bool) ->
     assert table.lost == []
 
 
-def test_a_word_for_nobody_is_counted_once_it_can_no_longer_find_its_request() -> None:
+def test_an_unmatched_report_is_counted_once_it_can_no_longer_find_its_request() -> None:
     """It is not counted before: its request may still be streaming."""
     table = Table()
     table.pending.reported([response_key("a")], said(1), at=0)
@@ -68,7 +68,7 @@ def test_a_report_that_comes_twice_is_used_once() -> None:
     assert table.lost == [Lost.TWICE, Lost.TWICE]
 
 
-def test_an_id_that_two_requests_have_is_nobodys() -> None:
+def test_an_id_that_two_requests_have_leads_to_neither() -> None:
     """If a client uses a request id twice, its requests get no split; they never get another request's."""
     table = Table()
     table.pending.open([response_key("a")], "first", at=0)
@@ -168,7 +168,7 @@ def test_the_tables_are_bounded_and_their_losses_counted() -> None:
     table = Table(max_entries=2)
     for number in range(3):
         table.pending.open([response_key(f"{number}")], str(number), at=number)
-        table.pending.reported([response_key(f"other {number}")], said(1), at=number)
+        table.pending.reported([response_key(f"unmatched {number}")], said(1), at=number)
 
     assert table.settled == [("0", None, Reason.TABLE_FULL)]
     assert table.lost == [Lost.EVICTED]
@@ -180,7 +180,7 @@ def test_many_that_are_due_together_are_settled_a_few_at_a_time() -> None:
     table = Table()
     for number in range(5):
         table.pending.open([response_key(f"{number}")], str(number), at=0)
-        table.pending.reported([response_key(f"other {number}")], said(1), at=0)
+        table.pending.reported([response_key(f"unmatched {number}")], said(1), at=0)
 
     told = [(table.pending.expire(10, most=2), len(table.settled), len(table.lost)) for _ in range(4)]
 

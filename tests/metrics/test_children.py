@@ -51,7 +51,7 @@ def test_a_counter_never_falls(spoiler: float) -> None:
     assert (child.value, refused.count) == (3.5, 1)
 
 
-def test_a_gauge_that_nobody_set_is_unknown_and_can_become_so_again() -> None:
+def test_a_gauge_that_was_not_set_is_unknown_and_can_become_so_again() -> None:
     child = GaugeChild(())
     assert child.value is None
 

@@ -177,14 +177,14 @@ def test_the_loop_gets_a_turn_after_every_slice() -> None:
             in_a_row += 1
             most_in_a_row = max(most_in_a_row, in_a_row)
 
-        async def somebody() -> None:
+        async def another_task() -> None:
             nonlocal turns, in_a_row
             while True:
                 turns += 1
                 in_a_row = 0
                 await asyncio.sleep(0)
 
-        other = asyncio.create_task(somebody())
+        other = asyncio.create_task(another_task())
         await asyncio.sleep(0)
         await write_page(write, metrics, ProcessPage(), openmetrics=False, gzip=False, at=0.0)
         other.cancel()

@@ -10,7 +10,7 @@ from sidecar.metrics.children import CounterChild, Exemplar, GaugeChild, Histogr
 from sidecar.metrics.lines import head, number, rendered, with_exemplars
 
 
-def nobody() -> None: ...
+def no_callback() -> None: ...
 
 
 def test_a_counter_is_named_as_each_format_wants() -> None:
@@ -30,7 +30,7 @@ def test_an_info_is_a_gauge_where_there_are_no_infos() -> None:
 
 def test_label_values_are_escaped_and_percent_signs_survive() -> None:
     """The percent sign is tested because the template uses it as its own mark."""
-    child = CounterChild(('100%d "fast"\\x\n', "batch"), nobody)
+    child = CounterChild(('100%d "fast"\\x\n', "batch"), no_callback)
     child.inc(3)
 
     line = rendered(c.CACHED_PROMPT_TOKENS_TOTAL, {"gpu_type": "H100"}, child)
@@ -40,7 +40,7 @@ def test_label_values_are_escaped_and_percent_signs_survive() -> None:
 
 
 def test_a_histogram_is_cumulative_and_ends_with_its_count() -> None:
-    child = HistogramChild(("batch",), nobody, (1.0, 2.5))
+    child = HistogramChild(("batch",), no_callback, (1.0, 2.5))
     for value in (0.5, 2.0, 2.0, 9.0):
         child.observe(value)
 
@@ -55,7 +55,7 @@ def test_a_histogram_is_cumulative_and_ends_with_its_count() -> None:
     )
 
 
-def test_a_gauge_that_nobody_set_has_no_line() -> None:
+def test_a_gauge_that_was_not_set_has_no_line() -> None:
     assert rendered(c.ENGINE_UP, {}, GaugeChild(())) == b""
 
 
@@ -67,7 +67,7 @@ def test_the_sidecars_own_metrics_carry_no_constant_label() -> None:
 
 
 def test_an_unchanged_child_is_not_written_again() -> None:
-    child = CounterChild((), nobody)
+    child = CounterChild((), no_callback)
     child.inc()
 
     constants = {"gpu_type": "H100"}
@@ -76,7 +76,7 @@ def test_an_unchanged_child_is_not_written_again() -> None:
 
 def test_a_child_is_written_anew_once_the_constants_are_others() -> None:
     """The constant labels may change between two scrapes, and the cached lines then change too."""
-    child = CounterChild((), nobody)
+    child = CounterChild((), no_callback)
     child.inc()
     lines = [rendered(c.ENGINE_RESTARTS_TOTAL, {"gpu_type": gpu}, child) for gpu in ("unknown", "H100")]
 

@@ -111,7 +111,7 @@ def test_an_engine_that_says_everything_fills_the_labels_and_one_line_of_the_log
     assert line["source"] == harness.side.source
 
 
-def test_before_and_after_nobody_recognises_it_a_person_is_told_which_of_both() -> None:
+def test_before_detection_and_after_it_failed_a_person_is_told_which_of_both() -> None:
     harness = EngineSideHarness("http://127.0.0.1:1")
 
     assert harness.side.name == "http://127.0.0.1:1 (kind not known yet)"
@@ -134,7 +134,7 @@ def test_advice_is_logged_once_and_again_only_when_it_is_another(logged: list[di
     )
 
 
-def test_a_mistake_in_watching_is_counted_and_reaches_nobody() -> None:
+def test_a_mistake_in_watching_is_counted_and_reaches_no_client() -> None:
     harness = asked(VLLM)
 
     harness.side.closed(None)  # type: ignore[arg-type]

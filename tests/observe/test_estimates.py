@@ -79,7 +79,7 @@ class Scenario:
         self.end(second)
 
 
-def test_where_nobody_reports_queue_and_prefill_are_estimated_and_say_so() -> None:
+def test_without_a_report_queue_and_prefill_are_estimated_and_say_so() -> None:
     """They add up to the TTFT; first_token is not claimed; decode and stream are measured on the wire."""
     scenario = Scenario("none").taught()
     scenario.queued()

@@ -130,7 +130,7 @@ def test_a_reported_prefill_counts_against_what_is_expected_of_it() -> None:
     assert harness.alone(ttft=0.75, said=report(0.75)) == (0.75, 0.25)
 
 
-def test_without_a_report_who_waited_for_nobody_counts_by_his_first_token() -> None:
+def test_without_a_report_a_request_that_did_not_queue_counts_by_its_first_token() -> None:
     """It is compared with other requests counted by first tokens: reports are not used, as they leave out the front
     end.
     """
@@ -175,7 +175,7 @@ def test_cached_tokens_cost_nothing() -> None:
         (Outcome.OK, False, None),
         (Outcome.OK, True, Usage()),
     ],
-    ids=["cancelled", "not streamed", "nobody counted"],
+    ids=["cancelled", "not streamed", "no counts"],
 )
 def test_who_is_not_in_the_population_is_in_neither_sum(outcome: Outcome, streaming: bool, usage: Usage | None) -> None:
     harness = EvidenceHarness().taught()

@@ -101,7 +101,7 @@ def test_no_order_of_calls_makes_the_gauges_drift(calls: list[tuple[str, int]]) 
 def test_the_oldest_are_told_one_by_one_with_where_they_are() -> None:
     """Over all lanes, oldest first; a client that does not read holds only its own stream."""
     inside = InFlight(metrics())
-    for key, lane, at in ((1, "chat", 10.0), (2, "batch", 11.0), (3, "chat", 12.0), (4, "nobody's", 13.0)):
+    for key, lane, at in ((1, "chat", 10.0), (2, "batch", 11.0), (3, "chat", 12.0), (4, "undeclared", 13.0)):
         inside.enter(key, RequestLabels("llama", lane, "0-512"), at)
     inside.streaming(1)
     inside.streaming(2)

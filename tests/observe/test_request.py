@@ -115,7 +115,7 @@ def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
     ("walk", "result"),
     [
         pytest.param(Walk(include_usage=False), "off", id="switched off"),
-        pytest.param(Walk(engine=Engine("auto", ["tiny"])), "engine_not_proven", id="an engine that nobody knows"),
+        pytest.param(Walk(engine=Engine("auto", ["tiny"])), "engine_not_proven", id="an unknown engine"),
     ],
 )
 def test_where_usage_may_not_be_asked_for_the_body_goes_untouched_and_the_split_is_unknown(

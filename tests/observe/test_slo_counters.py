@@ -191,7 +191,7 @@ def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> N
     assert harness.count(slo.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
 
 
-def test_an_answer_that_nobody_reads_is_in_no_counter_of_promises() -> None:
+def test_an_answer_that_cannot_be_read_is_in_no_counter_of_objectives() -> None:
     """The answer is compressed: its first token may have been in time."""
     harness = SloHarness()
     request = harness.comes()
@@ -253,7 +253,7 @@ def test_a_ledger_that_is_closed_twice_votes_once() -> None:
     assert harness.votes() == {("ttft", "unattributed"): 1}
 
 
-def test_what_is_seen_while_promises_are_missed_teaches_nobody() -> None:
+def test_samples_taken_while_objectives_are_missed_are_not_learned() -> None:
     """After an engine restart, learning begins at zero."""
     harness = SloHarness()
 
@@ -404,7 +404,7 @@ def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPa
     assert harness.count(DROPPED_TOTAL, "observer_error") == 2
 
 
-def test_a_mistake_in_a_verdict_leaves_nobody_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_a_verdict_leaves_no_request_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a silence would last for ever."""
     harness = SloHarness()
     monkeypatch.setattr(Judge, "tick", broken)

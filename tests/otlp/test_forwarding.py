@@ -145,7 +145,7 @@ def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatc
         pytest.param(UNSAMPLED, MINTED, TRACE, id="its client had not sampled it"),
         pytest.param(OUR_OWN, MINTED, TRACE, id="its client had no trace"),
         pytest.param(SAMPLED, MINTED, "ab" * 16, id="another trace under our span"),
-        pytest.param(SAMPLED, PARENT, "ab" * 16, id="a trace that nobody here knows"),
+        pytest.param(SAMPLED, PARENT, "ab" * 16, id="an unknown trace"),
         pytest.param(None, "", TRACE, id="the engine's own"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_partial_success_is_told_and_a_bad_request_is_refused_for_good() -> No
         good = await visit.send(GOOD)
 
         assert ExportTraceServiceResponse.FromString(partial).partial_success.rejected_spans == 1
-        assert refused[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "a varint has no end")
+        assert refused[:2] == (grpc.StatusCode.INVALID_ARGUMENT, "a varint is incomplete")
         assert good == (grpc.StatusCode.OK, "", b"")
         assert visit.dropped == ["span_rejected", "span_request_refused"]
 
@@ -118,7 +118,7 @@ def test_a_bomb_is_refused_before_it_goes_off() -> None:
         code, why, _ = await visit.send(bytes(64 << 20), grpc.Compression.Gzip)
         twice, _, _ = await visit.send(gzip.compress(gzip.compress(bytes(1 << 20))))
 
-        assert (code, why) == (grpc.StatusCode.INVALID_ARGUMENT, "compressed more than 100 to 1")
+        assert (code, why) == (grpc.StatusCode.INVALID_ARGUMENT, "compressed by more than 100 to 1")
         assert twice is grpc.StatusCode.INVALID_ARGUMENT
         assert visit.spans == []
 

@@ -83,13 +83,13 @@ def test_a_refused_request_is_counted_and_what_stood_before_the_mistake_is_not_l
     play(scenario)
 
 
-def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
+def test_other_tasks_on_the_loop_get_a_turn_after_each_slice() -> None:
     """Every span takes a whole slice here, so another task runs between any two spans."""
 
     async def scenario(harness: IntakeHarness) -> None:
         turns: list[int] = []
 
-        async def somebody_else() -> None:
+        async def another_task() -> None:
             while True:
                 turns.append(len(harness.spans))
                 await asyncio.sleep(0)
@@ -100,7 +100,7 @@ def test_whoever_else_is_on_the_loop_gets_a_turn_after_each_slice() -> None:
             return True
 
         harness.intake._sink = slow
-        other = asyncio.create_task(somebody_else())
+        other = asyncio.create_task(another_task())
         await harness.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
         other.cancel()
 

@@ -121,7 +121,7 @@ def test_a_span_that_cannot_be_taken_costs_itself_and_no_other(span: bytes, why:
         pytest.param(10_000, f"more than {MAX_ATTRIBUTES} attributes", id="ten thousand"),
     ],
 )
-def test_more_attributes_than_anybody_sends_cost_their_span_and_no_work(count: int, why: str) -> None:
+def test_more_attributes_than_any_engine_sends_cost_their_span_and_no_work(count: int, why: str) -> None:
     """The span's length is known, so the rest of it is skipped in one step."""
     tally = Tally()
     walk = _Walk(many_attributes(count), tally)
@@ -230,7 +230,7 @@ def test_a_request_with_any_one_byte_changed_is_refused_or_read(data: st.DataObj
     assert len(found) + tally.rejected == theirs
 
 
-def test_nobody_waits_long_for_the_next_pause() -> None:
+def test_the_next_pause_is_never_far() -> None:
     """Between two checks of the clock lie at most a pause's fields and one span's, for any body."""
     hostile = {
         "junk": b"\x08\x01" * 20_000,

@@ -137,7 +137,9 @@ def test_a_partial_success_says_how_many_were_rejected_and_why() -> None:
         pytest.param(b"{", JSON, {}, 400, "JSON", id="no JSON"),
         pytest.param(GOOD, JSON, {}, 400, "JSON", id="protobuf called JSON"),
         pytest.param(GOOD, PROTOBUF, {"Content-Encoding": "gzip"}, 400, "gzip", id="no gzip"),
-        pytest.param(gzip.compress(GOOD)[:-3], PROTOBUF, {"Content-Encoding": "gzip"}, 400, "no end", id="gzip cut"),
+        pytest.param(
+            gzip.compress(GOOD)[:-3], PROTOBUF, {"Content-Encoding": "gzip"}, 400, "is incomplete", id="gzip cut"
+        ),
         pytest.param(bytes(4 << 20) + b"x", PROTOBUF, {}, 413, "4194304", id="too large"),
         pytest.param(
             gzip.compress(bytes(64 << 20)), PROTOBUF, {"Content-Encoding": "gzip"}, 413, "100 to 1", id="a bomb"
@@ -231,7 +233,7 @@ def test_a_real_exporter_is_content(compression: Compression) -> None:
     visit(scenario)
 
 
-def test_abuse_costs_its_sender_and_nobody_else() -> None:
+def test_abuse_costs_its_sender_and_no_other() -> None:
     """All abuse at once: each request gets its own answer, and the page is served meanwhile."""
 
     async def scenario(visit: Visit) -> None:

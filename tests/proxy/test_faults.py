@@ -161,7 +161,7 @@ def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
     play(scenario())
 
 
-def test_a_failure_that_nobody_thought_of_ends_the_request_too() -> None:
+def test_an_unforeseen_failure_ends_the_request_too() -> None:
     """Connecting runs in a task: an exception other than OSError must not leave the client without an answer."""
 
     async def scenario() -> None:

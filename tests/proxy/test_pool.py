@@ -72,7 +72,7 @@ class Connected(EnginePool):
         return ours
 
 
-def test_a_connect_that_nobody_waits_for_any_more_leaves_nothing_open() -> None:
+def test_a_connect_without_a_waiting_request_leaves_nothing_open() -> None:
     """The client leaves in the very turn in which the connection is made: in no turn may it stay half open."""
 
     async def scenario() -> list[tuple[int, bytes]]:

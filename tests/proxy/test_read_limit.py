@@ -168,7 +168,7 @@ def test_a_client_that_leaves_behind_a_large_read_has_left() -> None:
     assert road.engine.taken.count(b"x") < TURN_BYTES
 
 
-def test_a_connection_with_a_rest_behind_its_answer_serves_nobody_else() -> None:
+def test_a_connection_with_a_rest_behind_its_answer_serves_no_other_request() -> None:
     """The answer ends exactly with the turn, and more was read: it is excess just as if it had been parsed."""
     road = Road()
     client = road.client()

@@ -113,7 +113,7 @@ def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
     assert road.outcomes == [Outcome.OK, Outcome.OK]
 
 
-def test_bytes_behind_a_complete_answer_cost_the_connection_and_reach_nobody() -> None:
+def test_bytes_behind_a_complete_answer_cost_the_connection_and_reach_no_client() -> None:
     """Excess bytes of an engine are never read as the next client's answer."""
     road = Road()
     client = road.client()

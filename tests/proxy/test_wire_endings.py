@@ -24,7 +24,7 @@ def test_a_client_that_resets_before_it_took_the_end_has_not_everything() -> Non
     assert road.outcomes == [Outcome.CLIENT_CANCELLED]
 
 
-def test_an_answer_to_nobody_is_not_ok() -> None:
+def test_an_answer_without_a_client_is_not_ok() -> None:
     """The client's socket failed while the last bytes were written; asyncio reports it a moment later."""
     road = Road()
     client = road.client()
@@ -38,7 +38,7 @@ def test_an_answer_to_nobody_is_not_ok() -> None:
     assert road.in_flight == 0
 
 
-def test_whoever_connects_while_we_drain_is_served() -> None:
+def test_a_client_that_connects_while_we_drain_is_served() -> None:
     """Its first request may be a moment away: the sweep that closes idle connections leaves it open."""
     road = Road()
     road.traffic.drain()

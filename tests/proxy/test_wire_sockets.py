@@ -173,7 +173,7 @@ def test_a_body_until_close_ends_for_the_client_as_it_ended_for_us(reset: bool) 
     play(scenario())
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     """502, with the reason in a header, and the connection may be tried again."""
 
     async def scenario() -> None:

@@ -29,7 +29,7 @@ class Readings:
     def unknown(self) -> None: ...
 
 
-def test_a_real_llama_cpp_says_what_it_is_and_nobody_reads_its_metrics_for_it(llama_cpp: RunningEngine) -> None:
+def test_a_real_llama_cpp_says_what_it_is_without_a_read_of_its_metrics(llama_cpp: RunningEngine) -> None:
     """The prober's requests are recorded: /metrics is none of them."""
     engine, asked = Engine("auto"), []
     trace = aiohttp.TraceConfig()

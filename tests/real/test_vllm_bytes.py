@@ -85,7 +85,7 @@ def test_a_question_and_its_answer_pass_as_they_are(name: str, sidecar: SidecarP
 
 
 @pytest.mark.parametrize("name", sorted(UNASKED))
-def test_the_usage_chunk_that_nobody_asked_for_is_all_that_is_missing(
+def test_the_usage_chunk_that_the_client_did_not_ask_for_is_all_that_is_missing(
     name: str, sidecar: SidecarProcess, tap: Tap
 ) -> None:
     """Only the usage chunk is missing. An error answer has no usage chunk, and nothing is missing from it."""

@@ -190,7 +190,7 @@ def test_the_phases_are_what_vllm_put_into_the_stream(run: Run) -> None:
         assert line.phases["decode"] == pytest.approx(min(said["decode"], delivery), abs=2e-6), name
 
 
-def test_nobody_gets_usage_who_did_not_ask(run: Run) -> None:
+def test_a_client_that_did_not_ask_gets_no_usage(run: Run) -> None:
     untold = [record for record in run.records.values() if not record.asked_for_usage]
 
     assert len(untold) == REQUESTS / 2

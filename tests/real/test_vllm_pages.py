@@ -125,4 +125,4 @@ def test_what_is_done_to_a_real_engine_is_paged_by_its_phase(pod: Pod, name: str
             receiver, page = pod.stack.page_about(lane, before)
         assert page, "no page came"
         assert (receiver, page["labels"]["phase"]) == (f"/{phase}/page", phase)
-        assert pod.stack.resolution(page, phase, before), "the page came, and nobody said that it is over"
+        assert pod.stack.resolution(page, phase, before), "the page came, but no message that it is over"

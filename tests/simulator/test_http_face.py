@@ -92,7 +92,7 @@ def test_a_stream_is_a_role_one_chunk_a_token_usage_with_metrics_and_done() -> N
     play(scenario)
 
 
-def test_nobody_who_did_not_ask_gets_a_usage_chunk() -> None:
+def test_a_client_that_did_not_ask_gets_no_usage_chunk() -> None:
     async def scenario(engine: SimulatedEngine, client: aiohttp.ClientSession) -> None:
         async with client.post("/v1/chat/completions", json=chat(stream=True, max_tokens=2)) as response:
             events = await events_of(response)

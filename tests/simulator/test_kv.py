@@ -18,7 +18,7 @@ def computed(pool: KvPool, hashes: list[bytes]) -> None:
     pool.release(hashes, 0)
 
 
-def test_what_nobody_holds_is_still_found_until_its_room_is_needed() -> None:
+def test_a_free_block_is_still_found_until_its_room_is_needed() -> None:
     pool = KvPool(4)
     computed(pool, CHAIN[:4])
     assert (pool.used, pool.available, pool.match(CHAIN)) == (0, 4, 4)

@@ -157,7 +157,7 @@ def test_an_idle_player_asks_for_no_wake_up() -> None:
     assert not clock.wake()
 
 
-def test_a_knob_turned_while_idle_takes_effect_for_whoever_waits() -> None:
+def test_a_knob_turned_while_idle_takes_effect_for_requests_that_wait() -> None:
     """Without slots the player asks for no wake-up. When the slots come back, the waiting request starts at that
     instant."""
     player, clock = player_and_clock()

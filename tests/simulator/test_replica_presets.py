@@ -57,4 +57,4 @@ def test_a_presets_rate_is_where_its_mean_queue_is_90_ms(name: str) -> None:
 def test_a_preset_describes_itself_with_its_rate() -> None:
     rate = rate_for_mean_queue(LLAMA_70B)
 
-    assert f"90 ms at {rate:.2f} requests a second" in describe(LLAMA_70B)
+    assert f"90 ms at {rate:.2f} requests per second" in describe(LLAMA_70B)

@@ -107,7 +107,7 @@ def test_played_in_real_time_or_run_to_the_end_the_requests_are_the_same(load: l
 
 @given(loads)
 @settings(max_examples=40)
-def test_without_preemption_whoever_comes_first_is_scheduled_first(load: list[Asked]) -> None:
+def test_without_preemption_the_first_request_is_scheduled_first(load: list[Asked]) -> None:
     played = Simulation(ROOMY, COSTS).run(arrivals_of(load))
 
     assert sum(request.preemptions for request in played) == 0
@@ -356,5 +356,5 @@ def test_a_request_longer_than_the_model_is_refused() -> None:
 def test_time_does_not_run_backwards() -> None:
     simulation = Simulation(ROOMY, COSTS)
     simulation.advance(1.0)
-    with pytest.raises(ValueError, match="backwards"):
+    with pytest.raises(ValueError, match="earlier than the last"):
         simulation.arrive(0.5, 1, 1)

@@ -72,7 +72,7 @@ def test_what_was_held_back_before_the_sidecar_is_streams(held: float, vote: Bla
     assert ttft_vote(0.6, 0.3, 0.0, held) == vote
 
 
-def test_without_a_split_nobody_is_blamed() -> None:
+def test_without_a_split_no_phase_is_blamed() -> None:
     """Three such cases: no report, a stream without a token, and a ledger that could not be closed."""
     tokenless = Scenario().received(0).end(5.0)
 
@@ -119,7 +119,7 @@ def test_what_a_hop_held_back_counts_with_what_the_client_did() -> None:
     assert tpot_vote(2.0, paused=0.36, held=0.15) == Blame.STREAM
 
 
-def test_a_pace_that_cannot_be_counted_is_nobodys() -> None:
+def test_a_pace_that_cannot_be_counted_is_unattributed() -> None:
     """Without the number of tokens there is no excess to compare with."""
     scenario = Scenario().received(0).token(0.5).token(3.0).end(3.0)
 
@@ -149,7 +149,7 @@ def test_a_late_whole_answer_is_blamed_by_its_own_shares(
     assert blame_of_ledger(E2E, ledger, scenario.timeline.marks(), AIMS) == vote
 
 
-def test_a_late_whole_answer_without_a_report_is_nobodys() -> None:
+def test_a_late_whole_answer_without_a_report_is_unattributed() -> None:
     scenario = Scenario().received(0).end(20.0)
 
     ledger = scenario.ledger(streaming=False)

@@ -233,7 +233,7 @@ def test_a_whole_answer_to_who_asked_for_a_stream_is_held_to_the_whole() -> None
     assert harness.decided == [("a", E2E, False)]
 
 
-def test_an_answer_that_nobody_reads_misses_nothing() -> None:
+def test_an_answer_that_cannot_be_read_misses_nothing() -> None:
     """A compressed stream's tokens have no known instants: neither met nor missed, nor in the sum of requests."""
     harness = JudgeHarness()
     harness.received("a")
@@ -339,7 +339,7 @@ def test_what_had_missed_already_is_not_missed_again() -> None:
         (Aims(e2e=AIMS.e2e), True, Outcome.ENGINE_ERROR, []),
         (Aims(ttft=AIMS.ttft), False, Outcome.ENGINE_ERROR, []),
     ],
-    ids=["only a pace", "never let in", "only the whole, and nobody knows", "not about streams", "only about streams"],
+    ids=["only a pace", "never let in", "only the whole, of unknown cause", "not about streams", "only about streams"],
 )
 def test_only_what_was_promised_is_missed(
     aims: Aims, streaming: bool | None, outcome: Outcome, missed: list[Objective]
@@ -446,7 +446,7 @@ def test_each_promise_is_decided_once_whatever_happens_in_whatever_order(
         if verb == "received" and who not in inside:
             inside[who] = f"{who}.{next(lives)}"
             harness.received(inside[who], streaming=streaming, aims=aims, at=now)
-        key = inside.get(who, "nobody")
+        key = inside.get(who, "unknown")
         if verb == "output":
             harness.output(key, now, 2)
         elif verb == "answering":

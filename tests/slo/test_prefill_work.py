@@ -158,7 +158,7 @@ def test_who_was_alone_teaches_unless_something_burns() -> None:
     assert learned(harness) == 1
 
 
-def test_who_has_somebody_waiting_behind_him_does_not_teach() -> None:
+def test_a_request_with_another_waiting_behind_it_is_no_sample() -> None:
     """The engine may compute both together: the last of them has seen the other's first token within its own prefill."""
     harness = PrefillWorkHarness()
     first, second = harness.comes(), harness.comes(after=0.01)
@@ -194,7 +194,7 @@ def test_who_left_without_a_token_may_have_been_computed_until_then(gone_after: 
     assert learned(harness) == samples
 
 
-def test_who_had_its_token_disturbs_nobody_by_leaving() -> None:
+def test_a_request_that_had_its_token_disturbs_no_other_by_leaving() -> None:
     harness = PrefillWorkHarness()
     stream = harness.comes()
     harness.speaks(stream, after=0.1)
@@ -232,7 +232,7 @@ def test_an_engine_that_stays_slower_is_learned_in_time() -> None:
 # --- which requests are idle ---------------------------------------------------------------------------------------------
 
 
-def test_idle_is_who_found_nobody_waiting() -> None:
+def test_a_request_that_found_no_other_waiting_is_idle() -> None:
     harness = PrefillWorkHarness()
     first, second = harness.comes(), harness.comes()
 
@@ -251,7 +251,7 @@ def test_who_comes_when_every_slot_may_be_taken_is_not_idle() -> None:
     assert harness.speaks(harness.comes()).idle is False
 
 
-def test_in_a_saturated_engine_nobody_is_idle() -> None:
+def test_in_a_saturated_engine_no_request_is_idle() -> None:
     """If hardly any request finds no other waiting, the few that seem to are misjudged."""
     harness = PrefillWorkHarness()
     queued = [harness.comes() for _ in range(RECENT_ARRIVALS)]
@@ -268,7 +268,7 @@ def test_a_first_token_comes_once() -> None:
     harness.speaks(key)
 
     assert harness.work.first_token(key, harness.now) is None
-    assert harness.work.first_token("nobody", harness.now) is None
+    assert harness.work.first_token("unknown", harness.now) is None
 
 
 # --- shared seconds ------------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> 
     assert len(harness.work._taken) == 1
 
 
-def test_models_and_lengths_that_nobody_has_seen_do_not_grow_the_memory() -> None:
+def test_unseen_models_and_lengths_do_not_grow_the_memory() -> None:
     """Model labels are a closed set; should there be more than `MAX_CURVES`, the first ones stay."""
     harness = PrefillWorkHarness()
     for number in range(2 * MAX_CURVES):
@@ -343,7 +343,7 @@ def test_models_and_lengths_that_nobody_has_seen_do_not_grow_the_memory() -> Non
 
 
 @given(st.lists(st.tuples(st.sampled_from(["received", "first_token", "left"]), st.integers(0, 4)), max_size=50))
-def test_nobody_who_has_left_is_waited_for(told: list[tuple[str, int]]) -> None:
+def test_a_request_that_has_left_is_not_waited_for(told: list[tuple[str, int]]) -> None:
     work, now = PrefillWork(), 0.0
     for verb, key in told:
         now += 1.0

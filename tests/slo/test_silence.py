@@ -111,7 +111,7 @@ def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
     assert engine.stalled(161.0) == 1.0
 
 
-def test_output_ends_a_silence_whoever_it_is_of() -> None:
+def test_output_of_any_request_ends_a_silence() -> None:
     engine = Engine()
     engine.streams(100.0, "a")
     engine.streams(105.0, "b")
@@ -155,7 +155,7 @@ def test_a_first_token_that_fills_the_socket_starts_no_silence_either() -> None:
     assert engine.checked(200.0) == (0.0, 0.0)
 
 
-def test_one_slow_client_excuses_nobody_else() -> None:
+def test_one_slow_client_excuses_no_other_stream() -> None:
     engine = Engine()
     engine.streams(100.0, "slow")
     engine.streams(100.0, "quick")
@@ -334,7 +334,7 @@ def test_an_expected_head_changes_nothing() -> None:
     engine.asked(100.0, "whole", streaming=False)
     engine.silence.answering("stream", 105.0, streaming=True)
     engine.silence.answering("whole", 105.0, streaming=False)
-    engine.silence.answering("nobody", 105.0, streaming=False)
+    engine.silence.answering("unknown", 105.0, streaming=False)
     engine.silence.left("whole", 106.0)
 
     assert engine.checked(110.0) == (4.0, 0.1)
@@ -343,7 +343,7 @@ def test_an_expected_head_changes_nothing() -> None:
 # --- the total -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_stall_is_counted_once_and_whole_however_often_somebody_looks() -> None:
+def test_a_stall_is_counted_once_and_whole_however_often_it_is_read() -> None:
     """The total is read in the middle, and output ends the stall later: all twelve seconds beyond eight count once."""
     rarely, often = Engine(), Engine()
     for engine in (rarely, often):
@@ -379,7 +379,7 @@ _VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", 
 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
-def test_no_order_of_calls_leaves_anybody_behind(told: list[tuple[str, int, float]]) -> None:
+def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, float]]) -> None:
     """The total never falls, only a stream that is read can be silent, and all tables are empty at the end."""
     engine, now, total = Engine(), 100.0, 0.0
     silence = engine.silence

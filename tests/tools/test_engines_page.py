@@ -23,7 +23,7 @@ def test_every_engine_states_its_ways_and_what_its_fixtures_follow() -> None:
 
 def test_every_path_on_the_page_is_one_that_generates() -> None:
     """The table of paths is written by hand; each path in it is looked up in the code."""
-    table = page().partition("| path | spoken by |")[2].partition("\n## ")[0]
+    table = page().partition("| path | served by |")[2].partition("\n## ")[0]
     paths = [path for row in table.splitlines() for path in re.findall(r"`(/[^`]*)`", row.rpartition("|")[0])]
 
     assert len(paths) > 12

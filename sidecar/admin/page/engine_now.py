@@ -45,8 +45,8 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         expected = value(slo.ENGINE_SILENCE_EXPECTED_SECONDS)
         more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
         told["silent for"] = seconds(silence_seconds) + more
-    told["traffic that came through here"] = _or_empty(percent, value(c.ENGINE_TRAFFIC_SEEN_RATIO))
-    told["reports over its own count"] = ", ".join(
+    told["traffic through the sidecar"] = _or_empty(percent, value(c.ENGINE_TRAFFIC_SEEN_RATIO))
+    told["reported seconds over its own sums"] = ", ".join(
         f"{escape(phase_name(*child.labels))} {percent(child.value)}" for child in agreement if child.value is not None
     )
     return told
@@ -59,10 +59,10 @@ def _or_empty(written: Callable[[float], str], value: float | None) -> str:
 def engine_state(told: Mapping[str, str], name: str, source: str, hints: Iterable[str]) -> str:
     """The section. `name`: the engine's URL and kind; `source`: how its times arrive; `hints`: sentences with flags."""
     rows = [[what, value] for what, value in told.items() if value]
-    state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine tells nothing.")
+    state = table("The engine's own state", ["what", "now"], rows) if rows else plain("The engine reports no state.")
     untold = [what for what, value in told.items() if not value]
-    missing = f'<p class="quiet">Not told by the engine: {", ".join(untold)}.</p>' if untold and rows else ""
-    split = f'<p class="quiet">time before the first token is split: {escape(source)}</p>' if source else ""
+    missing = f'<p class="quiet">Not reported by the engine: {", ".join(untold)}.</p>' if untold and rows else ""
+    split = f'<p class="quiet">Split of the time before the first token: {escape(source)}</p>' if source else ""
     more = items(f"To know more: {escape(hint)}." for hint in hints)
     body = f"<p>{escape(name)}</p>{split}{f'<div class=plain>{more}</div>' if more else ''}{state}{missing}"
-    return section("engine", "Engine", "by its own word", body)
+    return section("engine", "Engine", "as it reports itself", body)

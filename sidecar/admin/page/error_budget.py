@@ -19,11 +19,11 @@ def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) 
     """The section. `lanes`: all lanes that can appear on the page, `other` included."""
     rows = [_row(budget) for budget in anatomy.budgets if budget.ever.requests]
     lived = span(uptime_seconds)
-    heads = ["promise", f"missed, last {span(anatomy.window_seconds)}", "burn now", f"left of {lived}"]
+    heads = ["objective", f"missed, last {span(anatomy.window_seconds)}", "burn now", f"left of {lived}"]
     drawn = table("Error budget by lane and objective", heads, rows, "wordy") if rows else ""
     body = (
-        f'{drawn}{_undecided(anatomy)}<p class="quiet">A burn of 1 x spends the budget just as fast as it comes. This process knows only the'
-        f" {lived} that it has lived through; a month's budget is Prometheus' to say.</p>{_never(anatomy, lanes)}"
+        f'{drawn}{_undecided(anatomy)}<p class="quiet">At a burn of 1 x the budget is spent as fast as it is earned. This process covers only its'
+        f" own {lived} of life; ask Prometheus for the budget of a month.</p>{_never(anatomy, lanes)}"
     )
     return section("budget", "Error budget", "", body)
 
@@ -35,7 +35,7 @@ def _row(budget: Budget) -> list[str]:
     return [
         f"{named} <small>{objective_text(budget)}</small>",
         missed,
-        quiet("none decided") if burn is None else times(burn).replace(" ", "\u00a0"),
+        quiet("no request decided") if burn is None else times(burn).replace(" ", "\u00a0"),
         _left(budget.ever),
     ]
 
@@ -43,9 +43,9 @@ def _row(budget: Budget) -> list[str]:
 def _undecided(anatomy: Anatomy) -> str:
     """A list of the objectives on which no request was judged yet: for these, 100 % left would be misleading."""
     if not anatomy.budgets:
-        return plain("Nothing is promised.")
+        return plain("No lane has an objective.")
     waiting = [f"{one.lane}, {NAMES[one.objective]}" for one in anatomy.budgets if not one.ever.requests]
-    return f'<p class="quiet">Nothing decided yet: {escape("; ".join(waiting))}.</p>' if waiting else ""
+    return f'<p class="quiet">No request decided yet: {escape("; ".join(waiting))}.</p>' if waiting else ""
 
 
 def _left(ever: Tally) -> str:

@@ -17,7 +17,7 @@ from sidecar.history.slices import Sliced
 from sidecar.timeline.outcome import Outcome
 
 
-HEADS = ("request", "what", "where its time went")
+HEADS = ("request", "result", "where its time went")
 SHOWN = 20
 """Rows shown at once; older ones are folded."""
 A_TURN = 12
@@ -37,13 +37,13 @@ def recent_failures_section(latest: Sequence[RecentFailure], at: float, *, model
         rows.append([_who(one, at, models=models), _what(one), _ledger(one, longest)])
     drawn = table("The last slow or failed requests, latest first", HEADS, rows[:SHOWN], "ledgers")
     if len(rows) > SHOWN:
-        older = table("Slow or failed requests before those", HEADS, rows[SHOWN:], "ledgers")
+        older = table("Earlier slow or failed requests", HEADS, rows[SHOWN:], "ledgers")
         drawn += (
-            f'<details id="older-troubles"><summary>the {len(rows) - SHOWN} before those</summary>{older}</details>'
+            f'<details id="older-troubles"><summary>{len(rows) - SHOWN} earlier requests</summary>{older}</details>'
         )
     note = (
-        f'<p class="quiet">The last {KEPT} that missed an objective or that the server side failed. Timings only: what was asked'
-        " and answered is nowhere kept.</p>"
+        f'<p class="quiet">The last {KEPT} requests that missed an objective or failed on the server side. Only timings are'
+        " kept; prompts and answers are not.</p>"
     )
     return section("table", "Slow or failed requests", f"last {len(latest)}", drawn + note)
 

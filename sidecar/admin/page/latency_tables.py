@@ -21,10 +21,10 @@ def two_numbers(anatomy: Anatomy) -> str:
     body = (
         '<div class="two"><div class="card"><h3>Time to first token</h3>'
         f"{_card(anatomy.ends, budgets, Objective.TTFT)}</div>"
-        '<div class="card"><h3>Between tokens</h3>'
+        '<div class="card"><h3>Time between tokens</h3>'
         f"{_card(anatomy.ends, budgets, Objective.TPOT)}</div></div>"
     )
-    return section("two-numbers", "Two numbers", f"last {span(anatomy.window_seconds)}, streamed requests", body)
+    return section("two-numbers", "Latency", f"last {span(anatomy.window_seconds)}, streamed requests", body)
 
 
 def _card(ends: Iterable[LaneEnds], budgets: Mapping[tuple[str, Objective], Budget], objective: Objective) -> str:
@@ -41,17 +41,17 @@ def _card(ends: Iterable[LaneEnds], budgets: Mapping[tuple[str, Objective], Budg
     if not rows:
         return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
     heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed"]
-    note = "" if ttft else '<p class="quiet">Quantiles of each gap; what is promised is the mean of a whole answer.</p>'
+    note = "" if ttft else '<p class="quiet">Quantiles of single gaps; the objective is on the mean of an answer.</p>'
     return table("Time to first token by lane" if ttft else "Time between tokens by lane", heads, rows) + note
 
 
 def kept(budget: Budget | None) -> str:
     """The state of an objective in the window, as HTML: the share of requests that missed it, and its target."""
     if budget is None:
-        return quiet("nothing promised")
+        return quiet("no objective")
     said = f"<small>{objective_text(budget)}</small>"
     if budget.now.missed is None:
-        return f"{quiet('none decided')} {said}"
+        return f"{quiet('no request decided')} {said}"
     missed = percent(budget.now.missed)
     if (budget.now.burn or 0.0) < 1.0:
         return f'<span class="state good">✓ {missed}</span> {said}'

@@ -111,7 +111,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     yield
     again = f'<noscript><meta http-equiv="refresh" content="{REFRESH_SECONDS}"></noscript>' if refresh else ""
     script = f"<script>{SCRIPT}</script>" if refresh else ""
-    toggle = '<a href="/?refresh=off">hold still</a>' if refresh else '<a href="/">refresh by itself</a>'
+    toggle = '<a href="/?refresh=off">stop refreshing</a>' if refresh else '<a href="/">refresh automatically</a>'
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(in_short(ordered))}llm-phase-sidecar</title>'
         f'{again}<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'

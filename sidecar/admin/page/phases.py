@@ -29,18 +29,18 @@ def where_time_goes(anatomy: Anatomy) -> Sliced[str]:
     seen = [phase for phase in PHASE_ORDER if any(phase in bar.phases for bar in anatomy.bars)]
     body = (
         f'<p class="legend">{legend(seen)}</p>{"".join(lanes)}'
-        '<p class="quiet">Requests that ended well. Bars are means, because means add up; quantiles do not. Measured by: e the'
-        f" engine, for each request; w the wire, here; d a difference; ~ an estimate.{_lower_bounds(anatomy.bars)}</p>"
+        '<p class="quiet">Requests with outcome ok. Bars are means, because means add up and quantiles do not. Sources: e the engine'
+        f" reported it for each request; w the sidecar measured it; d a difference; ~ an estimate.{_lower_bounds(anatomy.bars)}</p>"
     )
     return section("anatomy", "Where the time goes", window, body)
 
 
 def _nothing(anatomy: Anatomy, window: str) -> str:
     if anatomy.ends:
-        return "No request ended well, so there is nothing to split. See below how they ended."
+        return "No request ended with outcome ok, so there is no time to split. See below how they ended."
     if anatomy.ever:
-        return f"No inference request ended in the {window}. So there is nothing to say about phases or latency."
-    return "No traffic yet: no inference request has ended. So there is nothing to say about phases or latency."
+        return f"No inference request ended in the {window}, so phases and latency are unknown."
+    return "No traffic yet: no inference request has ended, so phases and latency are unknown."
 
 
 def _lane(bar: LaneAnatomy, scale: float) -> str:
@@ -48,12 +48,12 @@ def _lane(bar: LaneAnatomy, scale: float) -> str:
     drawn = f'<div class="bars">{mean_bar(bar, scale)}'
     folded = ""
     if len(bar.buckets) == 1:
-        drawn += f'<p class="thin quiet">all of {escape(bar_title(bar.buckets[0]))}</p>'
+        drawn += f'<p class="thin quiet">all requests: {escape(bar_title(bar.buckets[0]))}</p>'
     if len(bar.buckets) > 1:
         drawn += "".join(mean_bar(one, scale) for one in bar.buckets)
         tables = "".join(f"<h4>{escape(bar_title(one))}</h4>{_components(one)}" for one in bar.buckets)
         name = escape(f"by-length-{title}".replace(" ", "-").replace(",", ""))
-        folded = f'<details id="{name}"><summary>the same per prompt length</summary>{tables}</details>'
+        folded = f'<details id="{name}"><summary>the same numbers per prompt length</summary>{tables}</details>'
     return f'<div class="of-lane"><h3>{escape(title)}</h3>{drawn}</div><div class="beside">{_components(bar)}{folded}</div></div>'
 
 
@@ -83,13 +83,13 @@ def _told_by(bar: LaneAnatomy, phase: str) -> str:
 
 def _lower_bounds(bars: tuple[LaneAnatomy, ...]) -> str:
     mixed = any("unattributed" in bar.phases and "queue" in bar.phases for bar in bars)
-    return " Where part is unattributed, queue, prefill and first token are at least what stands here." if mixed else ""
+    return " If part of the time is unattributed, queue, prefill and first token are lower bounds." if mixed else ""
 
 
 def how_requests_ended(anatomy: Anatomy) -> str:
     """The section of outcomes per lane, and of how many requests have their TTFT split."""
     rows = [_ended(lane) for lane in anatomy.ends]
-    heads = ["lane", "ended", "ok", "otherwise", "TTFT split known"]
+    heads = ["lane", "ended", "ok", "not ok", "TTFT split known"]
     body = (
         table("How requests ended by lane", heads, rows, "wordy")
         if rows
@@ -108,7 +108,7 @@ def _ended(lane: LaneEnds) -> list[str]:
         for (source, reason), n in sorted(lane.attribution.items())
         if source == "none"
     )
-    split = f"{percent(attributed / total)} of {total:,}" if total else quiet("none ended well")
+    split = f"{percent(attributed / total)} of {total:,}" if total else quiet("none with outcome ok")
     return [
         escape(lane.lane),
         f"{sum(lane.outcomes.values()):,}",

@@ -93,7 +93,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         assert worst.first is not None
         also = len(broken) - 1
         more = quiet(f" and {also} more {'lane is' if also == 1 else 'lanes are'} broken") if also else ""
-        held = "misses its" if _has_objective(worst) else "has nothing promised, but is slow in its"
+        held = "misses its" if _has_objective(worst) else "has no objective, but is slow in its"
         sentence = (
             f'<span class="chip p-{worst.phase}">{escape(_phase(worst))}</span> '
             f"{escape(_who(worst, ordered))} {held} {NAMES[worst.first]}{more}"
@@ -106,10 +106,10 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         what = "; ".join(one.what for one in refused[0].missing[:1])
         return f"No verdict on {escape(_who(refused[0], ordered))}", prose(what), "unsure", ""
     if not ordered:
-        return ("Quiet", "Nothing came within the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
+        return ("Quiet", "No request in the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
     if not any(_has_objective(d) for d in ordered):
-        return "Nothing is promised", "No lane with traffic has an objective, so nothing here can page.", "", ""
-    return "Every promise is kept", "", "good", ""
+        return "No objectives", "No lane with traffic has an objective, so no lane here can page.", "", ""
+    return "Every objective is met", "", "good", ""
 
 
 def _in_brief(d: Diagnosis) -> str:
@@ -147,7 +147,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
-    return section("verdict", "Verdict", "as the alerts have it", "".join(parts), phase=phase.value if phase else "")
+    return section("verdict", "Verdict", "as in the alerts", "".join(parts), phase=phase.value if phase else "")
 
 
 def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
@@ -162,7 +162,7 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
     if d.regime is not None:
         about.append({"spike": "a spike", "steady": "steady"}[d.regime])
     if not _has_objective(d):
-        about.append("nothing is promised here, and nothing pages: by what readers expect")
+        about.append("no objective and no page; judged by what readers expect")
     title = (
         f'<span class="chip p-{d.phase}">{escape(_phase(d))}</span> {escape(_who(d, among))} {quiet(", ".join(about))}'
     )
@@ -191,10 +191,10 @@ def _waited(d: Diagnosis) -> str:
         return ""
     shares = {phase.value: share for phase, share in verdict.waited_in.items()}
     votes = "1 vote" if verdict.votes == 1 else f"{verdict.votes:,.0f} votes"
-    bar = stacked(shares, 1.0, "Where requests that missed waited", whole=1.0, shares=True)
+    bar = stacked(shares, 1.0, "Phases in which missed requests waited", whole=1.0, shares=True)
     told = [phase for phase in BLAME_ORDER if phase in shares]
     words = "".join(f'<span><i class="p-{one}"></i>{phase_name(one)} {percent(shares[one])}</span>' for one in told)
-    return f'<p class="quiet">Where the requests waited that missed ({votes}):</p>{bar}<p class="legend">{words}</p>'
+    return f'<p class="quiet">Phases in which missed requests waited ({votes}):</p>{bar}<p class="legend">{words}</p>'
 
 
 def _second(d: Diagnosis) -> Iterable[str]:

@@ -1,8 +1,8 @@
-"""Advice on flags that make the engine tell more: judged by what its answers really carry, not by its name. Pure.
+"""Advice on flags that make the engine report more, judged by the reports that its answers really carry. Pure.
 
-It watches how the splits of the last requests were obtained, and says by which way the engine speaks, and which exact flag
-would make it say more. It refuses to advise on a guess: below twenty requests it says nothing, what clients of their own
-accord make impossible (several choices, an answer without a token) is no fault of a flag, and advice goes once the flag is set.
+It watches how the splits of the last requests were obtained, names the source of the engine's reports, and names the flag
+that would make it report more. It gives no advice below 20 requests, none on requests that no flag could improve (several
+choices, an answer without a token), and none once the flag is set.
 """
 
 from collections import Counter, deque
@@ -14,10 +14,10 @@ from sidecar.timeline.outcome import Outcome
 
 
 WINDOW = 200
-"""The last requests that ended well."""
+"""Number of the last requests with outcome ok that are kept."""
 ENOUGH = 20
 MOSTLY = 0.5
-"""The share of requests without a split above which the engine is taken to say nothing."""
+"""Share of requests without a split above which advice is given."""
 
 _UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED)
 _WORDS = {
@@ -36,7 +36,7 @@ class _SettledRequest:
 
 
 class Advisor:
-    """Watches requests; answers what the engine's reports come by, and what would better them."""
+    """Watches requests; names the source of the engine's reports, and the flags that would improve them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -52,19 +52,19 @@ class Advisor:
         self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached))
 
     def source(self) -> str:
-        """In words: how the time before the first token is split now, or how it should be."""
+        """Text: how the time before the first token is split now or, before any request, how it is expected to be."""
         self._forget_another()
         engine = self._engine
         if not self._seen:
             channels = ", ".join(channel.source for channel in engine.speaks.channels)
             if engine.kind in (AUTO, NONE):
-                return "no report of an engine is known; no request has ended yet"
-            return f"to be expected from {channels or 'no report'}; no request has ended yet"
+                return "no report is known for this engine; no request has ended yet"
+            return f"expected from {channels or 'no report'}; no request has ended yet"
         ways = Counter(_WORDS[seen.reason] if seen.source != "none" else "not split" for seen in self._seen)
         return ", ".join(f"{way} {count / len(self._seen):.0%}" for way, count in ways.most_common())
 
     def hints(self, *, page_missing: bool) -> tuple[str, ...]:
-        """Each a sentence that names the flag. `page_missing`: the engine answers its page of metrics with an error."""
+        """Sentences, each with the flag. `page_missing`: the engine answers its page of metrics with an error."""
         self._forget_another()
         kind = self._engine.speaks
         found = [self._on_split(), self._on_cache(), kind.page_advice if page_missing else None]

@@ -1,9 +1,9 @@
-"""Whether all traffic passes here, and whether our phase sums follow the engine's own. Pure; readings and instants in, ratios out.
+"""Compares the sidecar's counts with the engine's own: the share of traffic that passes here, and the sums of phases. Pure.
 
-Both sides are taken at the instant of a reading of the engine's page, and their growth is compared over a sliding window.
-A request may have ended there and not yet here (and the other way round), so nothing is said until the window holds many
-more requests than were in flight at its edges. It refuses to blame: a ratio below 1 also means APIs that the sidecar does
-not measure (embeddings), and answers that were whole at the engine and never reached their client.
+Both sides are taken when the engine's page is read, and their growth is compared over a sliding window. A request may have
+ended at the engine and not yet here, or the other way round. So there is no ratio until the window holds many more requests
+than were in flight at its edges. It names no cause: a ratio below 1 also comes from APIs that the sidecar does not measure
+(embeddings), and from answers that were complete at the engine and never reached their client.
 """
 
 from collections import deque
@@ -18,11 +18,11 @@ from sidecar.timeline.outcome import Outcome
 
 WINDOW_SECONDS = 600.0
 MIN_REQUESTS = 100
-"""The fewest requests of the engine's in the window: below that the edges weigh more than the middle."""
+"""Fewest requests of the engine in the window: with fewer, requests at its edges outweigh those within."""
 MIN_PER_EDGE = 4
 """Requests in the window for each one in flight at an edge."""
 MIN_SECONDS = 0.1
-"""The least time of a phase in the window: sums of microseconds are noise."""
+"""Least seconds of a phase in the window: sums of microseconds are noise."""
 
 PHASES = {
     Phase.QUEUE: Count.QUEUE_SECONDS,
@@ -32,13 +32,13 @@ PHASES = {
 
 
 class Tally:
-    """Our side: what was seen here since the process began."""
+    """The sidecar's counts since the process began."""
 
     def __init__(self) -> None:
         self.counts: dict[Count, float] = dict.fromkeys((Count.REQUESTS, *PHASES.values()), 0.0)
 
     def closed(self, account: Account) -> None:
-        """One request is settled. Each choice of a request is a request of the engine's own."""
+        """One request is settled. The engine counts each choice as a request."""
         if account.outcome is not Outcome.OK or account.ledger is None:
             return
         self.counts[Count.REQUESTS] += max(1, account.marks.choices)
@@ -51,12 +51,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """The ratios that can be stated now; None, or a phase left out, where there is not enough."""
+    """The ratios now; None, or a phase is absent, if the window holds too little."""
 
     traffic_seen: float | None = None
-    """Requests that ended well here over requests that the engine counted."""
+    """Requests with outcome ok here over requests that the engine counted."""
     agreement: Mapping[Phase, float] = field(default_factory=dict)
-    """Seconds of a phase that the engine reported for our requests over seconds in its own sums."""
+    """Seconds of a phase in the engine's reports on requests here, over seconds in its own sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Agreement:
         self._window: deque[_Snapshot] = deque()
 
     def read(self, growth: Growth, at: float, in_flight: int) -> Ratios:
-        """After each good reading of the engine's page, with how many requests are inside here at that instant."""
+        """Called after each good reading of the engine's page, with the number of requests in flight here then."""
         compared = {count: grown for count, grown in growth.counters.items() if count in self._tally.counts}
-        # What a process counted between its last reading and its end nobody knows; nor what a page left out meanwhile.
+        # Counts between a process's last reading and its end are unknown, and so are counts that a page left out for a while.
         if growth.restarted or compared.keys() != self._theirs.keys():
             self._window.clear()
             self._theirs = dict.fromkeys(compared, 0.0)
@@ -101,7 +101,7 @@ class Agreement:
             agreement={
                 phase: ours[count] / theirs[count]
                 for phase, count in PHASES.items()
-                # No second reported is no disagreement: nobody reported.
+                # Without a reported second there is no disagreement: no request has a report.
                 if theirs.get(count, 0.0) >= MIN_SECONDS and ours[count] > 0
             },
         )

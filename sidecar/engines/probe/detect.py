@@ -1,11 +1,11 @@
-"""Which engine stands behind the sidecar, decided from what it answers. Pure; answers in, the next question or the kind out.
+"""Recognises the engine from its answers to a few questions. Pure; answers in, the next question or the kind out.
 
-Each engine's file says by which answer it gives itself away (`EngineKind`); here stands the order that disturbs least: the
-list of models, with the `Server` header; then the pages that only one engine has; the page of metrics last, for its names,
-since on some engines each reading resets gauges (`reading_resets`): it is asked for only where every such engine is ruled
-out. An owner of models that others name too (`owner_is_shared`) is proven by the names of its metrics alone. It refuses to
-guess: answers that point to several engines, or to none, are "not recognised", and then nothing is asked of the engine and
-nothing believed.
+Each engine's file names the answers that prove it (`EngineKind`). The order here disturbs the engine least: first the list
+of models, with the `Server` header; then the pages that only one engine has; last the page of metrics, for its names. On
+some engines each reading of that page resets gauges (`reading_resets`), so it is read only if all of these are ruled out. An
+owner of models that several engines name (`owner_is_shared`) is proven only by the names of the metrics. It refuses to guess:
+answers that point to several engines, or to none, are "not recognised"; then the engine is asked for nothing further, and
+its reports are not used.
 """
 
 from sidecar.engines.kinds import KINDS
@@ -13,7 +13,7 @@ from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, mod
 
 
 _SAYS_NO = (404, 405, 410, 501)
-"""How a server says that it has no such page. 401, 403 or 5xx say nothing about which pages there are."""
+"""Statuses of a server without such a page. 401, 403 or 5xx do not show which pages it has."""
 _STRANGER = "?"
 
 
@@ -55,7 +55,7 @@ def _owner_is_shared(answers: Answers) -> bool:
 
 
 def _by_models(answers: Answers) -> set[str]:
-    """Kinds that the list of models speaks for; a list that mixes engines with strangers is a gateway's, and speaks for none."""
+    """Kinds that the list of models points to; a list with other owners too is a gateway's and points to none."""
     owners = _owners(answers)
     known = {kind.owned_by: kind.name for kind in KINDS.values() if kind.owned_by and not kind.owner_is_shared}
     kinds = {known[owner] for owner in owners if owner in known}

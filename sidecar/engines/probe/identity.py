@@ -1,9 +1,9 @@
 """The identity of a recognised engine: its version, its models, how its weights are quantised, on which GPU. Pure.
 
-The engine's file names the further pages to ask for and finds the words in them (`EngineKind.asks`, `describes`); here they
-are judged. It refuses to derive: the KV cache's format is not the weights', an unquantised flag is not a format (a
-checkpoint may bring its own), and where models of several formats are served there is no one word. What may become a label
-is short and plain; anything else is not said.
+The engine's file names the further pages to ask for and finds the texts in them (`EngineKind.asks`, `describes`); this module
+checks them. It refuses to derive: the KV cache's format is not that of the weights, an unquantised flag is not a format (a
+checkpoint may bring its own), and models of several formats have no common one. Only a short and plain text may become a
+label; any other is left out.
 """
 
 import re

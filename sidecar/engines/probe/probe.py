@@ -1,11 +1,10 @@
-"""Asks the engine what it is and whether it is there: `/health` for readiness, `/v1/models` for the model labels, and a few
-more pages once, to find out its kind (`detect.py` decides) and what it says about itself (`identity.py` reads it).
+"""Asks the engine for its health (`/health`), its models (`/v1/models`) and, once, for a few more pages that show its kind.
 
-Speaks over connections of its own and never over the relay's. Answers are bounded in size and time; an engine that is down
-or hangs costs a missed check and nothing else. An engine that is busy is not down: one that leaves `/health` without an
-answer but sends bytes to its clients is up. The kind is asked again after the engine was away, after a restart that its
-counters gave away, and when its list of models speaks of another kind; never more than seven questions in a round, and
-fewer and fewer rounds while it answers some of them with silence.
+`detect.py` decides the kind, `identity.py` reads the description. The prober has connections of its own and never uses the
+relay's. Answers are bounded in size and time; an engine that is down or hangs costs a missed check and nothing else. A busy
+engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. The kind is asked again
+after the engine was away, after a restart that its counters show, and when its list of models names another kind. A round
+has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 INTERVAL_SECONDS = 2.0
 TIMEOUT_SECONDS = 2.0
 MAX_ANSWER_BYTES = 192 << 10
-"""Room for SGLang's /server_info, which is the longest, and for hundreds of adapters; the loop stands still while it is read."""
+"""Enough for SGLang's /server_info, the longest, and for hundreds of adapters; reading it blocks the loop."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
 
@@ -56,7 +55,7 @@ class Prober:
         self._unanswered = 0
         self._models_at = float("-inf")
         self._anew = True
-        """Everything is to be asked, not only the models."""
+        """All questions are due, not only the models."""
         self._again_at = float("-inf")
         self._rounds = 0
 
@@ -76,7 +75,7 @@ class Prober:
                 await asyncio.sleep(INTERVAL_SECONDS)
 
     def ask_anew(self) -> None:
-        """The engine restarted: it may be another version, another kind, with other models."""
+        """The engine restarted: it may have another version, kind and models."""
         self._anew = True
         self._rounds = 0
         self._again_at = float("-inf")
@@ -141,7 +140,7 @@ class Prober:
         engine.says(identity_of(engine.speaks, answers))
 
     def _wait_longer(self) -> None:
-        """It left a question without an answer: the next round comes later, and each one after it later still."""
+        """A question had no answer: the next round comes later, and each further one later still."""
         self._rounds += 1
         self._again_at = self._clock() + min(MODELS_AGAIN_SECONDS, INTERVAL_SECONDS * (2 ** min(self._rounds, 10) - 2))
 
@@ -171,4 +170,4 @@ class Prober:
 
 
 _SILENT = 599
-"""No status that a server sends: the connection stands, and no answer came in time."""
+"""Stands for a status: the connection is open, and no answer came in time."""

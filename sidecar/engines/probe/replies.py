@@ -1,7 +1,7 @@
-"""The answers of an engine to the sidecar's own questions, and the readers that several engines' files share. Pure.
+"""The engine's answers to the sidecar's own questions, and the readers that several engines' files share. Pure.
 
-An engine may answer anything: bytes that are no text, nesting without end. Nothing here raises, and a page that is not what
-was asked for says nothing. It refuses to know engines.
+An engine may answer anything: bytes that are no text, nesting without end. Nothing here raises; a page of an unexpected form
+counts as empty. It refuses to know engines.
 """
 
 import re
@@ -23,7 +23,7 @@ _LABELS = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to one question; status None: there was none in time."""
+    """The response to one question. Status None: no response came in time."""
 
     status: int | None
     body: bytes = b""
@@ -37,7 +37,7 @@ Answers = Mapping[str, Answer]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The engine's own description of itself; None, or no models, where it does not say."""
+    """The engine's description of itself; None, or no models, if it states none."""
 
     version: str | None = None
     models: tuple[str, ...] | None = None
@@ -62,7 +62,7 @@ A = TypeVar("A")
 
 
 def decoded(body: bytes, answer: type[A]) -> A | None:
-    """The JSON of an answer; None where it is not of this shape."""
+    """The JSON of an answer; None if it has another form."""
     try:
         return msgspec.json.decode(body, type=answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -71,7 +71,7 @@ def decoded(body: bytes, answer: type[A]) -> A | None:
 
 @lru_cache(maxsize=2)
 def models_in(body: bytes) -> Models | None:
-    """/v1/models, read once: a long list takes a millisecond, and several questions are put to it."""
+    """/v1/models, parsed once: a long list takes a millisecond, and several callers read it."""
     return decoded(body, Models)
 
 
@@ -95,7 +95,7 @@ def text_in(body: bytes, *keys: str) -> str | None:
 
 
 def info_labels(page: bytes, name: bytes) -> dict[str, str]:
-    """The labels of an info on a page of metrics; none where it stands twice and the two differ."""
+    """The labels of an info metric on a page; none if it is there twice with different labels."""
     found: list[dict[str, str]] = []
     at = page.find(name + b"{")
     while at >= 0 and len(found) < 2:

@@ -1,7 +1,8 @@
-"""Reads the engine's own page of metrics every few seconds, and hands on what it says (`state.py` reads it, pure).
+"""Reads the engine's own page of metrics every few seconds and hands on the state in it (`state.py` reads it, pure).
 
-Over a connection of its own, beside the prober: neither waits for the other. Only a known engine is read, on the path and by
-the names of its kind; one on which each reading resets gauges for everyone who reads them only where the config says so. A page that hangs, breaks off, is compressed or is no page at all is counted, and its state is then unknown.
+It has a connection of its own beside the prober, so neither waits for the other. Only a known engine is read, on the path and
+by the names of its kind; if each reading resets its gauges for other readers, only with the config's permission. A page that
+hangs, breaks off, is compressed or is not metrics is counted, and the engine's state is then unknown.
 """
 
 import asyncio
@@ -18,12 +19,12 @@ from sidecar.engines.probe.state_names import StateNames
 
 
 STATE_INTERVAL_SECONDS = 5.0
-"""Below every usual scrape interval of a Prometheus, so that what it reads here is fresh."""
+"""Shorter than every usual scrape interval of Prometheus, so that its scrapes get fresh values."""
 STATE_TIMEOUT_SECONDS = 4.0
 MAX_PAGE_BYTES = 8 << 20
-"""An estimate with room: one rank's page is in the order of 100 KiB."""
+"""An estimate with a margin: one rank's page has about 100 KiB."""
 NOT_YET_SECONDS = 1.0
-"""Time after which it is checked again whether the engine is known and up."""
+"""Seconds until the next check whether the engine is known and up."""
 
 
 log = structlog.get_logger()
@@ -38,7 +39,7 @@ class Scraped(StrEnum):
     BAD_STATUS = "bad_status"
     TOO_LARGE = "too_large"
     UNREADABLE = "unreadable"
-    """Broken off, compressed without being asked, or without any of the names that are looked for."""
+    """The page broke off, was compressed without a request for it, or had none of the needed names."""
 
 
 class StateSink(Protocol):
@@ -51,7 +52,7 @@ class StateSink(Protocol):
         """The state in a good reading, and what changed since the one before."""
 
     def unknown(self) -> None:
-        """The state is not known now: the engine is down, silent, or of a kind that is not asked."""
+        """The state is not known now: the engine is down, silent, or of a kind that is not read."""
 
 
 class StateProber:
@@ -89,12 +90,12 @@ class StateProber:
 
     @property
     def names(self) -> StateNames | None:
-        """How the page is read now; None where it is not to be asked for."""
+        """How the page is read now; None if it is not read."""
         kind = self._engine.speaks
         return None if kind.reading_resets and not self._may_reset else kind.state
 
     async def probe(self, session: aiohttp.ClientSession) -> bool:
-        """One reading, unless the engine is not to be asked; returns whether it was. What is not known afterwards is said to be unknown."""
+        """Read once, unless the engine is not to be read; returns whether it was. A state that is not read becomes unknown."""
         engine, sink, names = self._engine, self._sink, self.names
         if names is None or not engine.up:
             sink.unknown()

@@ -1,10 +1,10 @@
-"""The engine's state by its own page of metrics: requests that wait and run, how full it is. Pure; bytes in, state out.
+"""The engine's state, read from its own page of metrics: waiting and running requests, KV cache. Pure; bytes in, state out.
 
-It looks for a dozen names (`state_names.py` has each engine's) and for nothing else: a page is scanned in steps, line by
-line, without building the thousands of samples that are not needed. It refuses to guess: a number that cannot be read
-leaves its whole name unstated (a sum that lacks a rank would be wrong), and a page that breaks off is not believed at
-all. Nothing here raises, whatever the bytes. Counters are told as their growth since the first reading: what the engine
-had counted before this process began is its history and not ours.
+It reads a dozen names (`state_names.py` has each engine's): the page is scanned in steps, line by line, without objects for
+the thousands of samples that are not needed. It refuses to guess: if one number of a name cannot be read, the whole name is
+unknown (a sum without a rank would be wrong), and a page that breaks off is not used. Nothing here raises, whatever the
+bytes. Counters become growth since the first reading, because the engine's counts before that belong to the time before
+this process.
 """
 
 import math
@@ -16,13 +16,13 @@ from sidecar.engines.probe.state_names import Count, Name, StateNames
 
 
 STEP_BYTES = 16_384
-"""Fed at most so much at a time, a step takes under 1 ms even where every line of it is one that is looked for."""
+"""Bytes per step: it takes under 1 ms even if every line is needed."""
 MAX_LINE_BYTES = 16_384
-"""A longer line is passed over: those that are looked for have some 100 bytes, and a model's name is all that varies."""
+"""Longer lines are skipped: the needed ones have about 100 bytes, and only a model's name varies."""
 MAX_SAMPLES = 2048
-"""A dozen names times a hundred ranks; a page with more of them is no engine's."""
+"""A dozen names times a hundred ranks; no engine's page has more."""
 RESTART_SECONDS = 1.0
-"""By how much a start time must differ to be another process: it is computed from the machine's boot time and rounded."""
+"""Seconds by which the start time of another process differs: it is computed from the boot time and rounded."""
 
 STARTED = "process_start_time_seconds"
 
@@ -38,7 +38,7 @@ Series = Mapping[bytes, float]
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """One reading of the page; None, or an empty mapping, where it does not say."""
+    """One reading of the page; None, or an empty mapping, for values that it does not state."""
 
     requests_waiting: float | None = None
     """In the scheduler's queue, summed over ranks with queues of their own."""
@@ -54,8 +54,6 @@ class EngineState:
 
 class PageScan:
     """Reads one page, piece by piece. `feed` in pieces of at most `STEP_BYTES`, with a turn of the loop in between."""
-
-    __slots__ = ("_found", "_names", "_needles", "_rank", "_rest", "_samples", "_skipping", "_spoiled")
 
     def __init__(self, names: StateNames) -> None:
         self._names = names
@@ -133,7 +131,7 @@ class PageScan:
             found[once] = max(value, found.get(once, value))
 
     def _series(self, name: Name | None) -> Series:
-        """The series of one name that count, each once; none where one of them could not be read."""
+        """The series of one name that count, each once; none if one of them could not be read."""
         if name is None or name.name in self._spoiled:
             return {}
         series = {labels: value for labels, value in self._found[name.name].items() if name.counts(labels)}
@@ -149,7 +147,7 @@ class PageScan:
         return math.fsum(series.values()) if series else None
 
     def _joined(self, names: tuple[Name, ...]) -> Series:
-        """All series of several names; none where one of the names is missing, since a part of a sum is no sum."""
+        """All series of several names; none if a name is missing, because a partial sum would be wrong."""
         each = [self._series(name) for name in names]
         if len(each) == 1:
             return each[0]
@@ -163,7 +161,7 @@ class PageScan:
 
 
 def _number(text: bytes) -> float | None:
-    """A finite number that is not negative; everything that is looked for is one."""
+    """A finite number that is not negative, as all needed values are."""
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
     value = float(text)
@@ -177,7 +175,7 @@ class Growth:
     counters: Mapping[Count, float] = field(default_factory=dict)
     """Growth of each counter that both readings state; 0 at the first reading that states it."""
     restarted: bool = False
-    """The engine is another process than before, or one of its ranks began anew."""
+    """The engine is another process than before, or one of its ranks restarted."""
 
 
 class GrowthReader:
@@ -186,8 +184,6 @@ class GrowthReader:
     After a restart the whole new count is growth; what the old process counted after its last reading is lost, and not
     made up. A series that joins later (another rank) begins at what it says.
     """
-
-    __slots__ = ("_last", "_started_at_unix")
 
     def __init__(self) -> None:
         self._last: dict[Count, dict[bytes, float]] = {}

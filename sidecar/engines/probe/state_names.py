@@ -1,7 +1,7 @@
-"""How an engine names its state on its own page of metrics, and on which path that page stands: the form, without engines.
+"""The form in which each engine's file declares how the engine names its state on its page of metrics. Holds no engines.
 
-It knows names, the label that picks a series out, and which ranks tell the same thing twice. Each engine's file fills it in
-(`EngineKind.state`), and leaves out what it does not say in a way that means ours: that stays unknown.
+A declaration has the path, the names, the label that selects a series, and the labels of ranks that repeat the same counts.
+It leaves out a name whose meaning differs from the sidecar's: that state stays unknown.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from enum import StrEnum
 
 
 class Count(StrEnum):
-    """The counts that grow, in our words. The last four are compared with our own sums (`agreement.py`)."""
+    """The counters, under the sidecar's names. The last four are compared with the sidecar's sums (`agreement.py`)."""
 
     PREFIX_CACHE_QUERIES = "prefix_cache_queries"
     PREFIX_CACHE_HITS = "prefix_cache_hits"
     PREEMPTIONS = "preemptions"
     REQUESTS = "requests"
-    """Requests that ended well, each choice of several by itself where the engine counts so."""
+    """Requests that ended well; each choice counts if the engine counts choices."""
     QUEUE_SECONDS = "queue"
     PREFILL_SECONDS = "prefill"
     DECODE_SECONDS = "decode"
@@ -46,13 +46,13 @@ class StateNames:
     running: Name | None = None
     kv_cache_usage: Name | None = None
     counts: Mapping[Count, tuple[Name, ...]] = field(default_factory=dict)
-    """Several names are summed; all of them must stand there."""
+    """Several names are summed; all of them must be on the page."""
     remarks: Mapping[Count, str] = field(default_factory=dict)
-    """Its own unit or word of a count, where that is not ours: for the texts of docs/metrics.md."""
+    """The engine's unit or term of a count, if it differs from the sidecar's: for docs/metrics.md."""
     same_ranks: tuple[str, ...] = ()
-    """Labels of ranks that work on the same requests (tensor, pipeline): of series that differ only in these, one counts."""
+    """Labels of ranks that work on the same requests (tensor, pipeline): of series that differ only in these, one is used."""
     breakdown: str = ""
-    """A label that some series carry beside a series with the whole: where there is a whole, the parts are passed over."""
+    """A label of partial series: if a series without the label has the whole, the parts are skipped."""
 
     def names(self) -> tuple[str, ...]:
         """Every name that is looked for, each once."""
@@ -71,4 +71,4 @@ def finished_seconds(prefix: str) -> dict[Count, tuple[Name, ...]]:
 
 
 ENDED_BADLY = (b'finished_reason="abort"', b'finished_reason="error"', b'finished_reason="cancelled"')
-"""Labels of requests that did not end well, where an engine counts those with the others."""
+"""Labels of requests that did not end well, if the engine counts them with the others."""

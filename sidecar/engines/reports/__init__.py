@@ -1,1 +1,1 @@
-"""Machinery for reports that come by other ways than answers and spans: files that are read, records and sums that are fetched."""
+"""Reports that come neither in answers nor in spans: files that are read, records and sums that are fetched."""

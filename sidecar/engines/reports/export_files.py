@@ -1,9 +1,9 @@
-"""Follows the files that an engine exports, from one to the next, and hands their new bytes on. The only engine file with a disk.
+"""Follows the files that an engine exports and hands on their new bytes. The only engine file that reads a disk.
 
-Only the two newest are followed, by name, since a late line may still go into the one before. What stood there before the first read is history; a file
-that appears later is read from its start; one that is cut short or replaced begins anew. It never reads more than
-`MAX_READ_BYTES` in one call, keeps no bytes, and knows nothing of what they say (`export_lines.py`).
-All of it runs in a thread of its own, which a disk that hangs may hold for ever without holding anything else.
+Only the two newest files are followed, by name, because a late line may still be written to the older one. Bytes that were
+there before the first read are not read; a file that appears later is read from its start, and so is one that is cut short or
+replaced. One call reads at most `MAX_READ_BYTES`. This module keeps no bytes and does not interpret them (`export_lines.py`).
+It runs in a thread of its own: a disk that hangs may hold that thread for ever, and nothing else.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ T = TypeVar("T")
 FOLLOWED = 2
 MAX_READ_BYTES = 16 * STEP_BYTES
 MTIME_SECONDS = 2.0
-"""The coarsest time stamp of a directory: within it, one that looks unchanged may have changed."""
+"""Coarsest time stamp of a directory, in seconds: within it, a directory may change without a new time stamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     file: int
-    """A number for as long as it is the same file."""
+    """A number that stays the same as long as it is the same file."""
     data: bytes
     begun: bool = False
     """The file's first bytes here are in the middle of a line."""
@@ -121,7 +121,7 @@ class ExportDirectory:
         self._listed = seen
 
     def _follow(self, name: str, *, at_end: bool) -> None:
-        # Without O_NONBLOCK a named pipe would hold the thread until somebody writes into it.
+        # Without O_NONBLOCK a named pipe would hold the thread until a process writes into it.
         descriptor = os.open(self._path / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -158,13 +158,13 @@ class ExportDirectory:
         try:
             there = (self._path / name).stat()
         except FileNotFoundError:
-            return False  # unlinked or renamed: whoever writes it may still do so
+            return False  # unlinked or renamed: a process may still be writing it
         here = os.fstat(file.descriptor)
         return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
 
 
 class OwnThread:
-    """A thread that ends with the process, whatever it hangs on. One call at a time."""
+    """A thread that ends with the process even while it hangs. One call at a time."""
 
     def __init__(self, name: str) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -172,7 +172,7 @@ class OwnThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of the call; raises what it raises."""
+        """The result of the call; raises the call's exception."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()

@@ -1,10 +1,10 @@
-"""The lines that an engine writes on each finished request, read piece by piece. Pure; bytes in, reports out.
+"""Reads the lines that an engine writes about each finished request, piece by piece. Pure; bytes in, reports out.
 
-A line is one JSON object a request. Its first field may be a string of any length, in which the prompt may stand: it is
-passed over without being held, never made into an object or logged. A line is read when its end has come, however late. It
-refuses lines that are over `MAX_LINE_BYTES` beside that string, and lines that are no such object; both are counted in
-`unreadable`. A line of another request than ours (another client's, the warm-up's) becomes a report like any other: no
-request is found for it (`ledger/pending.py`).
+A line is one JSON object about one request. Its first field may be a string of any length that contains the prompt. That
+string is skipped: it is never held, decoded or logged. A line is read when its end has come, however late. Lines longer than
+`MAX_LINE_BYTES` without that string, and lines of another form, are refused and counted in `unreadable`. A line about a
+request that did not pass here (another client's, the warm-up's) becomes a report like any other; it finds no request
+(`ledger/pending.py`).
 """
 
 import re
@@ -14,9 +14,9 @@ from sidecar.ledger.report import KeyedReport
 
 
 STEP_BYTES = 65_536
-"""Fed at most so much at a time, a step takes under 1 ms even where every line in it is a report."""
+"""Bytes per step: it takes under 1 ms even if every line is a report."""
 MAX_LINE_BYTES = 1 << 18
-"""Without the string that is passed over; what is read has 1 KB, but log probabilities of each token may stand there too."""
+"""Without the skipped string. The fields that are read have 1 KB, but log probabilities of each token may be there too."""
 
 # Escaped characters have no end of a string in them; a raw line end does not stand in a JSON string at all.
 _INSIDE = re.compile(rb'(?:[^"\\\n]++|\\[^\n])*+')
@@ -30,12 +30,12 @@ class ExportLines:
         self._opening_bytes = len(b'{"": "') + len(files.passed_over)
         self._passing_over = begun
         self._rest = bytearray()
-        """The unfinished line, without the string that is passed over."""
+        """The unfinished line, without the skipped string."""
         self._in_string = False
         self._escaped = False
         """The last byte inside the string was a backslash that begins an escape."""
         self.unreadable = 0
-        """Lines that were no request's, or too long."""
+        """Number of lines about no request, or too long."""
 
     def feed(self, data: bytes) -> list[KeyedReport]:
         """The reports in the lines that end in these bytes, of which there are at most `STEP_BYTES`."""
@@ -83,7 +83,7 @@ class ExportLines:
             self.unreadable += 1
 
     def _behind_string(self, data: bytes) -> bytes:
-        """The bytes behind the end of the string; nothing where that has not come yet."""
+        """The bytes after the end of the string; empty if the end has not come yet."""
         start = 1 if self._escaped and data else 0
         self._escaped = self._escaped and not data
         found = _INSIDE.match(data, start)

@@ -1,9 +1,9 @@
-"""Fetches the reports of engines that neither send nor say them: exported files, polled records, sums of lone requests.
+"""Fetches the reports that an engine does not send by itself: exported files, polled records, sums of lone requests.
 
-One task, which fetches with the reader that the engine's kind declares a source for: soon after a request that waits for its
-report has ended, and otherwise as rarely as the source allows. It knows when to fetch, how to ask and what failed; what is
-read is judged in pure files (`export_lines.py`, `lone_requests.py`, the engine's own). An engine or a disk that hangs costs
-reports that are late or missing, and nothing else.
+One task fetches from the source that the engine's kind declares: soon after a request that waits for its report has ended, and
+otherwise as rarely as the source allows. It knows when to fetch, how to ask and which fetch failed. Pure modules interpret the
+content (`export_lines.py`, `lone_requests.py`, the engine's own). If the engine or a disk hangs, reports are late or missing,
+and nothing else is affected.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from sidecar.engines.reports.sink import FAILED_SECONDS, ReportSink, SourceClien
 
 
 IDLE_SECONDS = 1.0
-"""Between two fetches while no request waits."""
+"""Seconds between two fetches while no request waits."""
 MAX_RECORDS_BYTES = 1 << 20
 """Decoded in one step of 1 ms: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
 RECORDS_A_STEP = 32
-"""Made into reports and joined between two turns of the loop."""
+"""Reports that are made and joined before other tasks of the loop run."""
 
 log = structlog.get_logger()
 
@@ -52,10 +52,10 @@ class Reader(Protocol):
         """A request ended; returns whether to fetch now."""
 
     async def fetch(self) -> float:
-        """One fetch; returns after how many seconds the next is due."""
+        """Fetch once; returns the seconds until the next fetch."""
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Close what is open."""
 
 
 class ReportFetcher:
@@ -94,7 +94,7 @@ class ReportFetcher:
             await reader.close()
 
     async def fetch(self) -> float:
-        """One fetch; returns after how many seconds the next is due. Never raises."""
+        """Fetch once; returns the seconds until the next fetch. Never raises."""
         reader = self._readers.get(self._engine.kind)
         if reader is None:
             return IDLE_SECONDS
@@ -165,7 +165,7 @@ class ExportTail:
 
 
 class RecordsPoll:
-    """Polls a page that each answer empties: it is asked only while a request waits for its record."""
+    """Polls a page whose records each read removes: it is read only while a request waits for its record."""
 
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 
@@ -255,7 +255,7 @@ class LoneReadings:
         ranks = scan.finish()
         if ranks is None:
             self._lone.unknown()
-            return self._health.failed("none of the sums that are looked for")
+            return self._health.failed("the page has none of the sums that are needed")
         self._health.over()
         judgement = self._lone.read(PageReading(ranks, now, self._sink.clock(), self._sink.in_flight()))
         if judgement.refused:
@@ -263,8 +263,8 @@ class LoneReadings:
         if judgement.bypassed and not self._bypassed:
             log.warning(
                 "engine_bypassed",
-                hint=f"more requests finished in {self._engine.speaks.title} than came through here: until that ends its sums"
-                " are not used",
+                hint=f"more requests finished in {self._engine.speaks.title} than came through the sidecar, so clients bypass"
+                " it: until that ends its sums are not used",
             )
         self._bypassed = judgement.bypassed
         if judgement.report is not None:

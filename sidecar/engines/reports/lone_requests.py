@@ -1,12 +1,12 @@
-"""One request's times out of an engine's sums over all of them, where they speak of one request alone. Pure.
+"""Takes the times of one request from the growth of an engine's sums, if only that request ended meanwhile. Pure.
 
-An engine may report on no request by itself, while its page has sums and counts of each finished request's queue, prefill,
-decode and whole time (`Histogram`; the engine's file has their names). Where each of these counts grew by exactly one
-between two readings, the growth of the sums is that request's own. That it is *ours* takes more, since other clients may
-bypass us and the page says no id: exactly one of ours ended in between, no other can have been counted in its place, and
-the engine's whole time and prompt length fit what was seen of it here. Where more was counted than ours can explain,
-other clients bypass us, and for `UNSAFE_SECONDS` nothing is believed.
-It refuses sums that fall, or that move by less than nothing: a negative time is observed where an instant is missing.
+Some engines do not report single requests, but their page has sums and counts over all finished requests: queue, prefill,
+decode and whole time (`Histogram`; the engine's file has their names). If each count grew by exactly one between two
+readings, the growth of the sums is that one request's. It must also be a request of this sidecar, because other clients may
+bypass it and the page has no ids. So exactly one request must have ended here in between, no other can have been counted in
+its place, and the engine's whole time and prompt length must fit what was measured here. If the engine counted more than
+ended here, other clients bypass the sidecar, and no growth is used for `UNSAFE_SECONDS`.
+Falling sums and negative growth are refused: engines observe a negative time if an instant is missing.
 """
 
 import math
@@ -22,13 +22,13 @@ from sidecar.timeline.marks import Marks
 
 
 UNSAFE_SECONDS = 600.0
-"""For so long after a sign of other clients no growth is taken for one of ours."""
+"""Seconds after a sign of other clients for which no growth is used."""
 SETTLE_SECONDS = 0.2
-"""Its metrics are written by a task of their own, a few milliseconds after the last chunk: so long after an end the page has it."""
+"""Seconds from a request's end until the page has it: a task of its own writes it some ms after the last chunk."""
 TOLERANCE_SECONDS = 0.02
-"""Between the engine's whole time and what was seen here: its finish is stamped when the last token has been handed on."""
+"""Between the engine's whole time and the one measured here: its finish is stamped when the last token is passed on."""
 MAX_ENDED = 1024
-"""Ends that are remembered between two readings: more than one decide nothing, but their number shows whether other clients bypass us."""
+"""Ends kept between two readings: with more than one there is no report, but their number shows if clients bypass us."""
 
 _LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
@@ -47,7 +47,7 @@ class Ending(NamedTuple):
 
 
 class Histogram(StrEnum):
-    """The histograms that are looked for: seconds, and the tokens of the prompt."""
+    """The histograms that are read: seconds, and the tokens of the prompt."""
 
     QUEUE = "queue"
     PREFILL = "prefill"
@@ -61,7 +61,7 @@ Sums = Mapping[Histogram, tuple[float, float]]
 
 
 class SumsScan:
-    """Reads one page in steps. Lines that are no lines of the format say nothing; a page that breaks off says nothing at all."""
+    """Reads one page in steps. Lines of another format are skipped; a page that breaks off is not used."""
 
     def __init__(self, names: Mapping[Histogram, bytes]) -> None:
         self._histograms = {name: histogram for histogram, name in names.items()}
@@ -110,9 +110,9 @@ class Judgement:
 
     report: KeyedReport | None = None
     refused: bool = False
-    """A request waited, and the growth on the page could not be told to be its own."""
+    """A request waited, and it is not certain that the growth on the page is its own."""
     bypassed: bool = False
-    """More requests finished in the engine than ours."""
+    """More requests finished in the engine than here."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class LoneRequests:
             self._ended.append(ending)
 
     def unknown(self) -> None:
-        """The page could not be read: nothing can be compared with what was before."""
+        """The page could not be read: the next reading has no earlier one to compare with."""
         self._before = None
         self._ended = []
 
@@ -180,7 +180,7 @@ def _number(text: bytes) -> float | None:
 def _grown(
     before: Mapping[bytes, Sums], now: Mapping[bytes, Sums]
 ) -> list[tuple[Mapping[Histogram, float] | None, float]] | None:
-    """The growth of each rank: what its sums grew by (None where that is no request's) and how many finished; None after a restart."""
+    """Growth of each rank: of its sums (None if it is not that of one request) and of finished requests; None after a restart."""
     if before.keys() != now.keys():
         return None
     grown: list[tuple[Mapping[Histogram, float] | None, float]] = []
@@ -198,7 +198,7 @@ def _grown(
 
 
 def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:
-    """Whether the engine's sums fit what was seen here of this request."""
+    """Whether the engine's sums fit this request as it was measured here."""
     marks = ending.marks
     if marks.received_at is None or marks.ended_at is None:
         return False

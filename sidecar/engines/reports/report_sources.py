@@ -1,7 +1,7 @@
-"""Sources of reports that are neither in the answer nor in a span: an engine's file declares one, and the fetcher reads it.
+"""The sources of reports that are neither in the answer nor in a span. An engine's file declares one; the fetcher reads it.
 
-Three forms are known: files with a line a request, a page of records that reading empties, and a page of sums from which one
-request's own growth is told where it ended alone. Plain data without I/O (`fetcher.py` has that) and without engines.
+There are three forms: files with one line per request, a page of records that each read empties, and a page of sums, whose
+growth is one request's if it ended alone. Plain data without I/O (`fetcher.py` has that) and without engines.
 """
 
 import re
@@ -30,7 +30,7 @@ class ExportedFiles:
 
 @dataclass(frozen=True, slots=True)
 class PolledRecords:
-    """A page that hands each record out once, to the first who asks."""
+    """A page that states each record once: each read removes the records."""
 
     setting: str
     """The key of `engine.*` that allows it."""

@@ -1,7 +1,7 @@
-"""The parts that all readers of reports share: the sink, GETs over HTTP, and how a failing source is counted and logged.
+"""Parts that all readers of reports share: the sink for reports, GETs over HTTP, and the counting and logging of failures.
 
-Connections are their own and never the relay's, one at a time and fresh each time; answers are bounded in size and time.
-Knows no engine and nothing of what an answer says. A failure is counted each time and logged once.
+GETs use connections of their own and never the relay's, one at a time and fresh each time; answers are bounded in size and
+time. Knows no engine and does not interpret answers. Every failure is counted; it is logged when it begins.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -16,7 +16,7 @@ from sidecar.ledger.report import KeyedReport
 
 TIMEOUT_SECONDS = 2.0
 FAILED_SECONDS = 5.0
-"""After a source could not be read."""
+"""Seconds until the next try after a source could not be read."""
 
 log = structlog.get_logger()
 
@@ -34,14 +34,14 @@ class ReportSink:
 
 
 class SourceHealth:
-    """Counts each time that a source could not be read, and logs when that begins and ends."""
+    """Counts every failed read of a source, and logs when the failures begin and end."""
 
     def __init__(self, source: str, hint: str, dropped: Callable[[str, int], None]) -> None:
         self._source, self._hint, self._dropped = source, hint, dropped
         self._why: str | None = None
 
     def failed(self, why: str) -> float:
-        """It could not be read, for a reason without secrets; returns when to try again."""
+        """The source could not be read. `why` has no secrets. Returns the seconds until the next try."""
         self._dropped("report_source_failed", 1)
         if why != self._why:
             log.warning("report_source_unreadable", source=self._source, why=why, hint=self._hint)
@@ -71,7 +71,7 @@ class SourceClient:
                 if response.status != 200:
                     raise Unanswered(f"status {response.status}")
                 if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-                    raise Unanswered("compressed, although nobody asked for that")
+                    raise Unanswered("compressed, although the request did not accept that")
                 while data := await response.content.read(step_bytes):
                     size += len(data)
                     if size > most_bytes:
@@ -89,4 +89,4 @@ class SourceClient:
 
 
 class Unanswered(Exception):  # noqa: N818  it happens, it is no error of ours
-    """The engine gave no answer that could be read; the text says why, without anything of its body."""
+    """The engine gave no readable answer; the text is the reason, without parts of its body."""

@@ -77,7 +77,7 @@ def test_the_phases_of_a_bar_add_up_to_its_mean() -> None:
     assert {"engine": pytest.approx(2 / 3), "wire": pytest.approx(1 / 3)} == bar.sources["decode"]
 
 
-def test_a_phase_that_nobody_knows_is_absent() -> None:
+def test_a_phase_without_a_source_is_absent() -> None:
     recorder, history = recorder_and_history()
     request(recorder, reported=False)
 

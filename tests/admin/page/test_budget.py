@@ -53,7 +53,7 @@ def test_a_promise_of_which_nothing_was_decided_says_so() -> None:
 
     assert (found.now.burn, found.now.missed) == (None, None)
     text = shown(history, 1.0, "chat")
-    assert "Nothing decided yet: chat, whole answer; chat, time between tokens; chat, time to first token." in text
+    assert "No request decided yet: chat, whole answer; chat, time between tokens; chat, time to first token." in text
     assert "left of" not in text
 
 

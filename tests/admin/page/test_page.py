@@ -53,7 +53,7 @@ def test_no_traffic_is_said_in_words() -> None:
     page = read(status(NOTHING))
 
     assert "No traffic yet" in page.text
-    assert "Nobody has come in yet" in page.text
+    assert "No request has come yet" in page.text
     assert "there is nothing to judge" in page.text
     assert "svg" not in page.tags
     assert not {"nan", "inf", "none"} & set(page.text.lower().split())
@@ -67,7 +67,7 @@ def test_quiet_is_said_otherwise_than_never() -> None:
 
 
 def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
-    """Sections are in this order: headline, the two numbers, verdict, anatomy; the long table last."""
+    """Sections are in this order: headline, latency, verdict, anatomy; the long table last."""
     page = run_now(status_page(status(anatomy())))
 
     names = ("headline", "two-numbers", "verdict", "anatomy", "budget", "in-flight", "engine", "ended", "table")
@@ -80,18 +80,18 @@ def test_phases_ttft_and_gaps_stand_apart() -> None:
     them."""
     page = read(status(anatomy()))
 
-    assert page.text.index("Time to first token") < page.text.index("Between tokens")
+    assert page.text.index("Time to first token") < page.text.index("Time between tokens")
     assert "queue e 500 ms 250 ms > 5.0 min too few" in page.text
     assert "decode e 75 % w 25 % 1.25 s too few too few too few" in page.text
     assert "mean 2.00 s over 10 requests" in page.text
     assert "Unknown: prefill." in page.text
-    assert "queue, prefill and first token are at least what stands here" in page.text
+    assert "queue, prefill and first token are lower bounds" in page.text
 
 
 def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> None:
     page = read(status(anatomy()))
 
-    assert "chat 50 requests 250 ms > 5.0 min too few nothing promised" in page.text
+    assert "chat 50 requests 250 ms > 5.0 min too few no objective" in page.text
     assert "No gap between tokens was seen." in page.text
 
 
@@ -173,7 +173,7 @@ def test_a_person_is_told_by_which_way_the_engine_speaks_and_which_flag_would_ma
     facts = replace(FACTS, source="not split 100%", hints=("none of <20> usages: --enable-prompt-tokens-details",))
     page = read(status(anatomy(), facts))
 
-    assert "time before the first token is split: not split 100%" in page.text
+    assert "Split of the time before the first token: not split 100%" in page.text
     assert "To know more: none of <20> usages: --enable-prompt-tokens-details." in page.text
 
 

@@ -106,7 +106,7 @@ def test_the_ring_ends_and_the_latest_stands_first() -> None:
     assert (len(latest), latest[0].ended_at, latest[-1].ended_at) == (KEPT, KEPT + 30, 31)
     page = drawn(*latest, at=now)
     assert page.text.count("time to first token missed") == KEPT
-    assert f"the {KEPT - SHOWN} before those" in page.text
+    assert f"{KEPT - SHOWN} earlier requests" in page.text
 
 
 def test_nothing_that_a_client_sent_is_kept_or_drawn() -> None:

@@ -49,7 +49,7 @@ def test_ten_who_watch_cost_as_much_as_one() -> None:
     assert asyncio.run(scenario()) == [1, 1, 2]
 
 
-def test_whoever_leaves_takes_the_page_from_nobody() -> None:
+def test_a_client_that_leaves_takes_the_page_from_no_other() -> None:
     async def scenario() -> bytes:
         counted, registry = Counted(), metrics()
         page = StatusPage(Double(registry), History(registry, at=100.0), lambda: 100.0, counted.diagnoses)

@@ -105,9 +105,9 @@ def test_a_model_is_named_where_there_are_several() -> None:
 def test_where_nothing_is_broken_the_headline_says_what_that_stands_on() -> None:
     without_objective = diagnose(Measured(source="sidecar", lane="night", ttft=Latency(p99_seconds=0.5, samples=200)))
 
-    assert said(well("chat")).text.startswith("Every promise is kept")
+    assert said(well("chat")).text.startswith("Every objective is met")
     assert said(without_objective).text.startswith(
-        "Nothing is promised" if without_objective.outcome is Outcome.WELL else "No verdict on night"
+        "No objectives" if without_objective.outcome is Outcome.WELL else "No verdict on night"
     )
     assert said().text.startswith("Quiet")
     assert said(well("chat"), ready=(False, "draining")).text.startswith("Not ready draining")

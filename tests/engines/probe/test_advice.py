@@ -81,7 +81,7 @@ def test_a_flag_that_this_version_does_not_have_is_not_advised(version: str | No
     ],
     ids=["too few", "the smaller part", "disbelieved", "no token", "shutdown", "the flag is set by now"],
 )
-def test_where_no_flag_would_help_or_nobody_knows_none_is_named(accounts: tuple[tuple[Account, int], ...]) -> None:
+def test_where_no_flag_would_help_or_is_known_none_is_named(accounts: tuple[tuple[Account, int], ...]) -> None:
     assert advisor(accounts=accounts).hints(page_missing=False) == ()
 
 
@@ -105,7 +105,7 @@ def test_a_page_of_metrics_that_is_not_there_names_the_flag_that_puts_it_there()
 
 
 @pytest.mark.parametrize("kind", ["auto", "none"])
-def test_of_an_engine_that_nobody_knows_nothing_is_advised(kind: str) -> None:
+def test_for_an_unknown_engine_there_is_no_advice(kind: str) -> None:
     found = advisor(kind, None, ((UNTOLD, WINDOW),))
 
     assert found.hints(page_missing=True) == ()
@@ -115,7 +115,7 @@ def test_of_an_engine_that_nobody_knows_nothing_is_advised(kind: str) -> None:
 def test_the_way_in_which_it_speaks_is_said_before_and_after_the_first_request() -> None:
     """Before the first request the expected source, after it the one seen."""
     found = advisor()
-    assert found.source().startswith("to be expected from usage chunk `metrics`")
+    assert found.source().startswith("expected from usage chunk `metrics`")
 
     for account in (request(), request(), request(), request(SPLIT, Reason.LATE_REPORT)):
         found.closed(account)

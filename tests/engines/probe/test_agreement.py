@@ -115,7 +115,7 @@ def test_a_page_that_leaves_a_count_out_for_a_while_begins_it_anew() -> None:
     assert comparison.read(0).traffic_seen is None
 
 
-def test_an_engine_that_reports_on_no_request_disagrees_with_nobody() -> None:
+def test_an_engine_that_reports_on_no_request_has_no_disagreement() -> None:
     """Its own sums grow; that the sidecar has no reports is published elsewhere."""
     comparison = Comparison()
     comparison.ours(200)
@@ -219,7 +219,7 @@ async def sums_of(engine: SimulatedEngine, session: aiohttp.ClientSession) -> di
     }
 
 
-@pytest.mark.parametrize("past", [0, 8], ids=["nobody", "half"])
+@pytest.mark.parametrize("past", [0, 8], ids=["none", "half"])
 def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> None:
     """Sixteen clients, all or half through the sidecar: the ratios equal those of the clients and of both pages."""
 

@@ -92,7 +92,7 @@ STRANGERS: dict[str, Pages] = {
     "two engines' names on one page": {MODELS: models("me"), METRICS: b"vllm:x 1\nsglang:x 1\n"},
     "NIM without Dynamo": {MODELS: models("nvidia"), METRICS: b"process_cpu_seconds_total 1\n"},
     "a name in the middle of a line": {MODELS: models("me"), METRICS: b'x{note="vllm:"} 1\n'},
-    "somebody who talks about Ollama": {MODELS: models("me"), "/": b"<h1>Ollama is running</h1>"},
+    "a page that mentions Ollama": {MODELS: models("me"), "/": b"<h1>Ollama is running</h1>"},
     "another KServe": {"/v2": b'{"name":"mlserver","version":"1.6"}'},
     "embeddings": {"/info": b'{"router":"text-embeddings-router"}'},
     "nothing at all": {},
@@ -100,7 +100,7 @@ STRANGERS: dict[str, Pages] = {
 
 
 @pytest.mark.parametrize("pages", STRANGERS.values(), ids=STRANGERS)
-def test_whoever_is_no_engine_that_is_known_or_several_at_once_is_not_recognised(pages: Pages) -> None:
+def test_an_unknown_engine_or_several_at_once_are_not_recognised(pages: Pages) -> None:
     found, asked = detected(pages)
 
     assert found is None

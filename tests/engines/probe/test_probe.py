@@ -151,7 +151,7 @@ def test_an_engine_that_hangs_is_a_missed_check_and_one_that_comes_back_is_asked
 # --- a busy engine is not down, and one that was away may be another ---------------------------------------------------------
 
 
-def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sends_to_anybody() -> None:
+def test_an_engine_that_is_too_busy_for_its_health_check_is_up_as_long_as_it_sends_bytes() -> None:
     """Unanswered checks alone leave it up; with silence on every connection as well, it is down."""
     healthy = True
 
@@ -319,7 +319,7 @@ def test_a_llama_cpp_is_recognised_without_touching_its_metrics() -> None:
     assert asyncio.run(scenario()) == ("llama_cpp", "b11434-abc", "Q4_K - Medium", False)
 
 
-def test_what_nobody_recognises_is_asked_seven_things_and_then_left_alone() -> None:
+def test_an_unrecognised_engine_is_asked_seven_things_and_then_left_alone() -> None:
     replaced = Replaced({"/v1/models": models("me")})
 
     async def scenario() -> tuple[str, bool, int, int]:

@@ -124,7 +124,7 @@ def test_counters_grow_by_what_the_engine_counts_and_survive_its_restart() -> No
 @pytest.mark.parametrize(
     ("kind", "up"), [("auto", True), ("none", True), ("llama_cpp", True), ("ollama", True), ("vllm", False)]
 )
-def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> None:
+def test_only_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> None:
     """A scrape resets llama.cpp's gauges for all its readers; a dead engine's front end shows its last state."""
     asked = []
 
@@ -144,7 +144,7 @@ def test_nobody_but_a_known_engine_that_is_up_is_asked(kind: str, up: bool) -> N
 
 async def hang(_request: web.Request) -> web.Response:
     await asyncio.sleep(60)
-    raise AssertionError("nobody waits so long")
+    raise AssertionError("the scrape waited for 60 s")
 
 
 async def hang_in_the_middle(request: web.Request) -> web.StreamResponse:

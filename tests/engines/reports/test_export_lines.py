@@ -85,7 +85,7 @@ def test_a_line_may_be_there_before_its_client_has_read_to_the_end(tmp_path: Pat
     asyncio.run(scenario())
 
 
-def test_late_twice_and_for_nobody_are_counted_and_change_no_number(tmp_path: Path) -> None:
+def test_late_repeated_and_unmatched_reports_are_counted_and_change_no_number(tmp_path: Path) -> None:
     """A line after the deadline, the same line again, the line of a client that bypasses the sidecar."""
 
     async def scenario() -> None:
@@ -122,7 +122,7 @@ def test_a_request_that_was_retracted_has_no_queue_to_speak_of(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_without_a_folder_nobody_waits_for_a_line() -> None:
+def test_without_a_folder_no_request_waits_for_a_line() -> None:
     """Without a configured folder the sidecar settles at once."""
     walk = Fetching("sglang")
 
@@ -326,7 +326,7 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(tmp_path: Path)
     asyncio.run(scenario())
 
 
-def test_it_looks_often_only_while_somebody_waits(tmp_path: Path) -> None:
+def test_it_looks_often_only_while_a_request_waits(tmp_path: Path) -> None:
     """Ten times a second while a request waits for its line, once a second otherwise."""
 
     async def scenario() -> tuple[float, float]:

@@ -121,7 +121,7 @@ def test_request_after_request_is_told_each_by_the_reading_between() -> None:
     assert told(scenario).phases() == [SETTLED] * 3
 
 
-def test_two_that_ended_between_two_readings_are_told_apart_by_nobody() -> None:
+def test_two_that_ended_between_two_readings_cannot_be_told_apart() -> None:
     """The mean of two requests is the time of neither."""
 
     def scenario(engine: Summing, walk: Fetching) -> None:
