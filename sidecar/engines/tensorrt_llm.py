@@ -102,6 +102,7 @@ def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     timing = part.timing_metrics if part is not None else None
     if request_id is None or timing is None:
         return None
+    # In the order of the fields of `_Timing`.
     arrived, scheduled, first, last, moving, moved = map(instant_of, msgspec.structs.astuple(timing))
     report = EngineReport(
         queue_seconds=between(arrived, scheduled),
