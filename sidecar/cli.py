@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from sidecar import __version__
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.checks import counted_models
-from sidecar.config.file import FLAGS, ConfigErrors, flag_of, load
-from sidecar.config.folding import WIDTH, folded, width
+from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.folding import MISUSED, OK, WIDTH, folded, width
 from sidecar.config.notes import Note, notes
 from sidecar.config.objectives import (
     ObjectiveSetting,
@@ -27,14 +27,12 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import Objective
 
 
-OK, FAILED, MISUSED = 0, 1, 2
-
-_ABOUT = """\
+_ABOUT_SIDECAR = """\
 Run as a proxy in front of one LLM inference server, pass every request through
 unchanged, and measure where its time went: queue, prefill, first token, decode,
 stream; per lane and prompt length, as Prometheus metrics.
 """
-_EXAMPLES = """\
+_EXAMPLES_OF_SIDECAR = """\
 examples:
   sidecar demo
       Run a simulated engine, this sidecar and a mixed load in one terminal.
@@ -66,7 +64,7 @@ Read the config as `serve` would, start nothing, and print every error with its
 file, line and column; or, if there is none, the lanes, the rules in the order
 in which they apply, the objectives, the listeners and the number of series.
 """
-_FLAGS = {
+_SERVE_FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port"),
     "proxy.listen_address": ("ADDRESS", "address for clients (default 0.0.0.0:8900)"),
     "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default 0.0.0.0:9901)"),
@@ -99,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("sidecar: no command: serve, check, demo, diagnose or capacity; see `sidecar --help`\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
-    flags = {key: value for key in FLAGS if (value := vars(known)[key]) is not None}
+    flags = {key: value for key in SHORT_FLAGS if (value := vars(known)[key]) is not None}
 
     def reload() -> Config:
         return load(file, flags, os.environ)
@@ -122,13 +120,13 @@ def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     group = shared.add_argument_group("config (a flag outranks the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
-    for key in FLAGS:
-        value, words = _FLAGS[key]
+    for key in SHORT_FLAGS:
+        value, words = _SERVE_FLAGS[key]
         group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
     parser = argparse.ArgumentParser(
         prog="sidecar",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
+        description=_ABOUT_SIDECAR,
+        epilog=_EXAMPLES_OF_SIDECAR,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -329,17 +329,3 @@ def test_nothing_is_named_after_nothing() -> None:
     words = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
     assert [name_of(path) for path in MODULES if words & {*path.stem.split("_"), *path.parent.parts}] == []
-
-
-def test_a_threshold_of_misses_or_votes_has_one_name_and_one_value() -> None:
-    """FEWEST_MISSES was 10 in one module and 3 in two others: one name for two meanings, which misled readers."""
-    homes: dict[str, list[str]] = {}
-    for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
-            for target in node.targets if isinstance(node, ast.Assign) else ():
-                name = target.id if isinstance(target, ast.Name) else ""
-                if name.isupper() and {"MISSES", "VOTES"} & {*name.split("_")}:
-                    homes.setdefault(name, []).append(name_of(path))
-
-    assert {"FEWEST_MISSES", "FEWEST_VOTES", "MISSES_BEYOND_CHANCE"} <= homes.keys()
-    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}

@@ -26,7 +26,7 @@ from sidecar.config.schema import (
     TokenAimConfig,
 )
 from sidecar.slo.objective import Objective
-from sidecar.slo.presets import PRESETS
+from sidecar.slo.presets import OBJECTIVE_PRESETS
 from tools.markdown import Block, table
 
 
@@ -97,7 +97,7 @@ def _presets() -> str:
 
 
 def _preset_rows(labels: tuple[str, ...]) -> Iterator[_Row]:
-    for name, preset in PRESETS.items():
+    for name, preset in OBJECTIVE_PRESETS.items():
         config = Config(engine=EngineConfig(url="http://a"), lanes=LanesConfig(default=name))
         aims = [objectives_of(config).aims(name, label) for label in labels]
         for objective in Objective:

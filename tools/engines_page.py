@@ -3,7 +3,7 @@
 Knows how to write a channel as a row. The prose around the rows stands here too, so that the page has one source.
 """
 
-from sidecar.engines.kind import UNKNOWN, Channel, EngineKind
+from sidecar.engines.kind import UNKNOWN_KIND, Channel, EngineKind
 from sidecar.engines.kinds import KINDS
 from tools.markdown import table
 
@@ -75,7 +75,7 @@ def _cells(channel: Channel) -> tuple[str, ...]:
 def _last() -> str:
     """The section on unknown engines, which were not examined."""
     return (
-        f"\n## {UNKNOWN.title[0].upper()}{UNKNOWN.title[1:]}\n\n`engine.kind: {UNKNOWN.name}`: transformers serve, LiteLLM, "
+        f"\n## {UNKNOWN_KIND.title[0].upper()}{UNKNOWN_KIND.title[1:]}\n\n`engine.kind: {UNKNOWN_KIND.name}`: transformers serve, LiteLLM, "
         "gateways, hosted APIs. Their reports are not\nknown, so the sidecar asks them for none and accepts none. TTFT, inter-token "
         "times, tokens and outcomes are measured; the\nTTFT is not split.\n"
     )

@@ -12,7 +12,7 @@ from statistics import median
 
 from bench.bounds.bound import Bound, spread
 from sidecar.otlp.intake import Intake
-from sidecar.otlp.limits import MAX_BODY_BYTES, RefusedError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, RefusedError
 
 
 ROUNDS = 3
@@ -47,10 +47,10 @@ def _requests() -> dict[str, tuple[bytes, dict[str, bool]]]:
         "512 spans as vLLM sends them": (_spans(512, 15), {}),
         "6,000 spans, gzipped to 4 %": (gzip.compress(large, 1), {"gzip": True}),
         "spans at the limit of attributes": (_spans(800, 128), {}),
-        "only fields": (b"\x08\x01" * (MAX_BODY_BYTES // 2), {}),
-        "only resources": (_field(1, _field(1, b"")) * (MAX_BODY_BYTES // 4), {}),
+        "only fields": (b"\x08\x01" * (MAX_EXPORT_BYTES // 2), {}),
+        "only resources": (_field(1, _field(1, b"")) * (MAX_EXPORT_BYTES // 4), {}),
         "a bomb": (gzip.compress(bytes(64 << 20)), {"gzip": True}),
-        "JSON, only brackets": (b'{"a":[' + b"[]," * (MAX_BODY_BYTES // 3 - 4) + b"[]]}", {"json": True}),
+        "JSON, only brackets": (b'{"a":[' + b"[]," * (MAX_EXPORT_BYTES // 3 - 4) + b"[]]}", {"json": True}),
         "JSON, spans of 10,000 attributes": (around % b",".join([json_span] * 100), {"json": True}),
     }
 

@@ -25,7 +25,7 @@ from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
-HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+JSON_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ class Diagnoses:
         ]
         # In a thread: writing a long answer must not delay traffic.
         body = await asyncio.to_thread(lambda: json.dumps(document(lanes), allow_nan=False).encode())
-        return web.Response(body=body, content_type="application/json", charset="utf-8", headers=HEADERS)
+        return web.Response(body=body, content_type="application/json", charset="utf-8", headers=JSON_HEADERS)
 
     def _engine(self) -> str | None:
         place = [label.name for label in ENGINE_INFO.labels].index("engine")

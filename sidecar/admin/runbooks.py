@@ -20,7 +20,7 @@ from aiohttp import web
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from sidecar.admin.page.page import HEADERS
+from sidecar.admin.page.page import PAGE_HEADERS
 from sidecar.admin.page.style import STYLE
 
 
@@ -58,7 +58,7 @@ class Runbooks:
         name = asked.removesuffix(".md") or INDEX
         text = self._texts.get(name)
         if text is not None and asked.endswith(".md"):
-            return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=HEADERS)
+            return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=PAGE_HEADERS)
         # In a thread: drawing a runbook must not delay traffic.
         page = await asyncio.to_thread(self._page, name if text is not None else "")
         return web.Response(
@@ -66,7 +66,7 @@ class Runbooks:
             text=page,
             content_type="text/html",
             charset="utf-8",
-            headers=HEADERS,
+            headers=PAGE_HEADERS,
         )
 
     def _drawn(self, name: str) -> str:

@@ -15,11 +15,10 @@ from sidecar.capacity.load_answer import QUESTION, replicas_answer
 from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, observation_of
 from sidecar.capacity.replica import Replica
 from sidecar.capacity.text import as_json, as_text
-from sidecar.config.folding import width
+from sidecar.config.folding import FAILED, MISUSED, OK, width
 
 
-OK, FAILED, MISUSED = 0, 1, 2
-WINDOW_SECONDS = 180.0
+OBSERVED_SECONDS = 180.0
 """Default of --window: at a few requests per second, about the time needed to learn how service slows with load."""
 
 Observe = Callable[[str, float], list[Reading]]
@@ -86,7 +85,9 @@ def _replicas(asked: Asked, room: int | None, observe: Observe) -> Answer:
         if url is None:
             return replicas_answer(asked, None, room)
         if asked.word("output") != "json" and window != 0:
-            sys.stderr.write(f"Watching {url} for {WINDOW_SECONDS if window is None else window:.0f} s ...\n")
-        return replicas_answer(asked, observation_of(observe(url, WINDOW_SECONDS if window is None else window)), room)
+            sys.stderr.write(f"Watching {url} for {OBSERVED_SECONDS if window is None else window:.0f} s ...\n")
+        return replicas_answer(
+            asked, observation_of(observe(url, OBSERVED_SECONDS if window is None else window)), room
+        )
     except RefusedError as refusal:
         return Answer("replicas", QUESTION, refusal=str(refusal))

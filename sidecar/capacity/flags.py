@@ -10,7 +10,7 @@ from math import nan
 from typing import TypeVar
 
 from sidecar.capacity.gpus import GPUS
-from sidecar.capacity.models import MODELS
+from sidecar.capacity.models import KNOWN_MODELS
 from sidecar.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
@@ -19,14 +19,14 @@ from sidecar.engines.kinds import KINDS
 
 T = TypeVar("T")
 
-_ABOUT = """\
+_ABOUT_CAPACITY = """\
 Answer capacity questions by arithmetic that you can redo: how much KV cache a
 token takes, how many sequences fit into the memory, how fast decoding can be at
 best, and how many replicas keep the queue short. All answers are estimates.
 Every number says whether it was measured, given, looked up, derived or assumed.
 Every answer lists its assumptions; it is refused if the data do not support it.
 """
-_EXAMPLES = """\
+_EXAMPLES_OF_CAPACITY = """\
 examples:
   sidecar capacity --model=llama-3.3-70b --tokens=4096
       The KV cache that 4,096 tokens of context take.
@@ -131,7 +131,7 @@ class _Flag:
 
 SLOTS_FLAGS = ", ".join(f"{kind.title}: {kind.slots_flag}" for kind in KINDS.values() if kind.slots_flag)
 """For each engine, the name of its own flag that corresponds to `--slots`."""
-_MODEL_NAMES, _GPU_NAMES = tuple(MODELS), tuple(GPUS)
+_MODEL_NAMES, _GPU_NAMES = tuple(KNOWN_MODELS), tuple(GPUS)
 _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
     "the model: by name, by its config.json, or by its geometry": (
         _Flag("model", "NAME", _choice(*_MODEL_NAMES), f"one of {', '.join(_MODEL_NAMES)}"),
@@ -185,7 +185,7 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
 }
 _FLAGS = {flag.name: flag for group in _GROUPS.values() for flag in group}
 _GEOMETRY = ("model.layers", "model.kv-heads", "model.head-dim")
-_SOURCES = ("model", "model.config", "model.layers")
+_MODEL_SOURCES = ("model", "model.config", "model.layers")
 
 
 class UsageError(Exception):
@@ -230,8 +230,8 @@ def parser() -> argparse.ArgumentParser:
     """The parser for --help and for splitting a command line. Values are read later, to report all errors at once."""
     made = argparse.ArgumentParser(
         prog="sidecar capacity",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
+        description=_ABOUT_CAPACITY,
+        epilog=_EXAMPLES_OF_CAPACITY,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
@@ -269,7 +269,7 @@ def read_flags(argv: Sequence[str]) -> Asked:
 def _together(given: set[str]) -> list[str]:
     """Errors of combination: flags that exclude each other, and flags that need another one."""
     errors = []
-    sources = [f"--{name}" for name in _SOURCES if name in given]
+    sources = [f"--{name}" for name in _MODEL_SOURCES if name in given]
     if len(sources) > 1:
         errors.append(f"{' and '.join(sources)} each describe a model: give one of them")
     lacking = [f"--{name}" for name in _GEOMETRY if name not in given]
@@ -287,7 +287,7 @@ def _together(given: set[str]) -> list[str]:
         errors.append(
             "no question is asked: give a model (--model, --model.config) or a wait (--wait); --help has examples"
         )
-    elif not {*_SOURCES, "wait", "service", "prefill", "sidecar.url"} & given:
+    elif not {*_MODEL_SOURCES, "wait", "service", "prefill", "sidecar.url"} & given:
         errors.append(
             "no model is given: --model, --model.config, or --model.layers with --model.kv-heads and --model.head-dim"
         )

@@ -51,7 +51,7 @@ def _gpt_oss(layers: int) -> dict[str, object]:
     }
 
 
-MODELS = {
+KNOWN_MODELS = {
     "llama-3.1-8b": Known("meta-llama/Llama-3.1-8B", _dense(32, 4096, 32, 8, 14336, 128256)),
     "llama-3.2-3b": Known(
         "meta-llama/Llama-3.2-3B", _dense(28, 3072, 24, 8, 8192, 128256, head_dim=128, tie_word_embeddings=True)

@@ -14,7 +14,7 @@ from sidecar.capacity.geometry import Geometry, attention
 from sidecar.capacity.gpus import GPUS
 from sidecar.capacity.memory import Room, left_for_cache, room_of_blocks
 from sidecar.capacity.model_config import Model
-from sidecar.capacity.models import MODELS
+from sidecar.capacity.models import KNOWN_MODELS
 from sidecar.capacity.observation import CACHE_INFO, Cache
 from sidecar.capacity.units import say_bytes
 
@@ -71,7 +71,7 @@ class Replica:
         if efficiency is not None:
             self._fact("efficiency", efficiency, f"{efficiency:.0%}", Origin.GIVEN, "--gpu.efficiency")
         read = self._asked.number("model.active-weights")
-        known = MODELS.get(self._asked.word("model") or "")
+        known = KNOWN_MODELS.get(self._asked.word("model") or "")
         if read is not None:
             self._fact("active_weights_bytes", read, say_bytes(read), Origin.GIVEN, "--model.active-weights")
         elif known is not None and known.active_weights_bytes:
@@ -85,7 +85,7 @@ class Replica:
         asked = self._asked
         name, file = asked.word("model"), asked.word("model.config")
         if name is not None:
-            known = MODELS[name]
+            known = KNOWN_MODELS[name]
             self._model_origin = (Origin.LOOKED_UP, f"config.json of {known.repository}")
             return model_config.read(known.config)
         if file is not None:
@@ -126,7 +126,7 @@ class Replica:
 
     def _weights(self) -> float:
         given = self._asked.number("model.weights")
-        known = MODELS.get(self._asked.word("model") or "")
+        known = KNOWN_MODELS.get(self._asked.word("model") or "")
         if given is not None:
             weights, origin, source = given, Origin.GIVEN, "--model.weights"
         elif self.model.weights_bytes is not None:

@@ -15,8 +15,8 @@ from sidecar.capacity.observation import Cache, Reading, read_cache, read_sideca
 from sidecar.config.values import parse_engine_url
 
 
-TIMEOUT_SECONDS = 5.0
-MAX_PAGE_BYTES = 32 << 20
+PAGE_TIMEOUT_SECONDS = 5.0
+MAX_SIDECAR_PAGE_BYTES = 32 << 20
 EVERY_SECONDS = 0.5
 """Time between two readings: short compared to a request, so that the number inside hardly changes between them."""
 
@@ -27,11 +27,11 @@ Get = Callable[[str, str], tuple[bytes, str]]
 def get(url: str, path: str) -> tuple[bytes, str]:
     """Body and Date header of a 200 response. Raises RefusedError for any other outcome."""
     address = parse_engine_url(url)
-    connection = HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)
+    connection = HTTPConnection(address.host, address.port, timeout=PAGE_TIMEOUT_SECONDS)
     try:
         connection.request("GET", path, headers={"Accept": "*/*", "Accept-Encoding": "identity"})
         response = connection.getresponse()
-        body = response.read(MAX_PAGE_BYTES)
+        body = response.read(MAX_SIDECAR_PAGE_BYTES)
     except (OSError, HTTPException) as error:
         raise RefusedError(f"{url}{path} does not answer: {str(error) or type(error).__name__}") from None
     finally:

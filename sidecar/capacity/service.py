@@ -20,8 +20,8 @@ from sidecar.capacity.answer import RefusedError
 MOST_RESIDUAL = 0.15
 """Largest accepted relative distance of a point from the line: beyond it, a straight line is the wrong shape."""
 FEWEST_DEPARTURES = 100
-"""Poisson: 10 % error in a rate that does not vary. With two parameters the error is larger; `MOST_ERROR` limits it."""
-MOST_ERROR = 0.15
+"""Poisson: 10 % error in a rate that does not vary. With two parameters the error is larger; `MOST_RATE_ERROR` limits it."""
+MOST_RATE_ERROR = 0.15
 """Largest accepted relative standard error of the service rate R at the largest n observed."""
 
 
@@ -102,9 +102,9 @@ def fit_observed(exposures: Sequence[Exposure], slots: int) -> Service:
     service = _fit([(min(max(inside, 0.1), slots), one.seconds, one.left) for inside, one in drifted])
     known = round(min(slots, max(one.inside for one in exposures)))
     service = Service(service.alone_seconds, service.each_seconds, max(1, known), service.error)
-    if service.error > MOST_ERROR:
+    if service.error > MOST_RATE_ERROR:
         raise RefusedError(
-            f"the rate of service at {known} requests at once is known to {service.error:.1%} only (at most {MOST_ERROR:.0%} is accepted):"
+            f"the rate of service at {known} requests at once is known to {service.error:.1%} only (at most {MOST_RATE_ERROR:.0%} is accepted):"
             " the load hardly varied while it was watched. Watch longer (--window) or give points of a load test (--service)"
         )
     return service

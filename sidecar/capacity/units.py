@@ -18,8 +18,8 @@ _SIZES = {
     "GIB": 2.0**30,
     "TIB": 2.0**40,
 }
-_TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
+_SECONDS_PER = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
 
 
 def read_bytes(text: str) -> float:
@@ -42,9 +42,9 @@ def read_seconds(text: str) -> float:
     """Seconds from `90ms`, `1.5s`, `2m`; 0 is accepted, without a unit too."""
     words = "a time with a unit, such as 90ms, 1.5s or 2m"
     value, unit = _split(text, words)
-    if unit not in _TIMES and value:
+    if unit not in _SECONDS_PER and value:
         raise ValueError(f"is not {words}")
-    return value * _TIMES.get(unit, 0.0)
+    return value * _SECONDS_PER.get(unit, 0.0)
 
 
 def read_rate(text: str) -> float:
@@ -52,9 +52,9 @@ def read_rate(text: str) -> float:
     words = "a rate above 0, such as 60, 60/s or 90/m"
     number, _, per = text.partition("/")
     value, unit = _split(number, words)
-    if unit or not value or per not in ("", *_TIMES):
+    if unit or not value or per not in ("", *_SECONDS_PER):
         raise ValueError(f"is not {words}")
-    return value / _TIMES[per or "s"]
+    return value / _SECONDS_PER[per or "s"]
 
 
 def read_count(text: str) -> int:
@@ -89,7 +89,7 @@ def say_rate(value: float) -> str:
 
 
 def _split(text: str, words: str) -> tuple[float, str]:
-    found = _NUMBER.fullmatch(text.strip())
+    found = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if not found:
         raise ValueError(f"is not {words}")
     return float(found[1]), found[2]

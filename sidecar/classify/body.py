@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sidecar.classify.top_level import elements, members
+from sidecar.timeline.events import UNREADABLE
 
 
 class Asked(StrEnum):
@@ -90,7 +91,6 @@ class _Body(_Scalars, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(_Body)
-_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
@@ -118,7 +118,7 @@ def peek(body: bytes, *, whole: bool) -> Peek:
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     try:
         said = _DECODER.decode(body) if whole else _beginning(body)
-    except _UNREADABLE:
+    except UNREADABLE:
         said = _beginning(body)
     if isinstance(said, _Body):
         prompt = bytes(said.prompt) or bytes(said.input_ids)
@@ -151,7 +151,7 @@ def _decoded(raw: bytes) -> object:
         return None
     try:
         return msgspec.json.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 

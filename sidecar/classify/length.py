@@ -11,7 +11,7 @@ from sidecar.config.buckets import PromptBuckets
 from sidecar.ledger.request_labels import UNKNOWN
 
 
-READY_SAMPLES = 20
+COUNTED_PROMPTS = 20
 """Prompts counted by usage before an estimate is given; with fewer, one odd prompt would set the scale."""
 _REMEMBERED_SAMPLES = 128
 """Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
@@ -88,7 +88,7 @@ class _Calibration:
 
     @property
     def ready(self) -> bool:
-        return len(self._samples) >= READY_SAMPLES
+        return len(self._samples) >= COUNTED_PROMPTS
 
     @property
     def tokens_per_byte(self) -> float:

@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
 }
 """Variables whose value a key takes if neither a flag nor the file has it."""
-FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
+SHORT_FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
 """Keys that are flags too."""
 _LARGEST_FILE_BYTES = 4 << 20
 _VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|^\$\w+$")
@@ -215,7 +215,7 @@ def _variable(path: Path) -> str:
     """For a wrong value that names an environment variable, which is not repeated: it may stand for a secret."""
     key = dotted(path)
     instead = ["write the value itself", "fill the file in before the start (envsubst)"]
-    if key in FLAGS:
+    if key in SHORT_FLAGS:
         instead.insert(1, f'pass {flag_of(key)}="$NAME" in a shell, {flag_of(key)}=$(NAME) in a pod\'s args')
     instead += [f"leave the key out and set {name}" for name, of in ENVIRONMENT.items() if dotted(of) == key]
     return (

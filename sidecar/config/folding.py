@@ -1,9 +1,14 @@
-"""Lines that fit the terminal, for every command that prints sentences. Knows columns, and nothing of what is said."""
+"""The output that all commands share: lines that fit the terminal, and exit statuses.
+
+Knows columns, and nothing of what is said.
+"""
 
 import shutil
 import textwrap
 
 
+OK, FAILED, MISUSED = 0, 1, 2
+"""Exit statuses: done; done, with a bad result; wrong flags or config."""
 WIDTH = 80
 """Columns where the width is not known: in a pipe, a file, a log."""
 _NARROWEST = 40

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sidecar.config.file import ENVIRONMENT, FLAGS, flag_of
+from sidecar.config.file import ENVIRONMENT, SHORT_FLAGS, flag_of
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.ledger.request_labels import OTHER
-from sidecar.slo.presets import PRESETS
+from sidecar.slo.presets import OBJECTIVE_PRESETS
 
 
 _PREFIX = "SIDECAR_"
@@ -34,13 +34,13 @@ def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
     """At most one note of each kind."""
     ignored = tuple(sorted(name for name in environment if name.startswith(_PREFIX) and _is_ignored(name)))
     if ignored:
-        flags = {f"{_PREFIX}{key.replace('.', '_').upper()}": flag_of(key) for key in (*FLAGS, "config.file")}
+        flags = {f"{_PREFIX}{key.replace('.', '_').upper()}": flag_of(key) for key in (*SHORT_FLAGS, "config.file")}
         instead = [f"use {flags[name]} in place of {name}" for name in ignored if name in flags]
         read = f"of the environment only {' and '.join(ENVIRONMENT)} are read"
         yield Note("environment_ignored", "variables", ignored, "; ".join([read, *instead]))
     silent = tuple(lane for lane in lanes_without_objectives(config) if lane != OTHER and not _is_meant(config, lane))
     if silent:
-        presets = ", ".join(name for name in PRESETS if name != "none")
+        presets = ", ".join(name for name in OBJECTIVE_PRESETS if name != "none")
         hint = (
             "nothing is promised here, so nothing pages: set objectives.LANE.preset to one of"
             f" {presets}, or thresholds of your own; preset none says that it is meant"

@@ -12,7 +12,7 @@ from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, Lan
 from sidecar.ledger.account import Phase
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
-from sidecar.slo.presets import PRESETS, Preset, longest_tokens, preset_for, rounded
+from sidecar.slo.presets import OBJECTIVE_PRESETS, Preset, longest_tokens, preset_for, rounded
 
 
 class ObjectiveSetting(NamedTuple):
@@ -49,7 +49,7 @@ def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
 
 def lane_objective(objective: Objective, lane: str, said: LaneObjectivesConfig) -> ObjectiveSetting:
     """A lane's objective for prompts of ordinary and of unknown length."""
-    preset = PRESETS[preset_name(lane, said)]
+    preset = OBJECTIVE_PRESETS[preset_name(lane, said)]
     if _is_off(said, objective):
         return NO_OBJECTIVE
     own = _own(said, objective)
@@ -63,7 +63,7 @@ def bucket_objectives(
     objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int]
 ) -> Mapping[str, ObjectiveSetting]:
     """A lane's objective for each prompt bucket, from short to long, then for `unknown`."""
-    preset = PRESETS[preset_name(lane, said)]
+    preset = OBJECTIVE_PRESETS[preset_name(lane, said)]
     base = lane_objective(objective, lane, said)
     ttft_seconds = lane_objective(Objective.TTFT, lane, said).threshold_seconds
     found: dict[str, ObjectiveSetting] = {}

@@ -21,12 +21,12 @@ from sidecar.config.describe import Path
 
 _MOST_NODES = 100_000
 """A config has hundreds; a billion laughs has more."""
-_DEEPEST = 12
+_DEEPEST_YAML = 12
 """The deepest key of a config, a header's value in a rule, stands at six."""
 
 _CORE = "tag:yaml.org,2002:"
 _CONTAINERS = (f"{_CORE}map", f"{_CORE}seq")
-_SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
+_SCALAR_TAGS: dict[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
     f"{_CORE}null": (re.compile(r"(?:~|null|Null|NULL|)\Z"), lambda _: None),
     f"{_CORE}bool": (re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), lambda text: text.lower() == "true"),
     # Longer ones are floats: Python refuses to convert more than 4,300 digits.
@@ -41,9 +41,9 @@ _SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Gives plain scalars the tags of `_SCALARS`, in place of YAML 1.1's (which has `yes`, `off`, 12:30 and octals)."""
+    """Gives plain scalars the tags of `_SCALAR_TAGS`, in place of YAML 1.1's (which has `yes`, `off`, 12:30 and octals)."""
 
-    yaml_implicit_resolvers = {None: [(tag, pattern) for tag, (pattern, _) in _SCALARS.items()]}  # noqa: RUF012  PyYAML's own
+    yaml_implicit_resolvers = {None: [(tag, pattern) for tag, (pattern, _) in _SCALAR_TAGS.items()]}  # noqa: RUF012  PyYAML's own
 
 
 class Place(NamedTuple):
@@ -122,14 +122,14 @@ class _Walk:
 
     def _value(self, node: yaml.Node, path: Path) -> object:
         self._nodes += 1
-        if self._nodes > _MOST_NODES or len(path) > _DEEPEST:
+        if self._nodes > _MOST_NODES or len(path) > _DEEPEST_YAML:
             if self._nodes <= _MOST_NODES + 1:
                 self._complain(path, node, "is too large, too deep, or contains itself")
                 self._nodes = _MOST_NODES + 1
             return None
         self._document.values[path] = _place(node.start_mark)
         if isinstance(node, yaml.ScalarNode):
-            pattern, read_scalar = _SCALARS.get(node.tag, (None, str))
+            pattern, read_scalar = _SCALAR_TAGS.get(node.tag, (None, str))
             if pattern and pattern.match(node.value):
                 return read_scalar(node.value)
             self._complain(path, node, "has a tag, which is not supported")

@@ -20,7 +20,7 @@ import aiohttp
 from sidecar.demo.incidents import INCIDENTS, SHARE_OF_RATE, acts
 from sidecar.demo.load import MIXED, Load
 from sidecar.demo.pager import Pager, listening
-from sidecar.demo.processes import HOST, DemoError, bindable, running
+from sidecar.demo.processes import LOOPBACK, DemoError, bindable, running
 from sidecar.demo.servers import INSTALL, alerting, programs
 from sidecar.demo.shipped import DEMO, find
 from sidecar.demo.stage import Stage
@@ -32,7 +32,7 @@ from sidecar.simulator.replica_presets import PRESETS, SMALL_CHAT, Preset
 
 
 CONFIG = Path(__file__).with_name("demo.yml")
-WINDOW_SECONDS = 60.0
+TABLE_SECONDS = 60.0
 POD = "demo-0"
 
 
@@ -63,13 +63,13 @@ async def run(
 ) -> None:
     """Run until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all` or None (none). Raises DemoError."""
     ports = ports.chosen()
-    proxy_url, web_url = f"http://{HOST}:{ports.proxy}", f"http://{HOST}:{ports.web}"
+    proxy_url, web_url = f"http://{LOOPBACK}:{ports.proxy}", f"http://{LOOPBACK}:{ports.web}"
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(SimulatedEngine(preset, host=HOST, port=ports.engine, seed=seed))
+        engine = await stack.enter_async_context(SimulatedEngine(preset, host=LOOPBACK, port=ports.engine, seed=seed))
         admin = await stack.enter_async_context(aiohttp.ClientSession(web_url))
         sidecar = await stack.enter_async_context(
             running(
@@ -118,8 +118,8 @@ def _command(engine_url: str, ports: Ports) -> list[str]:
     return [
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={CONFIG}"),
         *(
-            f"--proxy.listen-address={HOST}:{ports.proxy}",
-            f"--web.listen-address={HOST}:{ports.web}",
+            f"--proxy.listen-address={LOOPBACK}:{ports.proxy}",
+            f"--web.listen-address={LOOPBACK}:{ports.web}",
             "--log.level=warning",
         ),
     ]
@@ -136,7 +136,7 @@ async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
         return None
     pager = Pager()
     sink_url = await stack.enter_async_context(listening(pager))
-    pods = {POD: f"{HOST}:{ports.web}"}
+    pods = {POD: f"{LOOPBACK}:{ports.web}"}
     servers = await stack.enter_async_context(
         alerting(found, shipped, pods, sink_url, runbooks_url=f"{web_url}/runbooks")
     )
@@ -151,7 +151,7 @@ async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
 async def _show(
     admin: aiohttp.ClientSession, load: Load, stage: Stage, pager: Pager | None, every_seconds: float, *, terminal: bool
 ) -> None:
-    pages: deque[Sums] = deque([{}], maxlen=max(2, round(WINDOW_SECONDS / every_seconds) + 1))
+    pages: deque[Sums] = deque([{}], maxlen=max(2, round(TABLE_SECONDS / every_seconds) + 1))
     with screen(terminal=terminal) as shown:
         while True:
             await asyncio.sleep(every_seconds)

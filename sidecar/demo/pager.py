@@ -12,10 +12,10 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar.demo.processes import HOST
+from sidecar.demo.processes import LOOPBACK
 
 
-REMEMBERED_SECONDS = 30.0
+RESOLVED_SHOWN_SECONDS = 30.0
 """Time for which an ended alert is still shown, as resolved."""
 
 
@@ -69,7 +69,7 @@ class Pager:
         self._told = {
             place: told
             for place, told in self._told.items()
-            if told.resolved_at is None or at - told.resolved_at < REMEMBERED_SECONDS
+            if told.resolved_at is None or at - told.resolved_at < RESOLVED_SHOWN_SECONDS
         }
         return sorted(
             self._told.values(), key=lambda told: (not told.firing, told.severity != "page", told.name, told.summary)
@@ -93,7 +93,7 @@ async def listening(pager: Pager) -> AsyncIterator[str]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, HOST, 0).start()
-        yield f"http://{HOST}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, LOOPBACK, 0).start()
+        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()

@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 
-HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
 """A program that has not ended this long after SIGTERM is killed: its clients are gone, it has nothing to wait for."""
@@ -87,7 +87,7 @@ def bindable(flag: str, port: int) -> int:
         # The same option as the program will set: a port in TIME_WAIT does not count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((LOOPBACK, port))
         except OSError as error:
             raise DemoError(
                 f"port {port} is not available ({error.strerror}): stop the program that uses it (another demo?),"
@@ -103,7 +103,7 @@ def free_ports(count: int) -> list[int]:
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
-            probe.bind((HOST, 0))
+            probe.bind((LOOPBACK, 0))
         return [probe.getsockname()[1] for probe in probes]
     finally:
         for probe in probes:

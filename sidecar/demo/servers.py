@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from sidecar.demo.processes import HOST, free_ports, running
+from sidecar.demo.processes import LOOPBACK, free_ports, running
 from sidecar.demo.shipped import Shipped, prometheus_config
 
 
@@ -48,7 +48,7 @@ async def alerting(
     """Scrape `pods` (name to host:port), send alerts to `sink_url`. Raises DemoError if one of both does not start."""
     with TemporaryDirectory(prefix="llm-phase-sidecar-") as name:
         folder = Path(name)
-        prometheus, alertmanager = (f"{HOST}:{port}" for port in free_ports(2))
+        prometheus, alertmanager = (f"{LOOPBACK}:{port}" for port in free_ports(2))
         rules = shipped.rules(runbooks_url)
         for file, text in rules.items():
             (folder / file).write_text(text)

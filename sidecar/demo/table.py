@@ -23,7 +23,7 @@ COLOURS = {
     "engine": "bright_red",
     "sidecar": "cyan",
 }
-SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
+PHASES_SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 
 
 class PlainScreen:
@@ -64,12 +64,12 @@ class LiveScreen(PlainScreen):
         table.add_column("\nlane", no_wrap=True)
         for name in ("\nreq", "\nTTFT", "inter-\ntoken"):
             table.add_column(name, justify="right", no_wrap=True)
-        for phase in SHOWN:
+        for phase in PHASES_SHOWN:
             name = phase.replace("_", "\n") if "_" in phase else f"\n{phase}"
             table.add_column(name, justify="right", style=COLOURS[phase], no_wrap=True)
         bars = []
         for row in rows:
-            phases = (milliseconds(row.phases.get(phase)) for phase in SHOWN)
+            phases = (milliseconds(row.phases.get(phase)) for phase in PHASES_SHOWN)
             table.add_row(row.lane, requests(row), *latencies(row), *phases)
             bar = Text(f"{row.lane:<12}")
             for phase, width in bar_widths(row.phases, LONG_BAR).items():

@@ -12,11 +12,13 @@ from math import inf
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from sidecar.ledger.account import Phase
 
-PHASES = ("queue", "prefill", "first_token", "unattributed", "decode", "stream")
-TTFT, INTER_TOKEN = "llm_time_to_first_token_seconds_bucket", "llm_inter_token_seconds_bucket"
-REQUESTS, WHOLE, PHASE = "llm_requests_total", "llm_request_seconds_count", "llm_request_phase_seconds_sum"
-_WANTED = (TTFT, INTER_TOKEN, REQUESTS, WHOLE, PHASE)
+
+PHASES: tuple[str, ...] = tuple(Phase)
+TTFT_BUCKETS, INTER_TOKEN_BUCKETS = "llm_time_to_first_token_seconds_bucket", "llm_inter_token_seconds_bucket"
+REQUESTS, WHOLE, PHASE_SUM = "llm_requests_total", "llm_request_seconds_count", "llm_request_phase_seconds_sum"
+_WANTED = (TTFT_BUCKETS, INTER_TOKEN_BUCKETS, REQUESTS, WHOLE, PHASE_SUM)
 _EDGE = re.compile(r'le="([^"]+)"')
 
 Sums = Mapping[tuple[str, str, str], float]
@@ -85,10 +87,10 @@ def _row(lane: str, grown: Sums) -> Row:
         return {what: value for (name, of, what), value in grown.items() if (name, of) == (wanted, lane)}
 
     outcomes = values(REQUESTS)
-    ttft = {float(edge): count for edge, count in values(TTFT).items()}
-    gaps = {float(edge): count for edge, count in values(INTER_TOKEN).items()}
+    ttft = {float(edge): count for edge, count in values(TTFT_BUCKETS).items()}
+    gaps = {float(edge): count for edge, count in values(INTER_TOKEN_BUCKETS).items()}
     whole = sum(values(WHOLE).values())
-    seconds = values(PHASE)
+    seconds = values(PHASE_SUM)
     return Row(
         lane,
         round(sum(outcomes.values())),

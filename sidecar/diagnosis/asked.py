@@ -22,7 +22,7 @@ FEWEST_SAMPLES = 20
 """First tokens; below, nothing is said where no objective decided it request by request."""
 CONTRADICTION = 1.5
 """A part that exceeds its whole by more than this is no matter of populations and buckets."""
-AGREES = (0.5, 2.0)
+REPORTS_AGREE = (0.5, 2.0)
 """What requests reported over what the engine counted: beyond this no verdict stands on either."""
 SEEN_ENOUGH = 0.5
 
@@ -53,7 +53,7 @@ def _disagreements(m: Measured) -> list[Missing]:
             for part in parts
             if part is not None and part > CONTRADICTION * ttft
         ]
-    low, high = AGREES
+    low, high = REPORTS_AGREE
     found += [
         f"requests report {ratio:.0%} of the {phase} that the engine counts"
         for phase, ratio in m.agreement.items()

@@ -104,7 +104,7 @@ class Flag:
     read: Callable[[str], Any]
 
 
-FLAGS = (
+BY_HAND_FLAGS = (
     Flag("ttft-p99", "SECONDS", "time to first token, 99th percentile: 3.2s", duration),
     Flag("tpot-p99", "SECONDS", "time between tokens, or per output token, 99th percentile: 80ms", duration),
     Flag("e2e-p99", "SECONDS", "the whole request, 99th percentile", duration),
@@ -131,7 +131,7 @@ def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
     """What the flags say, by name without dashes in front; and every mistake, each with its flag."""
     values: dict[str, Any] = {}
     errors = []
-    for flag in FLAGS:
+    for flag in BY_HAND_FLAGS:
         if flag.name not in told:
             continue
         try:

@@ -12,24 +12,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sidecar.config.folding import width
+from sidecar.config.folding import FAILED, MISUSED, OK, width
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import contained
 
 
-OK, FAILED, MISUSED = 0, 1, 2
 SIDECAR_URL = "http://127.0.0.1:9901"
 
-_ABOUT = """\
+_ABOUT_DIAGNOSE = """\
 Say which phase is to blame, and what to do: time to first token and
 inter-token latency apart, the phase with its evidence, what is second, what to
 do in which order, what not to do, and what is still to be asked. Without
 numbers it asks the sidecar on this host. Where it cannot say, it says what is
 missing.
 """
-_EXAMPLES = """\
+_EXAMPLES_OF_DIAGNOSE = """\
 examples:
   sidecar diagnose
       Ask the sidecar on this host for its last five minutes, lane by lane.
@@ -78,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("".join(f"sidecar diagnose: {error}\n" for error in errors))
         sys.stderr.write("`sidecar diagnose --help` explains, with examples.\n")
         return MISUSED
-    if any(flag.name in told for flag in by_hand.FLAGS):
+    if any(flag.name in told for flag in by_hand.BY_HAND_FLAGS):
         return _print(document([contained(numbers)]), told)
     # Sockets and a loop are loaded only where somebody else is to be asked.
     from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
@@ -106,8 +105,8 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sidecar diagnose",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
+        description=_ABOUT_DIAGNOSE,
+        epilog=_EXAMPLES_OF_DIAGNOSE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -115,14 +114,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, value, words in _SOURCES:
         source.add_argument(f"--{name}", dest=name, metavar=value, help=words)
     hand = parser.add_argument_group("numbers by hand (then nobody is asked)")
-    for flag in by_hand.FLAGS:
+    for flag in by_hand.BY_HAND_FLAGS:
         hand.add_argument(f"--{flag.name}", dest=flag.name, metavar=flag.shape, help=flag.words)
     return parser
 
 
 def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
     errors = [f"{word}: there is no such flag" for word in unknown]
-    hand = [f"--{flag.name}" for flag in by_hand.FLAGS if flag.name in told]
+    hand = [f"--{flag.name}" for flag in by_hand.BY_HAND_FLAGS if flag.name in told]
     asked = [name for name in ("sidecar.url", "prometheus.url") if name in told]
     if len(asked) > 1:
         errors.append("--sidecar.url and --prometheus.url: one of them")

@@ -13,12 +13,12 @@ from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 
 
-VERSION = 1
+DOCUMENT_VERSION = 1
 """Of the schema. New keys may come without another; a key that goes, or changes its meaning, makes another."""
 
 
 def document(diagnoses: Iterable[Diagnosis]) -> dict[str, Any]:
-    return {"schema_version": VERSION, "diagnoses": [one(diagnosis) for diagnosis in diagnoses]}
+    return {"schema_version": DOCUMENT_VERSION, "diagnoses": [one(diagnosis) for diagnosis in diagnoses]}
 
 
 def one(d: Diagnosis) -> dict[str, Any]:

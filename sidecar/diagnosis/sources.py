@@ -14,7 +14,7 @@ from yarl import URL
 
 from sidecar.diagnosis import engine_evidence as evidence
 from sidecar.diagnosis import facts, promql
-from sidecar.diagnosis.document import VERSION, document
+from sidecar.diagnosis.document import DOCUMENT_VERSION, document
 from sidecar.diagnosis.facts import Comparison
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
@@ -24,7 +24,7 @@ from sidecar.diagnosis.verdict import Evidence, LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
 
 
-TIMEOUT_SECONDS = 20.0
+QUERY_TIMEOUT_SECONDS = 20.0
 AT_ONCE = 8
 """Questions to one Prometheus: it serves 20 at once by default, and somebody else wants to see a dashboard."""
 LARGEST_ANSWER = 32 * 1024 * 1024
@@ -41,7 +41,7 @@ async def one_sidecar(url: str) -> dict[str, Any]:
     asked = URL(url).with_path("/diagnosis")
     async with _session() as session:
         answer = await _get(session, asked, {})
-    if not isinstance(answer, dict) or answer.get("schema_version") != VERSION or "diagnoses" not in answer:
+    if not isinstance(answer, dict) or answer.get("schema_version") != DOCUMENT_VERSION or "diagnoses" not in answer:
         raise AskingError(f"{_shown(asked)} answers with another schema: are both sidecars of one version?")
     return answer
 
@@ -151,7 +151,7 @@ class _Prometheus:
 
 
 def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS))
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUERY_TIMEOUT_SECONDS))
 
 
 async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str]) -> Any:
@@ -167,7 +167,7 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
                 raise AskingError(f"{_shown(url)} answers {answer.status}: {said}")
             return json.loads(body)
     except TimeoutError as error:
-        raise AskingError(f"{_shown(url)} did not answer within {TIMEOUT_SECONDS:.0f} s") from error
+        raise AskingError(f"{_shown(url)} did not answer within {QUERY_TIMEOUT_SECONDS:.0f} s") from error
     except aiohttp.ClientError as error:
         raise AskingError(f"{_shown(url)} {_failure(error)}") from error
     except ValueError as error:

@@ -13,10 +13,10 @@ from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.wording import digits, listed, phase_name, seconds, times
 
 
-STEPS = 4
+MOST_STEPS = 4
 """So many of the first phase are shown; `--output=json` has them all."""
-STEPS_SECOND = 1
-NOT_TO_DO = 3
+MOST_STEPS_SECOND = 1
+MOST_NOT_TO_DO = 3
 QUESTIONS = 3
 _NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "between tokens"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
@@ -55,11 +55,11 @@ def _lines(d: Mapping[str, Any]) -> Iterable[str]:
         yield from _section("Second", [_second(d)])
     steps = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
     when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
-    yield from _section(f"Do, in this order{when}", _steps(steps[:STEPS]), numbered=True)
+    yield from _section(f"Do, in this order{when}", _steps(steps[:MOST_STEPS]), numbered=True)
     later = [step for step in d["steps"] if step["phase"] not in _first_phases(d)]
     if later:
-        yield from _section("Then", _steps(later[:STEPS_SECOND]), numbered=True)
-    yield from _section("Do not", (f"{item['do']}: {item['why']}" for item in d["not_to_do"][:NOT_TO_DO]))
+        yield from _section("Then", _steps(later[:MOST_STEPS_SECOND]), numbered=True)
+    yield from _section("Do not", (f"{item['do']}: {item['why']}" for item in d["not_to_do"][:MOST_NOT_TO_DO]))
     yield from _section(
         "Still to ask", (f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"][:QUESTIONS])
     )

@@ -14,8 +14,8 @@ from sidecar.slo.objective import Objective
 
 MANY_VOTES = 10
 CLEAR_LEAD = 0.2
-AGREES = (0.9, 1.1)
-MOSTLY = 0.5
+COUNTS_AGREE = (0.9, 1.1)
+MOST_OF_IT = 0.5
 
 
 def confidence(
@@ -61,16 +61,16 @@ def _of_verdict(m: Measured, verdict: Verdict) -> list[str]:
 def _of_splits(m: Measured) -> list[str]:
     found = []
     estimated = m.phases[Blame.QUEUE].sources.get("estimated", 0.0) if Blame.QUEUE in m.phases else 0.0
-    if estimated >= MOSTLY:
+    if estimated >= MOST_OF_IT:
         found.append(f"{percent(estimated)} of the splits are estimates.")
     unsplit = sum(m.unsplit.values())
-    if unsplit >= MOSTLY:
+    if unsplit >= MOST_OF_IT:
         found.append(f"{percent(unsplit)} of the requests have no split.")
     return found
 
 
 def _of_sources(m: Measured) -> list[str]:
-    low, high = AGREES
+    low, high = COUNTS_AGREE
     found = [
         f"Requests report {percent(ratio)} of the {phase} that the engine counts."
         for phase, ratio in m.agreement.items()

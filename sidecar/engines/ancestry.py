@@ -13,12 +13,12 @@ from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport, span_key
 
 
-MAX_SPANS = 16_384
+MAX_PARENTS = 16_384
 """Number of spans whose parent is kept: a dozen per request, for the seconds of a hold at 200 requests per second."""
 MAX_HELD = 4096
 MAX_OF_A_TRACE = 64
 """Most reports of one trace that are held at once: in a trace that all requests share, each span costs a walk over them."""
-MAX_DEPTH = 32
+MAX_ANCESTORS = 32
 """Longest chain of spans: a front end, a router, a worker and the engine make less than ten."""
 
 
@@ -54,7 +54,7 @@ class Descendants:
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The reports that this span completes. Any span may be a missing parent, so none counts as unknown."""
         self._parents[span.span_id] = span.parent_span_id
-        if len(self._parents) > MAX_SPANS:
+        if len(self._parents) > MAX_PARENTS:
             del self._parents[next(iter(self._parents))]
         report = self._report_of(span)
         if report is not None and span.span_id not in self._held:
@@ -100,7 +100,7 @@ class Descendants:
 
     def _minted_above(self, held: _Held) -> str | None:
         parent = held.span.parent_span_id
-        for _ in range(MAX_DEPTH):
+        for _ in range(MAX_ANCESTORS):
             if held.minted is not None or not parent:
                 break
             if self._is_minted(parent):

@@ -17,7 +17,7 @@ LARGEST = 2**63 - 1
 """Engines count in signed 64 bits; a larger value is not a count."""
 LATEST_SECONDS = 2.0**33
 """Latest accepted instant, in seconds on any clock (Unix time: the year 2242): above it, floats are over 2 us apart."""
-_DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
+_SECONDS_TEXT = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def seconds_of(value: object, per_second: float = 1.0) -> float | None:
@@ -41,7 +41,7 @@ def whole_number(value: object) -> int | None:
     """A count of units up to `LARGEST`, written as an integer, as a string of digits, or as a list of just one of these."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if (isinstance(value, str) and _DIGITS.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
+    if (isinstance(value, str) and _SECONDS_TEXT.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     return value if type(value) is int and 0 <= value <= LARGEST else None
 

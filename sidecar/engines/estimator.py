@@ -26,11 +26,11 @@ from sidecar.slo.prefill_cost import Curve, Length, Refusal
 
 EARLIEST = 0.9
 """Least share of a prompt's cost that a prefill takes: the cost varies, and includes some front-end time."""
-STEPS = 32
+REMEMBERED_STEPS = 32
 """Engine steps kept before each first token; for a prefill over more steps, the cost alone is precise enough."""
 SAME_STEP_SECONDS = 0.001
 """Outputs closer together than this belong to one step, or to steps too short to matter."""
-RECENT_ARRIVALS = 100
+ARRIVALS_CONSIDERED = 100
 IDLE_SHARE = 0.05
 """Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
 MAX_MODELS = 17
@@ -75,8 +75,8 @@ class Estimator:
         self._waiting: dict[Hashable, Visit] = {}
         self._streaming: dict[Hashable, Visit] = {}
         self._most_streaming = 0
-        self._steps: deque[float] = deque(maxlen=STEPS)
-        self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
+        self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
+        self._recent: deque[bool] = deque(maxlen=ARRIVALS_CONSIDERED)
         self._era = 0
         self._curves: dict[tuple[str, str], Curve] = {}
 

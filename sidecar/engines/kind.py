@@ -165,4 +165,4 @@ class EngineKind:
         return 1 if choices <= 1 else 0
 
 
-UNKNOWN = EngineKind()
+UNKNOWN_KIND = EngineKind()

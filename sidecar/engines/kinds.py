@@ -1,7 +1,7 @@
 """Every kind of engine that has a file here, by name: the one list that config, detection and docs are made from."""
 
 from sidecar.engines.dynamo import Dynamo
-from sidecar.engines.kind import UNKNOWN, EngineKind
+from sidecar.engines.kind import UNKNOWN_KIND, EngineKind
 from sidecar.engines.llama_cpp import LlamaCpp
 from sidecar.engines.lmdeploy import LMDeploy
 from sidecar.engines.ollama import Ollama
@@ -31,7 +31,7 @@ KINDS: dict[str, EngineKind] = {
 
 def kind_named(name: str) -> EngineKind:
     """The kind of this name; for "auto" (until it is recognised) and "none" the kind that reports nothing."""
-    return KINDS.get(name, UNKNOWN)
+    return KINDS.get(name, UNKNOWN_KIND)
 
 
 def remarks_on(count: Count) -> str:

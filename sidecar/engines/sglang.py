@@ -39,6 +39,7 @@ from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import UNREADABLE
+from sidecar.timeline.reader import MAX_ID_CHARACTERS
 
 
 QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"
@@ -46,7 +47,6 @@ TRANSFER = "prefill_transfer_kv_cache"
 SLICES = (QUEUE, PREFILL, DECODE, TRANSFER)
 SCOPE = "sglang server"
 """Names of its tracer: spans of its other stages are known and not needed."""
-MAX_ID_CHARACTERS = 256
 MAX_REQUESTS = 8192
 """Entries in each table: the slices of a request that runs for minutes wait as long for its root."""
 

@@ -30,7 +30,7 @@ import msgspec
 
 from sidecar.engines.durations import between, instant_of
 from sidecar.engines.kind import Channel, EngineKind
-from sidecar.engines.probe.replies import VERSION, Answers, Identity, body_at, info_labels, text_at
+from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.report_sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
@@ -38,8 +38,8 @@ from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestK
 from sidecar.timeline.events import UNREADABLE
 
 
-SPAN = "llm_request"
-MAX_ID_CHARACTERS = 128
+REQUEST_SPAN = "llm_request"
+MAX_REQUEST_ID_CHARACTERS = 128
 METRICS_OF_PROMETHEUS = "/prometheus/metrics"
 """Its /metrics is another page, whose statistics each read removes: it is never read."""
 
@@ -117,7 +117,7 @@ def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
 
 def _id_of(value: object) -> str | None:
     if isinstance(value, str):
-        return value if 0 < len(value) <= MAX_ID_CHARACTERS else None
+        return value if 0 < len(value) <= MAX_REQUEST_ID_CHARACTERS else None
     return str(value) if type(value) is int and value >= 0 else None
 
 
@@ -156,7 +156,7 @@ class TensorRTLLM(EngineKind):
     )
     owned_by = "tensorrt_llm"
     metric_prefix = b"trtllm_"
-    asks = (VERSION, METRICS_OF_PROMETHEUS)
+    asks = (VERSION_PATH, METRICS_OF_PROMETHEUS)
     state = StateNames(  # metrics/collector.py of 2026; needs return_perf_metrics. `num_paused_requests` is a gauge: no count.
         path=METRICS_OF_PROMETHEUS,
         waiting=Name("trtllm_num_requests_waiting"),
@@ -189,7 +189,7 @@ class TensorRTLLM(EngineKind):
 
     def describes(self, answers: Answers) -> Identity:
         labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
-        version = text_at(answers, VERSION, "version")
+        version = text_at(answers, VERSION_PATH, "version")
         return Identity(version, quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type"))
 
     def span(self, span: Span) -> KeyedReport | None:
@@ -198,7 +198,7 @@ class TensorRTLLM(EngineKind):
 
 def times_in_span(span: Span) -> EngineReport | None:
     """The times in one span; None where it is no request's."""
-    if span.name != SPAN:
+    if span.name != REQUEST_SPAN:
         return None
     queue = seconds_in(span.attributes, "gen_ai.latency.time_in_queue")
     first_token = seconds_in(span.attributes, "gen_ai.latency.time_to_first_token")

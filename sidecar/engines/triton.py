@@ -17,7 +17,7 @@ from sidecar.engines.kind import Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
-from sidecar.timeline.dialects.triton_generate import TIMES
+from sidecar.timeline.dialects.triton_generate import TRITON_TIMES
 
 
 class Triton(EngineKind):
@@ -55,7 +55,7 @@ class Triton(EngineKind):
         return text_in(body, "name") == "triton"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        arrived, scheduled, first, last = (whole_number(extras.get(name)) or None for name in TIMES)
+        arrived, scheduled, first, last = (whole_number(extras.get(name)) or None for name in TRITON_TIMES)
         instants = [instant for instant in (arrived, scheduled, first, last) if instant is not None]
         if not instants:
             return None

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.replies import VERSION, Answers, Identity, text_at
+from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
@@ -65,7 +65,7 @@ class VLLM(EngineKind):
     )
     owned_by = "vllm"
     metric_prefix = b"vllm:"
-    asks = (VERSION, DEVELOPMENT_INFO)
+    asks = (VERSION_PATH, DEVELOPMENT_INFO)
     state = StateNames(  # 0.33, v1/metrics/loggers.py; seen on 0.32
         waiting=Name("vllm:num_requests_waiting"),
         running=Name("vllm:num_requests_running"),
@@ -91,7 +91,7 @@ class VLLM(EngineKind):
     def describes(self, answers: Answers) -> Identity:
         """The version, and in development mode the weights' format."""
         weights = text_at(answers, DEVELOPMENT_INFO, "vllm_config", "model_config", "quantization")
-        return Identity(text_at(answers, VERSION, "version"), quantization=weights)
+        return Identity(text_at(answers, VERSION_PATH, "version"), quantization=weights)
 
     def advice_for(self, version: str | None) -> str:
         """A flag that this version has; a build without a release's number is taken for a new one."""

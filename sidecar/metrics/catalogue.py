@@ -15,9 +15,10 @@ from sidecar.metrics.self_metrics import OWN
 from sidecar.metrics.slo_metrics import SLO_METRICS
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
-    EVENTS_PER_READ,
+    EVENTS_PER_READ_EDGES,
+    INTER_TOKEN_EDGES,
     LANE,
-    LATENCY_SECONDS,
+    LATENCY_EDGES,
     MODEL,
     OUTCOME,
     PER_LANE,
@@ -28,11 +29,8 @@ from sidecar.metrics.vocabulary import (
     STAGE,
     STATE,
     STREAMING,
-    TOKENS,
-    WHOLE_REQUEST_SECONDS,
-)
-from sidecar.metrics.vocabulary import (
-    INTER_TOKEN_SECONDS as INTER_TOKEN_BUCKETS,
+    TOKEN_EDGES,
+    WHOLE_REQUEST_EDGES,
 )
 from sidecar.slo.prefill_cost import Refusal
 
@@ -46,7 +44,7 @@ REQUEST_PHASE_SECONDS = Histogram(
     " (a difference) or estimated. A phase that no source can tell is absent; its time is in unattributed.",
     (*PER_LENGTH, STREAMING, PHASE, SOURCE),
     together=PHASES_TOGETHER,
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.13,
 )
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
@@ -54,7 +52,7 @@ TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "Seconds from the last byte of the request body to the first event with output, of streamed inference requests that got"
     " one, whatever their outcome. Measured by the sidecar.",
     PER_LENGTH,
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.35,
 )
 INTER_TOKEN_SECONDS = Histogram(
@@ -62,7 +60,7 @@ INTER_TOKEN_SECONDS = Histogram(
     "Seconds between two consecutive output events of one choice, of streamed inference requests. Every gap is counted when it"
     " ends. An event may carry several tokens. Measured by the sidecar.",
     PER_LANE,
-    buckets=INTER_TOKEN_BUCKETS,
+    buckets=INTER_TOKEN_EDGES,
     typical=0.5,
 )
 TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
@@ -70,7 +68,7 @@ TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     "Seconds per output token after the first, of streamed inference requests with outcome ok, one choice and at least"
     " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1).",
     PER_LANE,
-    buckets=INTER_TOKEN_BUCKETS,
+    buckets=INTER_TOKEN_EDGES,
     typical=0.5,
 )
 REQUEST_SECONDS = Histogram(
@@ -78,7 +76,7 @@ REQUEST_SECONDS = Histogram(
     "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of inference"
     " requests with outcome ok. The denominator for mean seconds per phase. Measured by the sidecar.",
     (*PER_LENGTH, STREAMING),
-    buckets=WHOLE_REQUEST_SECONDS,
+    buckets=WHOLE_REQUEST_EDGES,
     typical=0.2,
 )
 REQUEST_UPLOAD_SECONDS = Histogram(
@@ -86,14 +84,14 @@ REQUEST_UPLOAD_SECONDS = Histogram(
     "Seconds from the first byte of the request head to the last byte of its body, of inference requests that arrived whole. It"
     " is the client's time and belongs to no phase. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.6,
 )
 ENGINE_CONNECT_SECONDS = Histogram(
     "llm_engine_connect_seconds",
     "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.6,
 )
 KV_TRANSFER_SECONDS = Histogram(
@@ -102,7 +100,7 @@ KV_TRANSFER_SECONDS = Histogram(
     " with outcome ok whose engine reported it and whose report was accepted. These seconds are already included in a phase;"
     " docs/engines.md names it for each engine.",
     PER_LANE,
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.1,
 )
 PROMPT_TOKENS = Histogram(
@@ -110,7 +108,7 @@ PROMPT_TOKENS = Histogram(
     "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
     " sum counts the tokens.",
     PER_LANE,
-    buckets=TOKENS,
+    buckets=TOKEN_EDGES,
     typical=0.5,
 )
 OUTPUT_TOKENS = Histogram(
@@ -118,7 +116,7 @@ OUTPUT_TOKENS = Histogram(
     "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
     " sum counts the tokens.",
     PER_LANE,
-    buckets=TOKENS,
+    buckets=TOKEN_EDGES,
     typical=0.5,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
@@ -158,7 +156,7 @@ STREAM_EVENTS_PER_READ = Histogram(
     "Output events that arrived in one read, of streamed inference requests. If there are many in one read, something before"
     " the sidecar merges or buffers the stream.",
     (LANE,),
-    buckets=EVENTS_PER_READ,
+    buckets=EVENTS_PER_READ_EDGES,
     typical=0.6,
 )
 PHASE_ATTRIBUTION_TOTAL = Counter(
@@ -269,7 +267,7 @@ ESTIMATOR_ERROR_SECONDS = Histogram(
     " inference requests with outcome ok that have both. Label side says whether the estimate was over or under. The estimate"
     " includes the engine's front end.",
     (MODEL, Label("side", ("over", "under"))),
-    buckets=LATENCY_SECONDS,
+    buckets=LATENCY_EDGES,
     typical=0.6,
 )
 ESTIMATOR_VERDICTS_TOTAL = Counter(

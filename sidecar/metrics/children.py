@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 _INFINITY = float("inf")
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_TRACE_ID_TEXT = re.compile(r"[0-9a-f]{32}")
 
 
 class Exemplar(NamedTuple):
@@ -97,7 +97,7 @@ class HistogramChild:
         self.counts[index] += 1
         self.sum += value
         self.rendered = None
-        if exemplar_trace_id is not None and _TRACE_ID.fullmatch(exemplar_trace_id):
+        if exemplar_trace_id is not None and _TRACE_ID_TEXT.fullmatch(exemplar_trace_id):
             if self.exemplars is None:
                 self.exemplars = {}
             self.exemplars[index] = Exemplar(exemplar_trace_id, value, at_unix)

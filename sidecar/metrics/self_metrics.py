@@ -8,12 +8,12 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
 from sidecar.metrics.vocabulary import (
     DROP_REASONS,
-    LOOP_LAG_SECONDS,
+    LOOP_LAG_EDGES,
     OVERFLOWING,
+    OVERHEAD_EDGES,
     SPAN_RESULTS,
     USAGE_RESULTS,
 )
-from sidecar.metrics.vocabulary import OVERHEAD_SECONDS as OVERHEAD_BUCKETS
 from sidecar.proxy.errors import Failure
 
 
@@ -29,12 +29,12 @@ SIDECAR_BUILD_INFO = Info(
 EVENT_LOOP_LAG_SECONDS = Histogram(
     "llm_sidecar_event_loop_lag_seconds",
     "Seconds by which a periodic timer of the event loop fired late: bytes may have waited as long in the sidecar.",
-    buckets=LOOP_LAG_SECONDS,
+    buckets=LOOP_LAG_EDGES,
 )
 OVERHEAD_SECONDS = Histogram(
     "llm_sidecar_overhead_seconds",
     "Seconds from the return of the read to the return of the write of the same response bytes, of 1 read in 64.",
-    buckets=OVERHEAD_BUCKETS,
+    buckets=OVERHEAD_EDGES,
 )
 CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
     "llm_sidecar_config_last_reload_successful",

@@ -7,7 +7,7 @@ sees the first growth; before that it is unknown, and unknown is not 0.
 
 from collections.abc import Callable
 
-from sidecar.engines.probe.agreement import PHASES, Agreement
+from sidecar.engines.probe.agreement import COUNTED_PHASES, Agreement
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.metrics import catalogue as c
@@ -37,7 +37,7 @@ class EngineStateRecorder:
         self._running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
         self._kv_cache_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO).child()
         self._traffic_seen = metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child()
-        self._agreed = {phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase) for phase in PHASES}
+        self._agreed = {phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase) for phase in COUNTED_PHASES}
         self._counters = {name: metrics.counter(metric) for name, metric in _COUNTERS.items()}
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
         self.on_restart: Callable[[], None] = lambda: None

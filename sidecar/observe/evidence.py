@@ -17,7 +17,7 @@ from sidecar.slo.silence import Silence
 from sidecar.timeline.outcome import Outcome
 
 
-_REPORTED, _IDLE = "tokens", "tokens, idle"
+_REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 """Names of length measures: costs learned from engines' reports and from the TTFT of idle requests are kept apart."""
 
 
@@ -53,7 +53,7 @@ class Evidence:
         cost = None
         if prompt_tokens is not None:
             tokens = max(1.0, prompt_tokens)
-            cost = self._work.cost_seconds(model, Length(tokens, _REPORTED))
+            cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
             if cost is None:
                 cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
         self._silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds)
@@ -139,5 +139,5 @@ def _prefill(account: Account, seen: FirstToken) -> _ObservedPrefill | None:
     tokens = max(1, usage.prompt_tokens - (usage.cached_tokens or 0))
     prefill = next((share for share in ledger.shares if share.phase is Phase.PREFILL), None)
     if prefill is not None and prefill.source is not Source.ESTIMATED:
-        return _ObservedPrefill(Length(tokens, _REPORTED), prefill.seconds)
+        return _ObservedPrefill(Length(tokens, _REPORTED_TOKENS), prefill.seconds)
     return _ObservedPrefill(Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None

@@ -14,7 +14,7 @@ from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from sidecar.timeline.timeline import Timeline
 
 
-MAX_BODY_BYTES = 1 << 20
+MAX_BODY_READ_BYTES = 1 << 20
 """A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
 _FIRST_CHOICE = (0,)
 
@@ -114,7 +114,7 @@ class WholeResponse:
 
     def __init__(self, dropped: Callable[[str], None]) -> None:
         self.body: bytearray | None = bytearray()
-        """None: longer than MAX_BODY_BYTES, so it is not read."""
+        """None: longer than MAX_BODY_READ_BYTES, so it is not read."""
         self._dropped = dropped
 
     def data(self, at: float, data: bytes) -> None:  # noqa: ARG002  the hook's shape
@@ -122,6 +122,6 @@ class WholeResponse:
         if self.body is None:
             return
         self.body += data
-        if len(self.body) > MAX_BODY_BYTES:
+        if len(self.body) > MAX_BODY_READ_BYTES:
             self.body = None
             self._dropped("event_too_long")

@@ -15,9 +15,10 @@ from collections.abc import Callable, Container, Mapping
 import aiohttp
 
 from sidecar.classify.trace import Minted
+from sidecar.otlp.protobuf import PARENT
 from sidecar.otlp.received import ReceivedSpan, Surroundings
 from sidecar.otlp.responses import message
-from sidecar.otlp.wire_format import LEN, Fields
+from sidecar.otlp.wire_format import Fields
 
 
 MAX_WAITING_SPANS = 4096
@@ -26,13 +27,12 @@ MAX_WAITING_BYTES = 8 << 20
 BATCH_SPANS = 512
 BATCH_BYTES = 1 << 20
 GATHER_SECONDS = 1.0
-TIMEOUT_SECONDS = 10.0
+FORWARD_TIMEOUT_SECONDS = 10.0
 WAITS_SECONDS = (0.0, 1.0, 4.0)
 """Wait before each attempt: a collector that restarts is back after a few seconds."""
 AT_END_SECONDS = 1.0
 _AGAIN = frozenset({429, 502, 503, 504})
 """HTTP statuses after which the batch is sent again (OTLP 1.x, "Retryable Response Codes")."""
-_PARENT = 4 << 3 | LEN
 
 Waiting = tuple[Surroundings, bytes]
 
@@ -88,7 +88,7 @@ class Forward:
 
     async def run(self) -> None:
         """Send batches until cancelled. Then the queued spans are sent once, within 1 s, and the rest is dropped."""
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=FORWARD_TIMEOUT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
             try:
                 while True:
@@ -143,7 +143,7 @@ def with_parent(raw: bytes, parent_id: str) -> bytes:
     """The fields of a Span with this parent; all other bytes unchanged. `raw` must be well-formed."""
     out, copied = bytearray(), 0
     for tag, began, _, end in Fields(raw).between(0, len(raw)):
-        if tag == _PARENT:
+        if tag == PARENT:
             out += raw[copied:began]
             copied = end
     return bytes(out + raw[copied:] + message(4, bytes.fromhex(parent_id)))

@@ -13,7 +13,7 @@ import grpc
 
 from sidecar.otlp import responses as answers
 from sidecar.otlp.intake import Intake
-from sidecar.otlp.limits import MAX_BODY_BYTES, RefusedError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, RefusedError
 
 
 SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -21,7 +21,7 @@ MAX_CALLS = 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 64 << 10
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_BODY_BYTES),
+    ("grpc.max_receive_message_length", MAX_EXPORT_BYTES),
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.max_concurrent_streams", MAX_CALLS),
     ("grpc.per_message_decompression", 0),

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from sidecar.engines.span import Span
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.inflation import Inflation
-from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
 from sidecar.otlp.received import ReceivedSpan
 
 
@@ -84,8 +84,8 @@ class Intake:
             async with asyncio.timeout(READ_TIMEOUT_SECONDS):
                 async for chunk in chunks:
                     received += len(chunk)
-                    if received > MAX_BODY_BYTES:
-                        raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
+                    if received > MAX_EXPORT_BYTES:
+                        raise TooLargeError(f"more than {MAX_EXPORT_BYTES} bytes")
                     for piece in (chunk,) if inflation is None else inflation.feed(chunk):
                         body += piece
                         await self._breathe()

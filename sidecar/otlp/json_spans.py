@@ -18,10 +18,10 @@ from sidecar.engines.span import Span
 from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_JSON_SPAN_BYTES,
+    MAX_JSON_TOKENS,
     MAX_KEY_BYTES,
-    MAX_NAME_BYTES,
+    MAX_SPAN_NAME_BYTES,
     MAX_SPANS,
-    MAX_TOKENS,
     MAX_VALUE_BYTES,
     PAUSE_FIELDS,
     MalformedError,
@@ -70,7 +70,7 @@ class _Span(msgspec.Struct, rename="camel"):
 _SPAN = msgspec.json.Decoder(_Span)
 _RESOURCE = msgspec.json.Decoder(_Resource)
 _SCOPE = msgspec.json.Decoder(_Named)
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_NO_SPANS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None]:
@@ -85,7 +85,7 @@ def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None
 
 class _Walk:
     def __init__(self, body: bytes | bytearray, tally: Tally) -> None:
-        self._text = JsonText(body, pause_tokens=PAUSE_FIELDS, max_tokens=MAX_TOKENS)
+        self._text = JsonText(body, pause_tokens=PAUSE_FIELDS, max_tokens=MAX_JSON_TOKENS)
         self._tally = tally
         self._spans = 0
 
@@ -174,8 +174,8 @@ class _Walk:
         if not trace_id or not span_id:
             return "a span without a trace id or span id"
         name = said.name or ""
-        if len(name.encode()) > MAX_NAME_BYTES:
-            return f"a span whose name is longer than {MAX_NAME_BYTES} bytes"
+        if len(name.encode()) > MAX_SPAN_NAME_BYTES:
+            return f"a span whose name is longer than {MAX_SPAN_NAME_BYTES} bytes"
         began, ended = _nanoseconds(said.start_time_unix_nano), _nanoseconds(said.end_time_unix_nano)
         if began is None or ended is None:
             return "a span with an invalid instant"
@@ -190,12 +190,12 @@ class _Walk:
     def _scope(self, start: int, end: int) -> str:
         said = self._decoded(_SCOPE, start, end)
         name = "" if said is None else said.name or ""
-        return name if len(name.encode()) <= MAX_NAME_BYTES else ""
+        return name if len(name.encode()) <= MAX_SPAN_NAME_BYTES else ""
 
     def _decoded(self, decoder: "msgspec.json.Decoder[T]", start: int, end: int) -> T | None:
         try:
             return None if end - start > MAX_JSON_SPAN_BYTES else decoder.decode(self._text.body[start:end])
-        except _UNREADABLE:
+        except _NO_SPANS:
             return None
 
 

@@ -8,7 +8,7 @@ bound is refused as a whole: 413, and no more work. Pure; it refuses to know how
 from dataclasses import dataclass
 
 
-MAX_BODY_BYTES = 4 << 20
+MAX_EXPORT_BYTES = 4 << 20
 """Size of a request on the wire, before decompression."""
 MAX_DECODED_BYTES = 16 << 20
 """Size after decompression (the OpenTelemetry collector's own bound is 20 MiB)."""
@@ -20,7 +20,7 @@ MAX_GZIP_MEMBERS = 16
 MAX_SPANS = 10_000
 MAX_FIELDS = 1_000_000
 """Protobuf fields read in one request: about 0.4 s of work, in slices. 10,000 spans of 25 attributes have as many."""
-MAX_TOKENS = 1_000_000
+MAX_JSON_TOKENS = 1_000_000
 """The same bound for JSON, in strings and brackets."""
 MAX_SPAN_FIELDS = 1024
 """Fields of one span, four for each attribute included, but not those inside events and links: under 1 ms of work."""
@@ -31,7 +31,7 @@ MAX_AROUND_BYTES = 64 << 10
 """Bytes of one resource or of one scope."""
 MAX_JSON_SPAN_BYTES = 32 << 10
 """A span of JSON is decoded in one call, which takes up to 1 ms for this many bytes."""
-MAX_NAME_BYTES = 1024
+MAX_SPAN_NAME_BYTES = 1024
 MAX_KEY_BYTES = 256
 MAX_VALUE_BYTES = 4096
 """Attributes with a longer key or value are left out, not cut: no engine reports a time in 4 KiB of text."""

@@ -17,9 +17,9 @@ from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_FIELDS,
     MAX_KEY_BYTES,
-    MAX_NAME_BYTES,
     MAX_SPAN_BYTES,
     MAX_SPAN_FIELDS,
+    MAX_SPAN_NAME_BYTES,
     MAX_SPANS,
     MAX_VALUE_BYTES,
     PAUSE_FIELDS,
@@ -30,10 +30,10 @@ from sidecar.otlp.received import ReceivedSpan, Surroundings
 from sidecar.otlp.wire_format import I64, LEN, VARINT, Body, Fields
 
 
-_TRACE_ID, _SPAN_ID, _PARENT = 1 << 3 | LEN, 2 << 3 | LEN, 4 << 3 | LEN
-_ID_BYTES = {_TRACE_ID: 16, _SPAN_ID: 8, _PARENT: 8}
+_TRACE_ID, _SPAN_ID, PARENT = 1 << 3 | LEN, 2 << 3 | LEN, 4 << 3 | LEN
+_ID_BYTES = {_TRACE_ID: 16, _SPAN_ID: 8, PARENT: 8}
 _NAME = 5 << 3 | LEN
-_START, _END = 7 << 3 | I64, 8 << 3 | I64
+_START_UNIX_NANO, _END_UNIX_NANO = 7 << 3 | I64, 8 << 3 | I64
 _ATTRIBUTE = 9 << 3 | LEN
 _DOUBLE = struct.Struct("<d")
 _FIXED64 = struct.Struct("<Q")
@@ -125,18 +125,18 @@ class _Walk:
             elif tag in _ID_BYTES:
                 ids[tag] = self._id(a, b, _ID_BYTES[tag])
             elif tag == _NAME:
-                name = self._text(a, b, MAX_NAME_BYTES, "name")
-            elif tag in (_START, _END):
+                name = self._text(a, b, MAX_SPAN_NAME_BYTES, "name")
+            elif tag in (_START_UNIX_NANO, _END_UNIX_NANO):
                 (instants[tag],) = _FIXED64.unpack_from(self._body, a)
         if not ids.get(_TRACE_ID) or not ids.get(_SPAN_ID):
             raise _SpanRefusedError("a span without a trace id or span id")
         return Span(
             trace_id=ids[_TRACE_ID],
             span_id=ids[_SPAN_ID],
-            parent_span_id=ids.get(_PARENT, ""),
+            parent_span_id=ids.get(PARENT, ""),
             name=name,
-            start_unix_nano=instants.get(_START, 0),
-            end_unix_nano=instants.get(_END, 0),
+            start_unix_nano=instants.get(_START_UNIX_NANO, 0),
+            end_unix_nano=instants.get(_END_UNIX_NANO, 0),
             attributes=attributes,
             scope=scope,
             service=service,
@@ -238,7 +238,7 @@ class _Walk:
         try:
             for tag, _, a, b in self._inside(start, end):
                 if tag == 1 << 3 | LEN:
-                    return self._text(a, b, MAX_NAME_BYTES, "scope")
+                    return self._text(a, b, MAX_SPAN_NAME_BYTES, "scope")
         except _SpanRefusedError:
             pass
         return ""

@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 
 from sidecar.otlp import responses as answers
 from sidecar.otlp.intake import Intake
-from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, RefusedError, TooLargeError, UnknownEncodingError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, RefusedError, TooLargeError, UnknownEncodingError
 
 
 PATH = "/v1/traces"
@@ -43,8 +43,8 @@ def _gzipped(request: web.Request) -> bool:
     encoding = ",".join(request.headers.getall(hdrs.CONTENT_ENCODING, [])).strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise UnknownEncodingError("supported content encodings: gzip, identity")
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes")
+    if (request.content_length or 0) > MAX_EXPORT_BYTES:
+        raise TooLargeError(f"more than {MAX_EXPORT_BYTES} bytes")
     return encoding == "gzip"
 
 

@@ -177,7 +177,7 @@ class Answer:
         return choice if finish_reason is None and self._chat else {**choice, "stop_reason": None}
 
 
-DONE = b"data: [DONE]\n\n"
+END_MARK = b"data: [DONE]\n\n"
 
 
 def per_request_metrics(request: SimulatedRequest, factor: float = 1.0) -> dict[str, float | None]:

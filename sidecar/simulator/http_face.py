@@ -15,14 +15,22 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from sidecar.simulator.dialect import DONE, Answer, Question, RefusedError, models, per_request_metrics, read_question
+from sidecar.simulator.dialect import (
+    END_MARK,
+    Answer,
+    Question,
+    RefusedError,
+    models,
+    per_request_metrics,
+    read_question,
+)
 from sidecar.simulator.player import Player, Reception
 from sidecar.simulator.replica_presets import Preset
 from sidecar.simulator.simulation import Simulation
 from sidecar.simulator.vllm_metrics import VllmMetrics
 
 
-VERSION = "0.33.0"
+VLLM_VERSION = "0.33.0"
 """The simulated version of vLLM."""
 
 
@@ -173,7 +181,7 @@ class SimulatedEngine:
             written += tokens
         if include_usage:
             await response.write(answer.usage(reception.request, self._report(reception)))
-        await response.write(DONE)
+        await response.write(END_MARK)
         await response.write_eof()
         return response
 
@@ -188,7 +196,7 @@ class SimulatedEngine:
         return web.Response()
 
     async def _version(self, _request: web.Request) -> web.Response:
-        return web.json_response({"version": VERSION})
+        return web.json_response({"version": VLLM_VERSION})
 
     async def _page(self, _request: web.Request) -> web.Response:
         self.player.catch_up()

@@ -21,7 +21,7 @@ FIRST_TOKEN = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80),
     *(160, 640, 2560),
 )
-INTER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+VLLM_INTER_TOKEN_EDGES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 LABELS = ("model_name", "engine")
 
 
@@ -37,7 +37,7 @@ class VllmMetrics(Collector):
             return family.labels(*self._labels)
 
         self._ttft = histogram("time_to_first_token_seconds", "Time to first token.", FIRST_TOKEN)
-        self._inter_token = histogram("inter_token_latency_seconds", "Inter-token latency.", INTER_TOKEN)
+        self._inter_token = histogram("inter_token_latency_seconds", "Inter-token latency.", VLLM_INTER_TOKEN_EDGES)
         self._e2e = histogram("e2e_request_latency_seconds", "End to end request latency.", LATENCY)
         self._queue = histogram("request_queue_time_seconds", "Time in the WAITING phase.", LATENCY)
         self._prefill = histogram("request_prefill_time_seconds", "Time in the PREFILL phase.", LATENCY)

@@ -60,7 +60,7 @@ class Aims:
         return self.ttft is not None or self.tpot is not None or self.e2e is not None
 
 
-NOTHING = Aims()
+NO_AIMS = Aims()
 
 
 class Objectives:
@@ -71,5 +71,5 @@ class Objectives:
         self.by_lane = {lane: dict(buckets) for lane, buckets in (by_lane or {}).items()}
 
     def aims(self, lane: str, prompt_bucket: str) -> Aims:
-        """The objectives of a request of this lane and length; NOTHING if the config has none."""
-        return self.by_lane.get(lane, {}).get(prompt_bucket, NOTHING)
+        """The objectives of a request of this lane and length; NO_AIMS if the config has none."""
+        return self.by_lane.get(lane, {}).get(prompt_bucket, NO_AIMS)

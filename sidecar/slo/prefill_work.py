@@ -20,7 +20,7 @@ from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 
 REMEMBERED_SECONDS = 900.0
 """Seconds into the past for which counted time is kept. A prefill that began earlier is not counted."""
-MAX_SPANS = 8192
+MAX_COUNTED_SPANS = 8192
 """Spans of counted time that are kept: nine a second for a quarter of an hour. Above that the oldest are dropped."""
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
@@ -162,7 +162,7 @@ class PrefillWork:
         high = max([ended_at, *(span[1] for span in overlapping)])
         taken[first:last] = [(low, high)]
         horizon = taken[-1][1] - REMEMBERED_SECONDS
-        forgotten = max(bisect_left(taken, horizon, key=_END), len(taken) - MAX_SPANS)
+        forgotten = max(bisect_left(taken, horizon, key=_END), len(taken) - MAX_COUNTED_SPANS)
         if forgotten:
             self._forgotten_until = taken[forgotten - 1][1]
             del taken[:forgotten]

@@ -79,7 +79,7 @@ CODE = Preset(target=0.9, ttft_seconds=0.5, tpot_seconds=0.04, e2e_seconds=5.0, 
 - target: 0.9: on an engine that others share, one completion in ten waits behind a long prompt even on a good day.
 """
 
-PRESETS: Mapping[str, Preset] = {"interactive": INTERACTIVE, "batch": BATCH, "code": CODE, "none": Preset()}
+OBJECTIVE_PRESETS: Mapping[str, Preset] = {"interactive": INTERACTIVE, "batch": BATCH, "code": CODE, "none": Preset()}
 """By the name that a config uses; `none` has no objectives and gives longer prompts no more time."""
 
 _BY_LANE = {

@@ -23,6 +23,9 @@ class Usage(NamedTuple):
     reasoning_tokens: int | None = None
 
 
+NO_USAGE = Usage()
+
+
 class StreamEvent(NamedTuple):
     """The content of one event or of one whole body. By default it is empty."""
 

@@ -10,7 +10,7 @@ split. Unlike an event, a last value needs no line end: `finish` returns it.
 
 import re
 
-from sidecar.timeline.sse import MAX_EVENT_BYTES
+from sidecar.timeline.sse import BOM, MAX_EVENT_BYTES, NOTHING_OPEN
 
 
 MEDIA_TYPES = frozenset(
@@ -19,10 +19,8 @@ MEDIA_TYPES = frozenset(
 """Content types with this framing. Among the engines read in source, Ollama (fb307609) sends the first; none the
 others."""
 
-_BOM = b"\xef\xbb\xbf"
 _OPENING = (0x5B, 0x7B)
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
-_NOTHING_OPEN = -1
 
 
 class NdjsonParser:
@@ -60,14 +58,14 @@ class NdjsonParser:
         self._line_at = 0
         self._too_long = False
         self._value = bytearray()  # the lines of a value that is not closed yet
-        self._open_at = _NOTHING_OPEN
+        self._open_at = NOTHING_OPEN
         self._depth = 0
         self._skipping = False  # inside the rest of a value over the cap
 
     @property
     def unfinished_at(self) -> int | None:
         """Stream offset of the first byte of a value that has not ended; None between values."""
-        if self._open_at != _NOTHING_OPEN:
+        if self._open_at != NOTHING_OPEN:
             return self._open_at
         return self._line_at if self._too_long or self._line.strip() else None
 
@@ -120,7 +118,7 @@ class NdjsonParser:
             self._whole_line(piece, at, end, values)
 
     def _whole_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
-        if at == 0 and piece[:3] == _BOM:
+        if at == 0 and piece[:3] == BOM:
             piece = piece[3:]
         if piece[:1] and piece[0] in _OPENING:
             self._dispatch(at, values)  # an open value is damaged: end it here
@@ -128,7 +126,7 @@ class NdjsonParser:
         line = piece.strip(b" \t\r\n")
         if not line or self._skipping:
             return
-        if self._open_at == _NOTHING_OPEN:
+        if self._open_at == NOTHING_OPEN:
             self._open_at = at
         if len(self._value) + len(line) >= self.max_event_bytes:
             self._give_up()
@@ -141,7 +139,7 @@ class NdjsonParser:
             self._dispatch(end, values)
 
     def _dispatch(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
-        if self._open_at != _NOTHING_OPEN:
+        if self._open_at != NOTHING_OPEN:
             values.append((b"", bytes(self._value)))
             self.spans.append((self._open_at, end))
         self._forget()
@@ -155,7 +153,7 @@ class NdjsonParser:
 
     def _forget(self) -> None:
         self._value.clear()
-        self._open_at = _NOTHING_OPEN
+        self._open_at = NOTHING_OPEN
         self._depth = 0
 
 

@@ -10,11 +10,13 @@ and skipped until the next blank line, and one byte at a time costs no more per 
 MAX_EVENT_BYTES = 262_144
 """Bytes above which an event is not observed. Real ones (a whole answer in `response.completed`) stay below."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark: dropped at the start of a stream."""
 _LF = 0x0A
 _CR = 0x0D
 _COLON = 0x3A
-_NOTHING_OPEN = -1
+NOTHING_OPEN = -1
+"""Offset while no event or value is being built."""
 
 
 # Two states are held between two calls of feed(), one of the line and one of the event.
@@ -25,7 +27,7 @@ _NOTHING_OPEN = -1
 #   after CR   the line is over and was processed. If the next byte is a LF, it belongs to the same line end: dropped.
 #
 # Event:
-#   none       `_open_at` is _NOTHING_OPEN. A field opens an event; blank lines and comments change nothing.
+#   none       `_open_at` is NOTHING_OPEN. A field opens an event; blank lines and comments change nothing.
 #   open       `_open_at` is the offset of its first field. Fields are added to `_event` and `_data`.
 #                blank line                      -> none; the event is returned if it had a data field, else dropped
 #                `_size` + line above the cap    -> skipping; `oversized` goes up by one
@@ -79,7 +81,7 @@ class SseParser:
         self._after_cr = False
         self._line = bytearray()  # the partial line; of a comment or a skipped line only its first byte
         self._line_at = 0
-        self._open_at = _NOTHING_OPEN  # first field of the event being built
+        self._open_at = NOTHING_OPEN  # first field of the event being built
         self._size = 0  # bytes of its lines, terminators counted as one
         self._event = b""
         self._data: bytes | bytearray | None = None
@@ -91,7 +93,7 @@ class SseParser:
 
         A comment is part of an event only after a field of it. At the end of the stream, WHATWG discards these bytes.
         """
-        if self._open_at != _NOTHING_OPEN:
+        if self._open_at != NOTHING_OPEN:
             return self._open_at
         if self._line and self._line[0] != _COLON:
             return self._line_at
@@ -107,7 +109,7 @@ class SseParser:
                 return events
         self.spans = []
         events = self._lines(data, start)
-        self.between_events = not (self._after_cr or self._line) and self._open_at == _NOTHING_OPEN
+        self.between_events = not (self._after_cr or self._line) and self._open_at == NOTHING_OPEN
         return events
 
     def _whole_events(self, data: bytes, start: int) -> list[tuple[bytes, bytes]] | None:
@@ -182,19 +184,19 @@ class SseParser:
                 self.spans.append((self._open_at, end))
             self._forget()
             self._skipping = False
-            self._open_at = _NOTHING_OPEN
+            self._open_at = NOTHING_OPEN
             return
         if self._skipping:
             return
         size = len(line) + 1
-        if at == 0 and line[:3] == _BOM:
+        if at == 0 and line[:3] == BOM:
             line = line[3:]
             if not line:
                 # A line of the BOM alone is a blank line at offset 0: there is no open event to end.
                 return
         if line[0] == _COLON:
             return
-        if self._open_at == _NOTHING_OPEN:
+        if self._open_at == NOTHING_OPEN:
             self._open_at = at
         self._size += size
         if self._size > self.max_event_bytes:
@@ -223,7 +225,7 @@ class SseParser:
         self.oversized += 1
         self._forget()
         self._skipping = True
-        if self._open_at == _NOTHING_OPEN:
+        if self._open_at == NOTHING_OPEN:
             self._open_at = at
 
     def _forget(self) -> None:

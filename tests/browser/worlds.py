@@ -15,7 +15,7 @@ import yaml
 
 from sidecar.demo.incidents import Incident
 from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.demo.processes import HOST, free_ports, running
+from sidecar.demo.processes import LOOPBACK, free_ports, running
 from sidecar.demo.stage import Stage
 from sidecar.simulator.dialect import BYTES_A_TOKEN
 from sidecar.simulator.http_face import SimulatedEngine
@@ -67,13 +67,13 @@ async def broken_worlds(folder: Path) -> AsyncIterator[Mapping[str, str]]:
         for number, name in enumerate(INCIDENTS):
             engine = await stack.enter_async_context(SimulatedEngine(SMALL_CHAT, seed=number))
             port, web_port = ports[2 * number : 2 * number + 2]
-            pages[name] = f"http://{HOST}:{web_port}"
+            pages[name] = f"http://{LOOPBACK}:{web_port}"
             await stack.enter_async_context(
                 running("the sidecar", _command(engine.url, config, port, web_port), ready_url=f"{pages[name]}/-/ready")
             )
-            load = Load(f"http://{HOST}:{port}", SMALL_CHAT.model, RATE, seed=number)
+            load = Load(f"http://{LOOPBACK}:{port}", SMALL_CHAT.model, RATE, seed=number)
             stages[name] = Stage(engine, load)
-            loads.append((load, f"http://{HOST}:{port}"))
+            loads.append((load, f"http://{LOOPBACK}:{port}"))
         await asyncio.gather(*(_learned(url) for _, url in loads))
         tasks = [asyncio.create_task(load.run()) for load, _ in loads]
         try:
@@ -97,8 +97,8 @@ def _command(engine_url: str, config: Path, port: int, web_port: int) -> list[st
         *(sys.executable, "-m", "tests.browser.hurried", "serve", f"--engine.url={engine_url}"),
         *(
             f"--config.file={config}",
-            f"--proxy.listen-address={HOST}:{port}",
-            f"--web.listen-address={HOST}:{web_port}",
+            f"--proxy.listen-address={LOOPBACK}:{port}",
+            f"--web.listen-address={LOOPBACK}:{web_port}",
         ),
         "--log.level=warning",
     ]

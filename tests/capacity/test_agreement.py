@@ -14,7 +14,7 @@ from sidecar.capacity.flags import read_flags
 from sidecar.capacity.load_answer import replicas_answer
 from sidecar.capacity.observation import Reading, observation_of
 from sidecar.capacity.replicas import line_of
-from sidecar.metrics.vocabulary import LATENCY_SECONDS
+from sidecar.metrics.vocabulary import LATENCY_EDGES
 from sidecar.simulator.physics import Costs, Limits
 from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, LLAMA_13B, LLAMA_70B, SMALL_CHAT, Preset
 from sidecar.simulator.simulated_request import SimulatedRequest
@@ -137,7 +137,7 @@ def pages(lives: list[SimulatedRequest], inside: list[tuple[float, int]]) -> lis
             prefill_seconds=sum(spent),
             prefill_count=len(ended),
             own_prefill_seconds=sum(seconds for end, seconds in own if end <= at),
-            prefill_buckets={edge: sum(seconds <= edge for seconds in spent) for edge in (*LATENCY_SECONDS, inf)},
+            prefill_buckets={edge: sum(seconds <= edge for seconds in spent) for edge in (*LATENCY_EDGES, inf)},
         )
 
     return [page(at, number) for at, number in inside[200:]]

@@ -10,10 +10,10 @@ import pytest
 from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.geometry import attention, latent
 from sidecar.capacity.model_config import load, read
-from sidecar.capacity.models import MODELS
+from sidecar.capacity.models import KNOWN_MODELS
 
 
-LLAMA = dict(MODELS["llama-3.1-8b"].config)
+LLAMA = dict(KNOWN_MODELS["llama-3.1-8b"].config)
 
 
 def test_heads_default_to_query_heads_and_their_size_to_an_equal_share() -> None:

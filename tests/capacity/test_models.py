@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.capacity.geometry import Geometry
 from sidecar.capacity.model_config import read
-from sidecar.capacity.models import MODELS
+from sidecar.capacity.models import KNOWN_MODELS
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from sidecar.capacity.models import MODELS
 )
 def test_weights_of_dense_models_are_those_of_their_own_index(name: str, total_size: int) -> None:
     """metadata.total_size of model.safetensors.index.json in the repository, to the byte."""
-    assert read(MODELS[name].config).weights_bytes == total_size
+    assert read(KNOWN_MODELS[name].config).weights_bytes == total_size
 
 
 def test_every_row_is_read_and_keeps_something() -> None:
-    kept = {name: Geometry(read(known.config).layers).token_bytes() for name, known in MODELS.items()}
+    kept = {name: Geometry(read(known.config).layers).token_bytes() for name, known in KNOWN_MODELS.items()}
 
     assert kept == {
         "llama-3.1-8b": 131_072,
@@ -41,6 +41,6 @@ def test_every_row_is_read_and_keeps_something() -> None:
 
 def test_weights_that_a_config_cannot_tell_are_unknown_rather_than_guessed() -> None:
     """Mixtures of experts and mixed precision: the sidecar has no formula for them, so there is no number."""
-    unknown = {name for name, known in MODELS.items() if read(known.config).weights_bytes is None}
+    unknown = {name for name, known in KNOWN_MODELS.items() if read(known.config).weights_bytes is None}
 
     assert unknown == {"deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "gemma-3-27b"}

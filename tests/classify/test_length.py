@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from sidecar.classify.length import READY_SAMPLES, PromptLengthEstimator
+from sidecar.classify.length import COUNTED_PROMPTS, PromptLengthEstimator
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import PromptBucketsConfig
 
@@ -12,7 +12,7 @@ from sidecar.config.schema import PromptBucketsConfig
 BUCKETS = PromptBuckets(PromptBucketsConfig().edges)
 
 
-def taught(tokens_per_byte: float, samples: int = READY_SAMPLES) -> PromptLengthEstimator:
+def taught(tokens_per_byte: float, samples: int = COUNTED_PROMPTS) -> PromptLengthEstimator:
     estimator = PromptLengthEstimator(BUCKETS)
     for _ in range(samples):
         estimator.learn("m", 10_000, round(10_000 * tokens_per_byte))
@@ -21,7 +21,7 @@ def taught(tokens_per_byte: float, samples: int = READY_SAMPLES) -> PromptLength
 
 def test_no_estimate_before_twenty_samples() -> None:
     """Nineteen prompts are not enough, twenty are; a model without samples stays unknown."""
-    estimator = taught(0.25, READY_SAMPLES - 1)
+    estimator = taught(0.25, COUNTED_PROMPTS - 1)
     assert (estimator.ready("m"), estimator.bucket_of("m", 8000)) == (False, "unknown")
 
     estimator.learn("m", 10_000, 2500)
@@ -78,7 +78,7 @@ def test_memory_is_bounded() -> None:
     """Models beyond the closed set add no samples."""
     estimator = PromptLengthEstimator(BUCKETS)
     for name in range(1000):
-        for _ in range(READY_SAMPLES):
+        for _ in range(COUNTED_PROMPTS):
             estimator.learn(f"m{name}", 100, 25)
 
     assert [name for name in range(1000) if estimator.ready(f"m{name}")] == list(range(17))

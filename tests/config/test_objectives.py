@@ -13,7 +13,7 @@ from sidecar.config.file import ConfigErrors, load
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
 from sidecar.ledger.account import Phase
-from sidecar.slo.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective
+from sidecar.slo.objective import NO_AIMS, TTFT_SHARES, Aim, Aims, Objective
 from tests.support.configs import LANES, config_with, few
 
 
@@ -38,8 +38,8 @@ def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -
     assert thresholds(config, "batch", Objective.TTFT) == [30.0, 30.0, 36.0, 59.0, 89.0, 30.0]
     assert thresholds(config, "code", Objective.TTFT) == [0.5, 0.5, 2.0, 8.0, 16.0, 0.5]
     assert objectives.aims("code", "unknown") == Aims(Aim(0.5, 0.9), Aim(0.04, 0.9), Aim(5.0, 0.9), TTFT_SHARES)
-    assert objectives.aims("docs", "0-512") == NOTHING
-    assert objectives.aims("other", "0-512") == NOTHING
+    assert objectives.aims("docs", "0-512") == NO_AIMS
+    assert objectives.aims("other", "0-512") == NO_AIMS
 
 
 def test_every_declared_lane_has_every_bucket(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_preset_can_be_given_to_any_lane_and_taken_from_any(tmp_path: Path) ->
     config = config_with(tmp_path, "  docs: {preset: batch}\n  interactive: {preset: none}\n")
 
     assert thresholds(config, "docs", Objective.TTFT)[0] == 30.0
-    assert objectives_of(config).aims("interactive", "0-512") == NOTHING
+    assert objectives_of(config).aims("interactive", "0-512") == NO_AIMS
 
 
 def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:
     assert thresholds(config, "batch", Objective.TTFT) == [None, None, None, None, 9.0, None]
     assert objectives_of(config).aims("batch", "64k+").ttft == Aim(9.0, 0.9)
     assert objectives_of(config).aims("docs", "0-512") == Aims(e2e=Aim(9.0, 0.9))
-    assert objectives_of(config).aims("docs", "512-4k") == NOTHING
+    assert objectives_of(config).aims("docs", "512-4k") == NO_AIMS
 
 
 def test_blame_shares_are_the_lanes_own(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 
-from sidecar.demo.pager import REMEMBERED_SECONDS, Pager, listening
+from sidecar.demo.pager import RESOLVED_SHOWN_SECONDS, Pager, listening
 
 
 def told(name: str, *, status: str = "firing", severity: str = "page", receiver: str = "queue-page") -> dict[str, Any]:
@@ -38,13 +38,13 @@ def test_an_alert_is_shown_for_a_while_after_its_end_and_fires_again_as_the_same
     pager = Pager()
     pager.hear(told("Page"), 0.0)
     pager.hear(told("Page", status="resolved"), 10.0)
-    assert names(pager, 10.0 + REMEMBERED_SECONDS - 1) == [("Page", "queue-page", False)]
+    assert names(pager, 10.0 + RESOLVED_SHOWN_SECONDS - 1) == [("Page", "queue-page", False)]
 
     pager.hear(told("Page"), 20.0)
-    assert names(pager, 20.0 + 10 * REMEMBERED_SECONDS) == [("Page", "queue-page", True)]
+    assert names(pager, 20.0 + 10 * RESOLVED_SHOWN_SECONDS) == [("Page", "queue-page", True)]
 
     pager.hear(told("Page", status="resolved"), 400.0)
-    assert names(pager, 400.0 + REMEMBERED_SECONDS) == []
+    assert names(pager, 400.0 + RESOLVED_SHOWN_SECONDS) == []
 
 
 def test_the_end_of_an_alert_that_was_never_sent_is_no_news() -> None:

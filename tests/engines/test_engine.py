@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.kind import UNKNOWN
+from sidecar.engines.kind import UNKNOWN_KIND
 
 
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     """Figures in its answers are not read as vLLM's either."""
     engine = Engine("auto")
     assert not engine.takes_include_usage("openai_chat")
-    assert engine.speaks is UNKNOWN
+    assert engine.speaks is UNKNOWN_KIND
 
     engine.is_kind("vllm")
     assert engine.takes_include_usage("openai_chat")

@@ -182,7 +182,7 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The failure is counted each time, logged once, and tried again later; the request is settled without a report."""
-    monkeypatch.setattr(sink, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(sink, "POLL_TIMEOUT_SECONDS", 0.1)
 
     async def scenario() -> None:
         async with polling(handler) as walk:

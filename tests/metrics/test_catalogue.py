@@ -11,7 +11,7 @@ from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, seri
 from sidecar.metrics.declaration import Metric, Sizes
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
-    LATENCY_SECONDS,
+    LATENCY_EDGES,
     OVERFLOWING,
     PHASES_TOGETHER,
 )
@@ -61,7 +61,7 @@ def test_a_series_count_is_its_lines() -> None:
     """29 edges, +Inf, sum and count, for each of 2 lanes."""
     upload = next(metric for metric in CATALOGUE if metric.name == "llm_request_upload_seconds")
 
-    assert len(LATENCY_SECONDS) == 29
+    assert len(LATENCY_EDGES) == 29
     assert upload.series(Sizes(2, 6, 2)) == 2 * 32
 
 

@@ -10,7 +10,7 @@ import pytest
 from sidecar.engines.span import Span
 from sidecar.otlp import intake as intakes
 from sidecar.otlp.intake import HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, Intake
-from sidecar.otlp.limits import MAX_BODY_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
 from tests.support.memory import Clock
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
 
@@ -154,7 +154,7 @@ def test_a_body_of_just_the_bound_is_read() -> None:
 
     async def scenario(harness: IntakeHarness) -> None:
         with pytest.raises(MalformedError, match="field number"):
-            await harness.intake.take(body(bytes(MAX_BODY_BYTES)))
+            await harness.intake.take(body(bytes(MAX_EXPORT_BYTES)))
 
     play(scenario)
 

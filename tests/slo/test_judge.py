@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.judge import FEW_DUE, Case, Judge, pace_seconds
-from sidecar.slo.objective import NOTHING, Aim, Aims, Objective
+from sidecar.slo.objective import NO_AIMS, Aim, Aims, Objective
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -112,7 +112,7 @@ def test_deadlines_are_kept_in_their_own_order() -> None:
 
 def test_a_request_without_promises_is_not_remembered() -> None:
     harness = JudgeHarness()
-    harness.received("a", aims=NOTHING)
+    harness.received("a", aims=NO_AIMS)
 
     harness.tick(1000.0)
     harness.output("a", 1001.0)

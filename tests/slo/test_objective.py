@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.slo.objective import NOTHING, TTFT_SHARES, Aim, Aims, Objective, Objectives
+from sidecar.slo.objective import NO_AIMS, TTFT_SHARES, Aim, Aims, Objective, Objectives
 
 
 SHORT = Aims(ttft=Aim(1.0, 0.99), e2e=Aim(30.0, 0.95))
@@ -18,11 +18,11 @@ def test_a_lane_and_a_length_have_promises_of_their_own() -> None:
 
 @pytest.mark.parametrize(("lane", "bucket"), [("chat", "unknown"), ("batch", "0-512"), ("other", "other")])
 def test_where_nothing_is_promised_nothing_is_held(lane: str, bucket: str) -> None:
-    assert Objectives({"chat": {"0-512": SHORT}}).aims(lane, bucket) is NOTHING
+    assert Objectives({"chat": {"0-512": SHORT}}).aims(lane, bucket) is NO_AIMS
 
 
 def test_aims_are_true_if_anything_is_promised() -> None:
-    assert [bool(aims) for aims in (NOTHING, SHORT, Aims(tpot=Aim(0.1, 0.9)))] == [False, True, True]
+    assert [bool(aims) for aims in (NO_AIMS, SHORT, Aims(tpot=Aim(0.1, 0.9)))] == [False, True, True]
 
 
 def test_each_objective_has_its_aim() -> None:

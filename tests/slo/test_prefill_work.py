@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sidecar.slo.prefill_cost import READY_SAMPLES, Length
 from sidecar.slo.prefill_work import (
+    MAX_COUNTED_SPANS,
     MAX_CURVES,
-    MAX_SPANS,
     RECENT_ARRIVALS,
     REMEMBERED_SAMPLES,
     REMEMBERED_SECONDS,
@@ -323,9 +323,9 @@ def test_a_report_that_reaches_too_far_back_is_not_counted(ago: float, counted: 
 def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> None:
     """At a hundred prompts a second the oldest spans are dropped sooner, and a dropped span is never counted twice."""
     harness = PrefillWorkHarness().taught()
-    for _ in range(2 * MAX_SPANS):
+    for _ in range(2 * MAX_COUNTED_SPANS):
         harness.alone(100, after=0.01, learn=False)
-        assert len(harness.work._taken) <= MAX_SPANS
+        assert len(harness.work._taken) <= MAX_COUNTED_SPANS
     assert harness.reports(ended(int(harness.now) - 600), 100) is None
 
     harness.alone(100, after=REMEMBERED_SECONDS + 1)

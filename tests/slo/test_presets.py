@@ -11,8 +11,8 @@ from sidecar.slo.presets import (
     BATCH,
     CODE,
     INTERACTIVE,
+    OBJECTIVE_PRESETS,
     ORDINARY_TOKENS,
-    PRESETS,
     Preset,
     longest_tokens,
     preset_for,
@@ -20,7 +20,7 @@ from sidecar.slo.presets import (
 )
 
 
-PROMISING = [preset for name, preset in PRESETS.items() if name != "none"]
+PROMISING = [preset for name, preset in OBJECTIVE_PRESETS.items() if name != "none"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_lane_has_the_preset_of_its_name(lane: str, preset: str) -> None:
 
 def test_none_promises_nothing() -> None:
     """`none` has not even a target: a config that sets objectives for such a lane must state all of them."""
-    nothing = PRESETS["none"]
+    nothing = OBJECTIVE_PRESETS["none"]
 
     assert [nothing.threshold_seconds(objective) for objective in Objective] == [None, None, None]
     assert nothing.target is None

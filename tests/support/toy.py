@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
-from sidecar.engines.probe.replies import VERSION, Answers, Identity, text_at
+from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.events import Dialect
@@ -28,13 +28,13 @@ class Toy(EngineKind):
         ),
     )
     owned_by = "toymaker"
-    asks = (VERSION,)
+    asks = (VERSION_PATH,)
     state = StateNames(waiting=Name("toy_waiting"), running=Name("toy_running"))
     paths: Mapping[bytes, Dialect] = {b"/toy/generate": ToyGenerate()}
 
     def describes(self, answers: Answers) -> Identity:
         """The version is all that the toy states."""
-        return Identity(text_at(answers, VERSION, "version"))
+        return Identity(text_at(answers, VERSION_PATH, "version"))
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         """The times of the last event."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.kind import UNKNOWN
+from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.kinds import KINDS
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
@@ -113,7 +113,7 @@ class TestPaths:
 
     def test_the_root_generates_on_tgi_alone(self) -> None:
         """On any other engine, or before the engine is known, a POST there is no inference request."""
-        kinds = [UNKNOWN, *KINDS.values()]
+        kinds = [UNKNOWN_KIND, *KINDS.values()]
 
         assert [kind.name for kind in kinds if dialect_for(b"/", kind.paths) is not None] == ["tgi"]
 

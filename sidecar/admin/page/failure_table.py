@@ -18,7 +18,7 @@ from sidecar.timeline.outcome import Outcome
 
 
 HEADS = ("request", "result", "where its time went")
-SHOWN = 20
+ROWS_SHOWN = 20
 """Rows shown at once; older ones are folded."""
 A_TURN = 12
 """Rows drawn per slice; each takes some 50 us."""
@@ -35,12 +35,10 @@ def recent_failures_section(latest: Sequence[RecentFailure], at: float, *, model
         if number % A_TURN == 0:
             yield
         rows.append([_who(one, at, models=models), _what(one), _ledger(one, longest)])
-    drawn = table("The last slow or failed requests, latest first", HEADS, rows[:SHOWN], "ledgers")
-    if len(rows) > SHOWN:
-        older = table("Earlier slow or failed requests", HEADS, rows[SHOWN:], "ledgers")
-        drawn += (
-            f'<details id="older-troubles"><summary>{len(rows) - SHOWN} earlier requests</summary>{older}</details>'
-        )
+    drawn = table("The last slow or failed requests, latest first", HEADS, rows[:ROWS_SHOWN], "ledgers")
+    if len(rows) > ROWS_SHOWN:
+        older = table("Earlier slow or failed requests", HEADS, rows[ROWS_SHOWN:], "ledgers")
+        drawn += f'<details id="older-troubles"><summary>{len(rows) - ROWS_SHOWN} earlier requests</summary>{older}</details>'
     note = (
         f'<p class="quiet">The last {KEPT} requests that missed an objective or failed on the server side. Only timings are'
         " kept; prompts and answers are not.</p>"

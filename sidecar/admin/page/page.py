@@ -31,7 +31,7 @@ from sidecar.observe.in_flight import Inside, LaneInFlight
 
 REFRESH_SECONDS = 5
 _COMMON = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-HEADERS = {
+PAGE_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_COMMON}",
     "Referrer-Policy": "no-referrer",
@@ -44,7 +44,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-STATUS_HEADERS = HEADERS | {
+STATUS_HEADERS = PAGE_HEADERS | {
     "Content-Security-Policy": f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)};"
     f" connect-src 'self'; {_COMMON}",
 }

@@ -24,7 +24,7 @@ MIN_PER_EDGE = 4
 MIN_SECONDS = 0.1
 """Least seconds of a phase in the window: sums of microseconds are noise."""
 
-PHASES = {
+COUNTED_PHASES = {
     Phase.QUEUE: Count.QUEUE_SECONDS,
     Phase.PREFILL: Count.PREFILL_SECONDS,
     Phase.DECODE: Count.DECODE_SECONDS,
@@ -35,7 +35,7 @@ class Tally:
     """The sidecar's counts since the process began."""
 
     def __init__(self) -> None:
-        self.counts: dict[Count, float] = dict.fromkeys((Count.REQUESTS, *PHASES.values()), 0.0)
+        self.counts: dict[Count, float] = dict.fromkeys((Count.REQUESTS, *COUNTED_PHASES.values()), 0.0)
 
     def closed(self, account: Account) -> None:
         """One request is settled. The engine counts each choice as a request."""
@@ -43,10 +43,10 @@ class Tally:
             return
         self.counts[Count.REQUESTS] += max(1, account.marks.choices)
         for share in account.ledger.shares:
-            if share.source is Source.ENGINE and share.phase in PHASES:
+            if share.source is Source.ENGINE and share.phase in COUNTED_PHASES:
                 # Output held back on its way was decode to the engine; the ledger has it in stream.
                 held = account.ledger.held_seconds if share.phase is Phase.DECODE else 0.0
-                self.counts[PHASES[share.phase]] += share.seconds + held
+                self.counts[COUNTED_PHASES[share.phase]] += share.seconds + held
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Agreement:
             traffic_seen=ours[Count.REQUESTS] / requests if Count.REQUESTS in theirs else None,
             agreement={
                 phase: ours[count] / theirs[count]
-                for phase, count in PHASES.items()
+                for phase, count in COUNTED_PHASES.items()
                 # Without a reported second there is no disagreement: no request has a report.
                 if theirs.get(count, 0.0) >= MIN_SECONDS and ours[count] > 0
             },

@@ -9,7 +9,7 @@ its reports are not used.
 """
 
 from sidecar.engines.kinds import KINDS
-from sidecar.engines.probe.replies import METRICS, MODELS, Answers, body_at, models_in
+from sidecar.engines.probe.replies import METRICS, MODELS_PATH, Answers, body_at, models_in
 
 
 _SAYS_NO = (404, 405, 410, 501)
@@ -20,7 +20,7 @@ _STRANGER = "?"
 def order() -> tuple[str, ...]:
     """Every path that may be asked to recognise an engine, in order."""
     pages = sorted((kind.page_turn, kind.page) for kind in KINDS.values() if kind.page)
-    return (MODELS, *(page for _, page in pages), METRICS)
+    return (MODELS_PATH, *(page for _, page in pages), METRICS)
 
 
 def recognised(answers: Answers) -> str | None:
@@ -31,9 +31,9 @@ def recognised(answers: Answers) -> str | None:
 
 def next_question(answers: Answers) -> str | None:
     """The path to ask next; None when it is recognised, ambiguous, or there is nothing left to ask."""
-    if MODELS not in answers:
-        return MODELS
-    if answers[MODELS].status is None or _by_models(answers) or _by_pages(answers):
+    if MODELS_PATH not in answers:
+        return MODELS_PATH
+    if answers[MODELS_PATH].status is None or _by_models(answers) or _by_pages(answers):
         return None
     for path in (METRICS,) if _owner_is_shared(answers) else order():
         if path in answers:
@@ -45,7 +45,7 @@ def next_question(answers: Answers) -> str | None:
 
 
 def _owners(answers: Answers) -> set[str]:
-    models = models_in(body_at(answers, MODELS))
+    models = models_in(body_at(answers, MODELS_PATH))
     return set() if models is None else {model.owned_by for model in models.data if model.owned_by is not None}
 
 

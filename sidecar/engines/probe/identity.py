@@ -10,18 +10,18 @@ import re
 from dataclasses import replace
 
 from sidecar.engines.kind import EngineKind
-from sidecar.engines.probe.replies import MODELS, Answers, Identity, body_at, models_in
+from sidecar.engines.probe.replies import MODELS_PATH, Answers, Identity, body_at, models_in
 
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+/: -]{0,62}[A-Za-z0-9._+])?")
 """As `labels.quantization` in the config; words like `Q4_K_M` and `Q4_K - Medium` fit too."""
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_NOTHING = ("none", "null", "unknown", "auto", "other")
+_UNSTATED = ("none", "null", "unknown", "auto", "other")
 
 
 def identity_of(kind: EngineKind, answers: Answers) -> Identity:
     """The identity in the answers of an engine of this kind. Never raises, whatever they are."""
-    listed = models_in(body_at(answers, MODELS))
+    listed = models_in(body_at(answers, MODELS_PATH))
     said = kind.describes(answers)
     return replace(
         said,
@@ -33,4 +33,4 @@ def identity_of(kind: EngineKind, answers: Answers) -> Identity:
 
 
 def _label(text: str | None) -> str | None:
-    return text if text is not None and _LABEL.fullmatch(text) and text.lower() not in _NOTHING else None
+    return text if text is not None and _LABEL.fullmatch(text) and text.lower() not in _UNSTATED else None

@@ -17,7 +17,7 @@ from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS, Answer
+from sidecar.engines.probe.replies import MODELS_PATH, Answer
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 
@@ -111,8 +111,8 @@ class Prober:
 
     async def _ask_what(self, session: aiohttp.ClientSession) -> None:
         engine = self._engine
-        answers = {MODELS: await self._answer(session, MODELS)}
-        if answers[MODELS].status is None:
+        answers = {MODELS_PATH: await self._answer(session, MODELS_PATH)}
+        if answers[MODELS_PATH].status is None:
             self._wait_longer()
             return
         self._models_at = self._clock()

@@ -13,12 +13,12 @@ from typing import TypeVar
 import msgspec
 
 
-MODELS = "/v1/models"
+MODELS_PATH = "/v1/models"
 METRICS = "/metrics"
-VERSION = "/version"
+VERSION_PATH = "/version"
 SERVER_INFO = "/server_info"
 
-_LABELS = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
+_LABEL_PAIR = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,6 @@ def info_labels(page: bytes, name: bytes) -> dict[str, str]:
     while at >= 0 and len(found) < 2:
         if at == 0 or page[at - 1 : at] == b"\n":
             line = page[at : page.find(b"\n", at)]
-            found.append({key.decode(): value.decode(errors="replace") for key, value in _LABELS.findall(line)})
+            found.append({key.decode(): value.decode(errors="replace") for key, value in _LABEL_PAIR.findall(line)})
         at = page.find(name + b"{", at + 1)
     return found[0] if found and all(labels == found[0] for labels in found) else {}

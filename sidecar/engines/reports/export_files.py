@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sidecar.engines.reports.export_lines import STEP_BYTES
+from sidecar.engines.reports.export_lines import EXPORT_STEP_BYTES
 
 
 T = TypeVar("T")
 FOLLOWED = 2
-MAX_READ_BYTES = 16 * STEP_BYTES
+MAX_READ_BYTES = 16 * EXPORT_STEP_BYTES
 MTIME_SECONDS = 2.0
 """Coarsest time stamp of a directory, in seconds: within it, a directory may change without a new time stamp."""
 
@@ -140,14 +140,14 @@ class ExportDirectory:
         file = self._files[name]
         if os.fstat(file.descriptor).st_size < file.offset:
             file.offset, file.begun, file.broken_off = 0, False, True
-        data = os.pread(file.descriptor, STEP_BYTES, file.offset)
+        data = os.pread(file.descriptor, EXPORT_STEP_BYTES, file.offset)
         if not data and self._replaced(name, file):
             self._forget(name)
             self._follow(name, at_end=False)
             if name not in self._files:
                 return b""
             file = self._files[name]
-            data = os.pread(file.descriptor, STEP_BYTES, 0)
+            data = os.pread(file.descriptor, EXPORT_STEP_BYTES, 0)
         if data:
             pieces.append(Piece(file.number, data, begun=file.begun, broken_off=file.broken_off))
             file.offset += len(data)

@@ -2,7 +2,7 @@
 
 A line is one JSON object about one request. Its first field may be a string of any length that contains the prompt. That
 string is skipped: it is never held, decoded or logged. A line is read when its end has come, however late. Lines longer than
-`MAX_LINE_BYTES` without that string, and lines of another form, are refused and counted in `unreadable`. A line about a
+`MAX_EXPORT_LINE_BYTES` without that string, and lines of another form, are refused and counted in `unreadable`. A line about a
 request that did not pass here (another client's, the warm-up's) becomes a report like any other; it finds no request
 (`ledger/pending.py`).
 """
@@ -13,9 +13,9 @@ from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.ledger.report import KeyedReport
 
 
-STEP_BYTES = 65_536
+EXPORT_STEP_BYTES = 65_536
 """Bytes per step: it takes under 1 ms even if every line is a report."""
-MAX_LINE_BYTES = 1 << 18
+MAX_EXPORT_LINE_BYTES = 1 << 18
 """Without the skipped string. The fields that are read have 1 KB, but log probabilities of each token may be there too."""
 
 # Escaped characters have no end of a string in them; a raw line end does not stand in a JSON string at all.
@@ -38,7 +38,7 @@ class ExportLines:
         """Number of lines about no request, or too long."""
 
     def feed(self, data: bytes) -> list[KeyedReport]:
-        """The reports in the lines that end in these bytes, of which there are at most `STEP_BYTES`."""
+        """The reports in the lines that end in these bytes, of which there are at most `EXPORT_STEP_BYTES`."""
         if self._in_string:
             data = self._behind_string(data)
             if self._in_string:
@@ -77,7 +77,7 @@ class ExportLines:
             del self._rest[begun.end() :]
             self._in_string = True
             self._rest += self._behind_string(inside)
-        if len(self._rest) > MAX_LINE_BYTES:
+        if len(self._rest) > MAX_EXPORT_LINE_BYTES:
             self._rest.clear()
             self._passing_over = True
             self.unreadable += 1

@@ -25,12 +25,12 @@ UNSAFE_SECONDS = 600.0
 """Seconds after a sign of other clients for which no growth is used."""
 SETTLE_SECONDS = 0.2
 """Seconds from a request's end until the page has it: a task of its own writes it some ms after the last chunk."""
-TOLERANCE_SECONDS = 0.02
+CLOCK_TOLERANCE_SECONDS = 0.02
 """Between the engine's whole time and the one measured here: its finish is stamped when the last token is passed on."""
 MAX_ENDED = 1024
 """Ends kept between two readings: with more than one there is no report, but their number shows if clients bypass us."""
 
-_LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
+_SUM_LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
 
 class Ending(NamedTuple):
@@ -65,7 +65,7 @@ class SumsScan:
 
     def __init__(self, names: Mapping[Histogram, bytes]) -> None:
         self._histograms = {name: histogram for histogram, name in names.items()}
-        self._line = re.compile(_LINE % b"|".join(map(re.escape, self._histograms)), re.MULTILINE)
+        self._line = re.compile(_SUM_LINE % b"|".join(map(re.escape, self._histograms)), re.MULTILINE)
         self._rest = b""
         self._found: dict[bytes, dict[tuple[Histogram, bytes], float]] = {}
 
@@ -205,10 +205,10 @@ def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:
     whole, usage = sums[Histogram.WHOLE], marks.usage
     if usage is not None and usage.prompt_tokens is not None and round(sums[Histogram.PROMPT]) != usage.prompt_tokens:
         return False
-    if whole > marks.ended_at - marks.received_at + TOLERANCE_SECONDS:
+    if whole > marks.ended_at - marks.received_at + CLOCK_TOLERANCE_SECONDS:
         return False
     least = 0.0
     if marks.first_token_at is not None and marks.last_token_at is not None:
         least = marks.last_token_at - marks.first_token_at - marks.paused_seconds
     phases = sums[Histogram.QUEUE] + sums[Histogram.PREFILL] + sums[Histogram.DECODE]
-    return whole >= least - TOLERANCE_SECONDS and phases <= whole + TOLERANCE_SECONDS
+    return whole >= least - CLOCK_TOLERANCE_SECONDS and phases <= whole + CLOCK_TOLERANCE_SECONDS

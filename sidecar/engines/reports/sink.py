@@ -14,7 +14,7 @@ from sidecar.engines.probe.scrape import state_session
 from sidecar.ledger.report import KeyedReport
 
 
-TIMEOUT_SECONDS = 2.0
+POLL_TIMEOUT_SECONDS = 2.0
 FAILED_SECONDS = 5.0
 """Seconds until the next try after a source could not be read."""
 
@@ -64,7 +64,7 @@ class SourceClient:
     async def get(self, path: str, step_bytes: int, most_bytes: int) -> AsyncGenerator[bytes, None]:
         """The body in steps. Raises Unanswered."""
         if self._session is None:
-            self._session = state_session(TIMEOUT_SECONDS)
+            self._session = state_session(POLL_TIMEOUT_SECONDS)
         size = 0
         try:
             async with self._session.get(self._url + path, allow_redirects=False) as response:
@@ -78,7 +78,7 @@ class SourceClient:
                         raise Unanswered(f"more than {most_bytes} bytes")
                     yield data
         except TimeoutError:
-            raise Unanswered(f"no whole answer in {TIMEOUT_SECONDS} s") from None
+            raise Unanswered(f"no whole answer in {POLL_TIMEOUT_SECONDS} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Unanswered(type(error).__name__) from None
 

@@ -47,17 +47,17 @@ class _Event(Extras, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
 _MESSAGE = msgspec.json.Decoder(_Message)
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
 
 
 class AnthropicMessages(Dialect):
     name = "anthropic_messages"
+    decoder = msgspec.json.Decoder(_Event)
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        said = decode(_EVENT, data)
+        said = decode(self.decoder, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind == "content_block_delta":
             return NOTHING if said.delta is not None and said.delta.type in _ADDED_BY_THE_SERVER else OUTPUT

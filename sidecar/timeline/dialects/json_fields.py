@@ -17,6 +17,8 @@ T = TypeVar("T")
 FINISH = StreamEvent(finished=(0,))
 OUTPUT_AND_FINISH = StreamEvent(output=(0,), finished=(0,))
 _FIRST = [0]
+SEVERAL = b"["
+"""First byte of an answer that is a list."""
 
 MAX_COUNT = 2**53
 """The largest count that is accepted: above it, JSON numbers in other programs are not exact."""

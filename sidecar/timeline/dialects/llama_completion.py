@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, event_of, index_of
-from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of
+from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, Dialect, StreamEvent, Usage
 
 
 class _Event(Extras, frozen=True):
@@ -24,29 +24,25 @@ class _Event(Extras, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
-_EVENTS = msgspec.json.Decoder(list[_Event])
-_SEVERAL = b"["
-_NO_USAGE = Usage()
-
-
 class LlamaCompletion(Dialect):
     name = "llama_completion"
+    decoder = msgspec.json.Decoder(_Event)
+    decoder_of_several = msgspec.json.Decoder(list[_Event])
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        said = decode(_EVENT, data)
+        said = decode(self.decoder, data)
         if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
             return _stream_event(said, outputs=bool(said.content) and said.prompt_progress is None)
         return event_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
-        if body.lstrip()[:1] == _SEVERAL:
-            answers = decode(_EVENTS, body)
+        if body.lstrip()[:1] == SEVERAL:
+            answers = decode(self.decoder_of_several, body)
             if len(answers) != 1:
                 return NOTHING  # each has its own timings, and there is one ledger
             return _stream_event(answers[0], outputs=True)
-        answer = decode(_EVENT, body)
+        answer = decode(self.decoder, body)
         return _stream_event(answer, outputs=isinstance(answer.content, str))
 
 
@@ -84,4 +80,4 @@ def usage_of_timings(timings: object) -> Usage | None:
         cached_tokens=cached,
         completion_tokens=count(timings.get("predicted_n")),
     )
-    return None if usage == _NO_USAGE else usage
+    return None if usage == NO_USAGE else usage

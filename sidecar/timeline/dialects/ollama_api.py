@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import count, decode
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -41,18 +41,16 @@ class _Line(msgspec.Struct, frozen=True):
     eval_duration: Any = None
 
 
-_LINE = msgspec.json.Decoder(_Line)
-
-
 class Ollama(Dialect):
     name = "ollama"
+    decoder = msgspec.json.Decoder(_Line)
     streams_unsaid = True
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  lines have no names
-        return _stream_event(decode(_LINE, data))
+        return _stream_event(decode(self.decoder, data))
 
     def read_body(self, body: bytes) -> StreamEvent:
-        return _stream_event(decode(_LINE, body))
+        return _stream_event(decode(self.decoder, body))
 
 
 def _stream_event(line: _Line) -> StreamEvent:
@@ -73,10 +71,7 @@ def _stream_event(line: _Line) -> StreamEvent:
     return StreamEvent(
         output=(0,) if outputs else (),
         finished=(0,),
-        usage=None if usage == _NO_USAGE else usage,
+        usage=None if usage == NO_USAGE else usage,
         extras=stated or None,
         done=True,
     )
-
-
-_NO_USAGE = Usage()

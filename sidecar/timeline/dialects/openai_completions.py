@@ -35,10 +35,7 @@ class _Token(TokenOnly, frozen=True, kw_only=True):
     choices: tuple[_TokenChoice]
 
 
-_TOKEN = msgspec.json.Decoder(_Token)
-
-
 class OpenAICompletions(ChunkDialect):
     name = "openai_completions"
     decoder = msgspec.json.Decoder(_Chunk)
-    token = _TOKEN.decode
+    token = msgspec.json.Decoder(_Token).decode

@@ -34,7 +34,6 @@ class _Event(Extras, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 _OVER = ("completed", "incomplete", "failed", "cancelled")
@@ -43,10 +42,11 @@ _OVER = ("completed", "incomplete", "failed", "cancelled")
 
 class OpenAIResponses(Dialect):
     name = "openai_responses"
+    decoder = msgspec.json.Decoder(_Event)
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        said = decode(_EVENT, data)
+        said = decode(self.decoder, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):
             return OUTPUT

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, event_of, index_of
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of
 from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
 
 
-TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
-_SEVERAL = b"["
+SGLANG_TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
 
 
 class _Finish(msgspec.Struct, frozen=True):
@@ -45,21 +44,19 @@ class _Event(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
-_EVENTS = msgspec.json.Decoder(list[_Event])
-
-
 class SGLangGenerate(Dialect):
     name = "sglang_generate"
+    decoder = msgspec.json.Decoder(_Event)
+    decoder_of_several = msgspec.json.Decoder(list[_Event])
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        return _stream_event(decode(_EVENT, data))
+        return _stream_event(decode(self.decoder, data))
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt or sample), or an error object. Raises UnreadableEvent."""
-        if body.lstrip()[:1] != _SEVERAL:
-            return _stream_event(decode(_EVENT, body))
-        answers = decode(_EVENTS, body)
+        if body.lstrip()[:1] != SEVERAL:
+            return _stream_event(decode(self.decoder, body))
+        answers = decode(self.decoder_of_several, body)
         return (
             _stream_event(answers[0]) if len(answers) == 1 else NOTHING
         )  # several have one ledger, but no single report
@@ -79,7 +76,7 @@ def _stream_event(said: _Event) -> StreamEvent:
         return event_of([index] if outputs else [], [])
     if isinstance(finish, _Finish) and finish.type == "abort" and finish.status_code is not None:
         return ERROR
-    times = {name: value for name in TIMES if (value := getattr(meta, name)) is not None}
+    times = {name: value for name in SGLANG_TIMES if (value := getattr(meta, name)) is not None}
     return StreamEvent(
         output=(index,) if outputs else (),
         finished=(index,),

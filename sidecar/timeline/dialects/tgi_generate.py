@@ -10,11 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
-
-
-_SEVERAL = b"["
 
 
 class _Details(msgspec.Struct, frozen=True):
@@ -29,19 +26,17 @@ class _Event(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
-_EVENTS = msgspec.json.Decoder(list[_Event])
-
-
 class TGIGenerate(Dialect):
     name = "tgi_generate"
+    decoder = msgspec.json.Decoder(_Event)
+    decoder_of_several = msgspec.json.Decoder(list[_Event])
 
     def __init__(self, *, streams_unsaid: bool = False) -> None:
         """`streams_unsaid`: on this path the answer is a stream, whatever the request's body says or leaves out."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        said = decode(_EVENT, data)
+        said = decode(self.decoder, data)
         if said.error:
             return ERROR
         outputs = isinstance(said.token, dict)
@@ -51,13 +46,13 @@ class TGIGenerate(Dialect):
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""
-        if body.lstrip()[:1] == _SEVERAL:
-            answers = decode(_EVENTS, body)
+        if body.lstrip()[:1] == SEVERAL:
+            answers = decode(self.decoder_of_several, body)
             if len(answers) != 1:
                 return NOTHING
             answer = answers[0]
         else:
-            answer = decode(_EVENT, body)
+            answer = decode(self.decoder, body)
         if answer.error:
             return ERROR
         return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING

@@ -15,7 +15,7 @@ from sidecar.timeline.dialects.json_fields import decode
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent
 
 
-TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
+TRITON_TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -27,27 +27,25 @@ class _Event(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
-
-
 class TritonGenerate(Dialect):
     name = "triton_generate"
+    decoder = msgspec.json.Decoder(_Event)
 
     def __init__(self, *, streams_unsaid: bool) -> None:
         """`streams_unsaid`: on this path the answer is a stream; `stream` in the body is the backend's own switch."""
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        return _stream_event(decode(_EVENT, data))
+        return _stream_event(decode(self.decoder, data))
 
     def read_body(self, body: bytes) -> StreamEvent:
-        return _stream_event(decode(_EVENT, body))
+        return _stream_event(decode(self.decoder, body))
 
 
 def _stream_event(said: _Event) -> StreamEvent:
     if said.error:
         return ERROR
-    times = {name: value for name in TIMES if (value := getattr(said, name)) is not None}
+    times = {name: value for name in TRITON_TIMES if (value := getattr(said, name)) is not None}
     if times:
         return StreamEvent(output=(0,) if said.text_output else (), finished=(0,), extras=times)
     return OUTPUT if said.text_output is not None else NOTHING

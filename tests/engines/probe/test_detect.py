@@ -10,7 +10,7 @@ from sidecar.config.schema import EngineConfig
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.llama_cpp import LlamaCpp
 from sidecar.engines.probe.detect import next_question, order, recognised
-from sidecar.engines.probe.replies import METRICS, MODELS, Answer
+from sidecar.engines.probe.replies import METRICS, MODELS_PATH, Answer
 from sidecar.metrics import catalogue as c
 
 
@@ -47,26 +47,26 @@ INFO_PAGE = (
 )
 
 ENGINES: dict[str, tuple[str, Pages, int]] = {
-    "vLLM 0.33": ("vllm", {MODELS: models("vllm"), METRICS: b"vllm:num_requests_running 0\n"}, 1),
-    "vLLM with an adapter": ("vllm", {MODELS: models("vllm", "vllm")}, 1),
-    "SGLang 0.5.23, which speaks Ollama too": ("sglang", {MODELS: models("sglang"), "/": b"Ollama is running"}, 1),
-    "TensorRT-LLM": ("tensorrt_llm", {MODELS: models("tensorrt_llm"), METRICS: b"[]"}, 1),
-    "LMDeploy 0.18": ("lmdeploy", {MODELS: models("lmdeploy")}, 1),
-    "llama.cpp b11434": ("llama_cpp", {MODELS: models("llamacpp"), PROPS: PROPS_PAGE}, 1),
-    "llama.cpp behind a new name": ("llama_cpp", {MODELS: models("me"), PROPS: PROPS_PAGE}, 2),
-    "Triton's OpenAI front end": ("triton", {MODELS: models("Triton Inference Server")}, 1),
+    "vLLM 0.33": ("vllm", {MODELS_PATH: models("vllm"), METRICS: b"vllm:num_requests_running 0\n"}, 1),
+    "vLLM with an adapter": ("vllm", {MODELS_PATH: models("vllm", "vllm")}, 1),
+    "SGLang 0.5.23, which speaks Ollama too": ("sglang", {MODELS_PATH: models("sglang"), "/": b"Ollama is running"}, 1),
+    "TensorRT-LLM": ("tensorrt_llm", {MODELS_PATH: models("tensorrt_llm"), METRICS: b"[]"}, 1),
+    "LMDeploy 0.18": ("lmdeploy", {MODELS_PATH: models("lmdeploy")}, 1),
+    "llama.cpp b11434": ("llama_cpp", {MODELS_PATH: models("llamacpp"), PROPS: PROPS_PAGE}, 1),
+    "llama.cpp behind a new name": ("llama_cpp", {MODELS_PATH: models("me"), PROPS: PROPS_PAGE}, 2),
+    "Triton's OpenAI front end": ("triton", {MODELS_PATH: models("Triton Inference Server")}, 1),
     "Triton's own API": ("triton", {"/v2": b'{"name":"triton","version":"2.73.0","extensions":["classification"]}'}, 5),
-    "TGI 3.3.6": ("tgi", {MODELS: models("org/model"), "/info": INFO_PAGE}, 3),
+    "TGI 3.3.6": ("tgi", {MODELS_PATH: models("org/model"), "/info": INFO_PAGE}, 3),
     "TGI 2": ("tgi", {"/info": b'{"model_id":"m","waiting_served_ratio":1.2}'}, 3),
     "Dynamo 1.6.1": (
         "dynamo",
-        {MODELS: models("nvidia"), METRICS: b"# x\ndynamo_frontend_requests_total 0\nvllm:x 1\n"},
+        {MODELS_PATH: models("nvidia"), METRICS: b"# x\ndynamo_frontend_requests_total 0\nvllm:x 1\n"},
         2,
     ),
-    "Ollama": ("ollama", {MODELS: models("library", "hf.co"), "/": b"Ollama is running"}, 4),
+    "Ollama": ("ollama", {MODELS_PATH: models("library", "hf.co"), "/": b"Ollama is running"}, 4),
     "a vLLM that was renamed": (
         "vllm",
-        {MODELS: models("acme"), METRICS: b"# HELP x\nvllm:num_requests_running 0\n"},
+        {MODELS_PATH: models("acme"), METRICS: b"# HELP x\nvllm:num_requests_running 0\n"},
         6,
     ),
 }
@@ -81,18 +81,18 @@ def test_each_engine_is_known_by_its_own_answers_and_few_of_them(kind: str, page
 
 def test_a_llama_cpp_is_known_by_its_server_header_alone() -> None:
     """An API key guards every other answer."""
-    assert detected({}, server="llama.cpp") == ("llama_cpp", [MODELS])
+    assert detected({}, server="llama.cpp") == ("llama_cpp", [MODELS_PATH])
 
 
 STRANGERS: dict[str, Pages] = {
-    "transformers serve": {MODELS: models("HuggingFaceTB", "Qwen")},
-    "LiteLLM": {MODELS: models("openai", "openai")},
-    "a gateway over a vLLM and a hosted API": {MODELS: models("vllm", "openai")},
-    "a gateway over two engines": {MODELS: models("vllm", "sglang")},
-    "two engines' names on one page": {MODELS: models("me"), METRICS: b"vllm:x 1\nsglang:x 1\n"},
-    "NIM without Dynamo": {MODELS: models("nvidia"), METRICS: b"process_cpu_seconds_total 1\n"},
-    "a name in the middle of a line": {MODELS: models("me"), METRICS: b'x{note="vllm:"} 1\n'},
-    "a page that mentions Ollama": {MODELS: models("me"), "/": b"<h1>Ollama is running</h1>"},
+    "transformers serve": {MODELS_PATH: models("HuggingFaceTB", "Qwen")},
+    "LiteLLM": {MODELS_PATH: models("openai", "openai")},
+    "a gateway over a vLLM and a hosted API": {MODELS_PATH: models("vllm", "openai")},
+    "a gateway over two engines": {MODELS_PATH: models("vllm", "sglang")},
+    "two engines' names on one page": {MODELS_PATH: models("me"), METRICS: b"vllm:x 1\nsglang:x 1\n"},
+    "NIM without Dynamo": {MODELS_PATH: models("nvidia"), METRICS: b"process_cpu_seconds_total 1\n"},
+    "a name in the middle of a line": {MODELS_PATH: models("me"), METRICS: b'x{note="vllm:"} 1\n'},
+    "a page that mentions Ollama": {MODELS_PATH: models("me"), "/": b"<h1>Ollama is running</h1>"},
     "another KServe": {"/v2": b'{"name":"mlserver","version":"1.6"}'},
     "embeddings": {"/info": b'{"router":"text-embeddings-router"}'},
     "nothing at all": {},
@@ -111,7 +111,7 @@ def test_an_unknown_engine_or_several_at_once_are_not_recognised(pages: Pages) -
 def test_no_metrics_are_read_before_it_is_proven_that_this_is_no_llama_cpp(props: Answer) -> None:
     """A scrape resets llama.cpp's gauges. A page that the sidecar may not read proves nothing."""
     answers = {path: NOT_THERE for path in order() if path != METRICS} | {
-        MODELS: Answer(200, models("me")),
+        MODELS_PATH: Answer(200, models("me")),
         PROPS: props,
     }
 
@@ -119,9 +119,9 @@ def test_no_metrics_are_read_before_it_is_proven_that_this_is_no_llama_cpp(props
 
 
 def test_a_question_that_hangs_ends_the_round() -> None:
-    found, asked = detected({MODELS: models("me"), "/info": INFO_PAGE}, silent=PROPS)
+    found, asked = detected({MODELS_PATH: models("me"), "/info": INFO_PAGE}, silent=PROPS)
 
-    assert (found, asked) == (None, [MODELS, PROPS])
+    assert (found, asked) == (None, [MODELS_PATH, PROPS])
 
 
 HOSTILE = [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS, Answer, Identity
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, Identity
 
 
 LISTED = b'{"object":"list","data":[{"id":"m"}]}'
@@ -71,7 +71,7 @@ def test_each_engine_says_what_it_says_and_no_more(kind: str, pages: dict[str, b
     answers = {path: Answer(200, pages[path]) if path in pages else Answer(404) for path in KINDS[kind].asks}
 
     assert set(pages) <= set(KINDS[kind].asks)
-    assert identity_of(KINDS[kind], {MODELS: Answer(200, LISTED), **answers}) == identity
+    assert identity_of(KINDS[kind], {MODELS_PATH: Answer(200, LISTED), **answers}) == identity
 
 
 def test_of_models_in_several_formats_no_one_word_is_true() -> None:
@@ -102,7 +102,7 @@ def test_a_word_that_could_be_no_label_is_not_said(word: str) -> None:
     )
 )
 def test_nonsense_on_every_path_says_nothing(kind: str, body: bytes) -> None:
-    answers = {path: Answer(200, body) for path in (MODELS, *KINDS[kind].asks)}
+    answers = {path: Answer(200, body) for path in (MODELS_PATH, *KINDS[kind].asks)}
 
     assert identity_of(KINDS[kind], answers) == Identity()
 

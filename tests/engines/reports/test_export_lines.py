@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from sidecar.engines.reports import fetcher
 from sidecar.engines.reports.export_files import MAX_READ_BYTES, ExportDirectory, OwnThread
-from sidecar.engines.reports.export_lines import MAX_LINE_BYTES, ExportLines
+from sidecar.engines.reports.export_lines import MAX_EXPORT_LINE_BYTES, ExportLines
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, ExportTail
 from sidecar.engines.sglang import SGLang
 from sidecar.ledger.account import Account
@@ -172,7 +172,7 @@ def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
 def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
     """It is held up to a limit, counted once, and skipped up to its end."""
     lines = ExportLines(SGLang.source)
-    for _ in range(3 * MAX_LINE_BYTES // 65_536):
+    for _ in range(3 * MAX_EXPORT_LINE_BYTES // 65_536):
         lines.feed(b"x" * 65_536)
 
     reports = lines.feed(b"x\n" + LINES[1])
