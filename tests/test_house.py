@@ -190,7 +190,6 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
 
 STORIES = {
     "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
-    "diagnosis/test_fleet.py": "a diagnosis out of a real Prometheus: sources, promql and tree together",
     "diagnosis/test_same_as_the_page.py": "the diagnosis and the alert rules come to the same verdict",
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
