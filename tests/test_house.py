@@ -194,7 +194,7 @@ STORIES = {
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
     "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",
-    "proxy/test_faults.py": "each row of docs/errors.md happens on real sockets",
+    "proxy/test_faults.py": "mixtures of faults of clients and engine on real sockets",
     "proxy/test_transparency.py": "bytes out equal bytes in, for generated requests and responses",
     "proxy/test_wire.py": "recorded wires of tests/wire: requests, headers and accept together",
     "proxy/test_wire_endings.py": "how a connection ends, on real sockets",
