@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from sidecar.config.folding import WIDTH, folded, width
 
 
-WORDS = st.lists(st.text("abc-=/.", min_size=1, max_size=30), max_size=40)
+WORDS = st.lists(
+    st.sampled_from(["--prompt-buckets.edges=512", "http://a-host-of-mine:8000/", "well-known", "a" * 60])
+    | st.text("abc-", min_size=1, max_size=12),
+    max_size=40,
+)
 
 
 @given(WORDS, st.integers(40, 200), st.sampled_from(["", "  - ", "name: "]))

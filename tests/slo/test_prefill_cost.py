@@ -72,7 +72,14 @@ def test_samples_that_length_does_not_explain_are_refused() -> None:
     assert (curve.refusal, curve.cost(1000)) == (Refusal.INCONSISTENT, Refusal.INCONSISTENT)
 
 
-SAMPLES = st.lists(st.tuples(st.integers(1, 20_000), st.floats(0.001, 30.0)), min_size=1, max_size=200)
+def test_lengths_whose_costs_fall_share_one_cost() -> None:
+    """A longer prompt cannot cost less, so the difference is an error of the samples."""
+    curve = taught((1000, 0.4), (4000, 0.3))
+
+    assert [curve.cost(length) for length in (1000, 2000, 4000)] == pytest.approx([0.35] * 3)
+
+
+SAMPLES = st.lists(st.tuples(st.integers(1, 20_000), st.floats(0.5, 0.7)), min_size=2 * READY_SAMPLES, max_size=70)
 
 
 @given(SAMPLES, st.integers(1, 40_000), st.integers(1, 40_000))
