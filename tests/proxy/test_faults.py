@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from sidecar.proxy.errors import Failure
-from tests.proxy.messages import OK, POST
+from tests.proxy.sample_messages import OK, POST
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit
 from tests.support.proxy import RawClient, running

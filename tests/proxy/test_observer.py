@@ -5,7 +5,7 @@ import pytest
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Mark, Observer, Unobserved
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.messages import OK, POST, STREAM
+from tests.proxy.sample_messages import OK, POST, STREAM
 from tests.proxy.throwing import Broken, Throwing
 from tests.support.memory import Road
 from tests.support.messages import read

@@ -1,7 +1,7 @@
 """Engine connections over whole exchanges: kept after exact ends, dropped after excess bytes, and too old to reuse."""
 
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.messages import GET
+from tests.proxy.sample_messages import GET
 from tests.support.memory import Road
 
 

@@ -6,7 +6,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.observer import Cutter, Unobserved
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.messages import GET, POST, STREAM, STREAM_OUT
+from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
 from tests.support.memory import Road
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.messages import GET, POST, STREAM, STREAM_OUT
+from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
 from tests.support.memory import LIMITS, Road
 
 

@@ -1,7 +1,7 @@
 """The traffic listener at its end: draining, closing idle connections, and cutting requests after the grace period."""
 
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.messages import GET, POST, STREAM, STREAM_OUT
+from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
 from tests.support.memory import Road
 
 
