@@ -3,18 +3,25 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from tests.support.imports import (
+    CHECKOUT,
+    MODULES,
+    PACKAGE,
+    attributes_of,
+    circle_of,
+    dotted,
+    importers,
+    imports_of,
+    in_reach,
+    name_of,
+    room_of,
+)
 
-CHECKOUT = Path(__file__).parents[1]
-PACKAGE = CHECKOUT / "sidecar"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+
 HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "wiring.py")
 """The root of the package holds these files and no others."""
 HEART = ("timeline", "classify", "ledger", "slo")
@@ -37,51 +44,7 @@ ONE_USER = {
 }
 """Folders that only one other folder or the root imports, and that are no sub-package of it: each with its reason."""
 CEILING_LINES = 400
-
-
-def name_of(path: Path) -> str:
-    """`timeline/sse.py`; for a file outside the package, its whole path."""
-    return str(path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path)
-
-
-def dotted(path: Path) -> str:
-    """`sidecar.timeline.sse`; for a package's `__init__`, the package."""
-    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def room_of(path: Path) -> str:
-    """`proxy`, `timeline`, ...; for a file in the root, its own name."""
-    return path.relative_to(PACKAGE).parts[0]
-
-
-@cache
-def imports_of(path: Path) -> frozenset[str]:
-    """Full names of all imported modules, also of imports within functions and for type checking."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide which room is meant"
-            module = node.module or ""
-            names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
-    return frozenset(names)
-
-
-@cache
-def attributes_of(path: Path) -> frozenset[str]:
-    """Attribute names (behind a dot) in this module's code."""
-    return frozenset(node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
-
-
-def importers(*forbidden: str, among: Iterable[Path]) -> list[str]:
-    """`file: import` for each import of one of these modules or of anything inside them."""
-    return [
-        f"{name_of(path)}: {name}"
-        for path in among
-        for name in sorted(imports_of(path))
-        if any(name == module or name.startswith(f"{module}.") for module in forbidden)
-    ]
+TESTED = [path for path in MODULES if path.name != "__init__.py"]
 
 
 def modules(*rooms: str) -> list[Path]:
@@ -90,15 +53,6 @@ def modules(*rooms: str) -> list[Path]:
 
 def outside(*rooms: str) -> list[Path]:
     return [path for path in MODULES if room_of(path) not in rooms]
-
-
-def circle_of(graph: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """One cycle of the graph, or an empty list."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
 
 
 # --- the plan ----------------------------------------------------------------------------------------------------------
@@ -175,6 +129,41 @@ def test_tests_stand_where_their_modules_stand() -> None:
     assert sorted(set(ACROSS_MODULES) - set(astray)) == []
 
 
+def test_every_module_has_a_test_file_of_its_name_or_one_that_is_named_here() -> None:
+    """sidecar/timeline/sse.py is tested in tests/timeline/test_sse.py or test_sse_*.py, else in TESTED_THROUGH.
+
+    In either case the test file imports the module, or a module of its folder that leads to it.
+    """
+    own = {path: own_tests(path) for path in TESTED}
+    other = {path: TESTED_THROUGH.get(name_of(path), TESTED_THROUGH.get(f"{folder_of(path)}/")) for path in own}
+    tests = {path: files or [CHECKOUT / "tests" / str(other[path])] for path, files in own.items()}
+
+    assert sorted(name_of(path) for path, files in own.items() if not files and other[path] is None) == []
+    assert [
+        name_of(path) for path, files in tests.items() if not any(path in in_reach(one, path.parent) for one in files)
+    ] == []
+
+
+def test_no_entry_of_that_table_is_stale_or_superfluous() -> None:
+    """Each names a module without a file of its own, or a folder with such a module, and a test file that exists."""
+    lacking = {name_of(path): folder_of(path) for path in TESTED if not own_tests(path)}
+    used = {*lacking, *(f"{folder}/" for name, folder in lacking.items() if name not in TESTED_THROUGH)}
+
+    assert sorted({*TESTED_THROUGH} - used) == []
+    assert sorted(file for file in TESTED_THROUGH.values() if not (CHECKOUT / "tests" / file).is_file()) == []
+
+
+def folder_of(path: Path) -> str:
+    """`timeline/dialects`; for a file in the root, `.`."""
+    return str(path.parent.relative_to(PACKAGE))
+
+
+def own_tests(path: Path) -> list[Path]:
+    """The test files that bear this module's name."""
+    folder = CHECKOUT / "tests" / folder_of(path)
+    return [*folder.glob(f"test_{path.stem}.py"), *folder.glob(f"test_{path.stem}_*.py")]
+
+
 def test_no_test_is_imported_from_a_test_file() -> None:
     """Code that two test files share is in a plain module: in tests/support, or beside them in their folder."""
     found = importers("tests", among=sorted((CHECKOUT / "tests").rglob("*.py")))
@@ -190,12 +179,11 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
 
 ACROSS_MODULES = {
     "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
-    "diagnosis/test_fleet.py": "a diagnosis out of a real Prometheus: sources, promql and tree together",
     "diagnosis/test_same_as_the_page.py": "the diagnosis and the alert rules come to the same verdict",
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
     "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",
-    "proxy/test_faults.py": "each row of docs/errors.md happens on real sockets",
+    "proxy/test_faults.py": "mixtures of faults of clients and engine on real sockets",
     "proxy/test_transparency.py": "bytes out equal bytes in, for generated requests and responses",
     "proxy/test_wire.py": "recorded wires of tests/wire: requests, headers and accept together",
     "proxy/test_wire_endings.py": "how a connection ends, on real sockets",
@@ -205,6 +193,43 @@ ACROSS_MODULES = {
     "timeline/test_dialects.py": "all dialects on the recorded streams of tests/streams",
 }
 """Tests of a whole folder: file to its subject."""
+
+
+TESTED_THROUGH = {
+    "__main__.py": "test_hostile_labels.py",
+    "admin/page/": "admin/page/test_page.py",
+    "admin/page/error_budget.py": "admin/page/test_budget.py",
+    "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
+    "capacity/answer.py": "capacity/test_answers.py",
+    "capacity/gpus.py": "capacity/test_bandwidth.py",
+    "demo/load.py": "demo/test_stage.py",
+    "demo/servers.py": "demo/test_demo.py",
+    "diagnosis/asked.py": "diagnosis/test_tree.py",
+    "diagnosis/engine_evidence.py": "diagnosis/test_same_as_the_page.py",
+    "diagnosis/facts.py": "diagnosis/test_same_as_the_page.py",
+    "diagnosis/measured.py": "diagnosis/test_tree.py",
+    "diagnosis/why.py": "diagnosis/test_tree.py",
+    "engines/kind.py": "engines/test_kinds.py",
+    "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
+    "engines/probe/state_names.py": "engines/probe/test_state.py",
+    "engines/reports/": "engines/test_tensorrt_llm_records.py",
+    "engines/span.py": "engines/test_every_engines_spans.py",
+    "engines/triton.py": "engines/test_in_band.py",
+    "ledger/account.py": "ledger/test_ledger.py",
+    "metrics/": "metrics/test_catalogue.py",
+    "observe/instruments.py": "observe/test_request.py",
+    "otlp/limits.py": "otlp/test_intake.py",
+    "otlp/received.py": "otlp/test_protobuf.py",
+    "proxy/road.py": "proxy/test_relay.py",
+    "simulator/operating_point.py": "simulator/test_replica_presets.py",
+    "simulator/simulated_request.py": "simulator/test_simulation.py",
+    "simulator/vllm_metrics.py": "simulator/test_http_face.py",
+    "timeline/dialects/": "timeline/test_dialects.py",
+    "timeline/events.py": "timeline/test_timeline.py",
+    "timeline/marks.py": "timeline/test_timeline.py",
+}
+"""Modules without a test file of their own name, to the file that tests them: tables and types, and parts of what that
+file tests whole. A folder stands for those of its modules that have neither a file nor an entry of their own."""
 
 
 # --- imports that are allowed --------------------------------------------------------------------------------------------

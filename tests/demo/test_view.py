@@ -2,30 +2,8 @@
 
 import pytest
 
-from sidecar.demo.table import BAR, bar_widths, milliseconds, plain
 from sidecar.demo.view import quantile, read_page, rows
-
-
-def page(requests: int, seconds: float, *, lane: str = "rag") -> str:
-    """A page on which each request took the same time, a quarter of it in the queue."""
-    labels = f'model="m",lane="{lane}",prompt_bucket="0-512"'
-    return f"""# HELP llm_requests_total Requests.
-# TYPE llm_requests_total counter
-llm_requests_total{{{labels},outcome="ok"}} {requests}
-llm_requests_total{{{labels},outcome="engine_error"}} 0
-# TYPE llm_request_seconds histogram
-llm_request_seconds_count{{{labels},streaming="true"}} {requests}
-llm_request_seconds_count{{{labels},streaming="false"}} 50
-# TYPE llm_request_phase_seconds histogram
-llm_request_phase_seconds_sum{{{labels},streaming="true",phase="queue",source="engine"}} {requests * seconds / 4}
-llm_request_phase_seconds_sum{{{labels},streaming="true",phase="decode",source="engine"}} {requests * seconds / 2}
-llm_request_phase_seconds_sum{{{labels},streaming="true",phase="decode",source="wire"}} {requests * seconds / 4}
-llm_request_phase_seconds_sum{{{labels},streaming="false",phase="decode",source="engine"}} 99
-# TYPE llm_time_to_first_token_seconds histogram
-llm_time_to_first_token_seconds_bucket{{{labels},le="0.1"}} 0
-llm_time_to_first_token_seconds_bucket{{{labels},le="0.2"}} {requests}
-llm_time_to_first_token_seconds_bucket{{{labels},le="+Inf"}} {requests}
-"""
+from tests.demo.pages import page
 
 
 def test_a_row_is_what_happened_between_two_pages() -> None:
@@ -71,33 +49,3 @@ def test_empty_buckets_still_bound_the_one_that_is_not() -> None:
 def test_no_samples_no_quantile() -> None:
     assert quantile({}, 0.5) is None
     assert quantile({0.1: 0.0, float("inf"): 0.0}, 0.5) is None
-
-
-@pytest.mark.parametrize(
-    "parts", [{"queue": 1.0, "decode": 2.0}, {"queue": 0.001, "prefill": 1.0, "stream": 0.3}, {"decode": 5.0}]
-)
-def test_a_bar_is_as_long_as_a_bar(parts: dict[str, float]) -> None:
-    assert sum(bar_widths(parts).values()) == BAR
-
-
-def test_no_time_no_bar() -> None:
-    assert sum(bar_widths({}).values()) == 0
-
-
-def test_an_unknown_is_a_dash_and_a_zero_is_a_zero() -> None:
-    assert (milliseconds(None), milliseconds(0.0), milliseconds(0.0071), milliseconds(2.5)) == (
-        "-",
-        "0.0",
-        "7.1",
-        "2,500",
-    )
-
-
-def test_a_plain_row_says_it_all_in_one_line() -> None:
-    line = plain(rows({}, read_page(page(8, 4.0)))[0])
-
-    assert "rag" in line
-    assert "8 requests" in line
-    assert "TTFT 150/195 ms" in line
-    assert "inter-token -/- ms" in line
-    assert "queue 1,000  decode 3,000" in line

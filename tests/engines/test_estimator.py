@@ -268,26 +268,6 @@ def test_tokens_and_bytes_are_not_compared() -> None:
     assert harness.estimator.prefill_seconds("m", length_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
 
 
-@pytest.mark.parametrize(
-    ("prompt", "cached", "text", "length"),
-    [
-        (1_000, 600, 5_000, Length(400, "tokens")),
-        (1_000, None, None, Length(1_000, "tokens")),
-        (1_000, 1_000, None, Length(1, "tokens")),
-        (1_000, 5_000, None, Length(1, "tokens")),
-        (None, 600, 5_000, Length(5_000, "bytes")),
-        (0, None, None, None),
-        (None, None, 0, None),
-        (None, None, None, None),
-    ],
-)
-def test_what_had_to_be_computed(
-    prompt: int | None, cached: int | None, text: int | None, length: Length | None
-) -> None:
-    """Tokens of the usage less the cached ones, else bytes of the text, else nothing."""
-    assert length_of(prompt, cached, text) == length
-
-
 def test_it_holds_no_more_than_its_bounds() -> None:
     """Ten thousand requests, of many lengths and more models than are kept; an unknown request is ignored."""
     harness = EstimatorHarness()

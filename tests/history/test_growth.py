@@ -1,11 +1,11 @@
-"""Quantiles from the buckets of a histogram: the same numbers that Prometheus gives."""
+"""Quantiles from the buckets of a histogram are the numbers that Prometheus gives; totals can be added and subtracted."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.history.growth import quantile
+from sidecar.history.growth import Total, quantile
 
 
 def test_quantiles_are_interpolated_as_prometheus_does() -> None:
@@ -23,3 +23,9 @@ def test_quantiles_rise(counts: list[int]) -> None:
     told = [value for value in quantiles if value is not None]
     assert sorted(told) == told
     assert (4 if any(counts) else 0) == len(told)
+
+
+def test_a_total_is_what_two_children_have_together_and_what_one_grew_by() -> None:
+    one, other = Total(3, 1.5, (1, 2)), Total(1, 0.5, (0, 1))
+
+    assert (one + other, one - other) == (Total(4, 2.0, (1, 3)), Total(2, 1.0, (1, 1)))

@@ -1,12 +1,10 @@
 """Snapshots of a registry: consistent at one instant, cheap where nothing changed, and the growth between two."""
 
-from sidecar.history.growth import Total
-from sidecar.history.series import GROWTH_SERIES, LONG_SECONDS, WINDOWS
+from sidecar.history.series import LONG_SECONDS
 from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import CHILDREN_PER_SLICE, counted, grown, observed, take
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.registry import Metrics
 
 
@@ -110,17 +108,3 @@ def test_many_children_are_summed_in_many_slices() -> None:
     children = len(now.histograms["llm_request_seconds"])
     assert slices_of(take(many, 1.0)) - slices_of(take(few, 1.0)) == children // CHILDREN_PER_SLICE == 2
     assert slices_of(observed(then, now, c.REQUEST_SECONDS, "lane")) == 1 + 2
-
-
-def test_a_total_is_what_two_children_have_together_and_what_one_grew_by() -> None:
-    one, other = Total(3, 1.5, (1, 2)), Total(1, 0.5, (0, 1))
-
-    assert (one + other, one - other) == (Total(4, 2.0, (1, 3)), Total(2, 1.0, (1, 1)))
-
-
-def test_the_long_window_is_read_from_counters_alone() -> None:
-    """Snapshots older than the shown window have no histograms."""
-    long = [series.metric for series in GROWTH_SERIES if LONG_SECONDS in series.windows]
-
-    assert [metric.name for metric in long if isinstance(metric, Histogram)] == []
-    assert {window for series in GROWTH_SERIES for window in series.windows} == set(WINDOWS)

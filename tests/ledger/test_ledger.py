@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.report import EngineReport, of_choices
+from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
 from tests.support.scenario import Scenario, phases
 
@@ -273,13 +273,3 @@ def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
     too_long = close_ledger(timeline.marks(), streaming=False, report=EngineReport(queue_seconds=1.6))
     assert too_long is not None
     assert Reason.REPORT_EXCEEDS_WIRE is too_long.reason
-
-
-def test_of_several_choices_the_first_to_have_a_token_says_how_long_that_took() -> None:
-    """The decodes of several choices overlap, so decode is unknown. If one report is incomplete, none is used, because
-    it might have been the first."""
-    fast, slow = EngineReport(0.1, 0.3, 0.2), EngineReport(0.3, 0.2, 0.9)
-
-    assert of_choices([slow, fast]) == EngineReport(0.1, 0.3, None)
-    assert of_choices([slow]) == slow
-    assert of_choices([fast, EngineReport(None, 0.1, 0.1)]) == EngineReport()

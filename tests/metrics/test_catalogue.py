@@ -8,10 +8,9 @@ from sidecar.ledger.account import Ledger, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_typical
-from sidecar.metrics.declaration import Metric, Sizes
+from sidecar.metrics.declaration import Metric
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
-    LATENCY_EDGES,
     OVERFLOWING,
     PHASES_TOGETHER,
 )
@@ -55,14 +54,6 @@ def test_names_are_given_once() -> None:
     names = [metric.name for metric in CATALOGUE]
 
     assert sorted(set(names)) == sorted(names)
-
-
-def test_a_series_count_is_its_lines() -> None:
-    """29 edges, +Inf, sum and count, for each of 2 lanes."""
-    upload = next(metric for metric in CATALOGUE if metric.name == "llm_request_upload_seconds")
-
-    assert len(LATENCY_EDGES) == 29
-    assert upload.series(Sizes(2, 6, 2)) == 2 * 32
 
 
 @st.composite

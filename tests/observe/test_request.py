@@ -6,10 +6,7 @@ import json
 import pytest
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.kinds import KINDS
-from sidecar.engines.vllm import VLLM
-from sidecar.ledger.account import Phase, Reason, Source
-from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
+from sidecar.ledger.account import Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
@@ -132,59 +129,6 @@ def test_where_usage_may_not_be_asked_for_the_body_goes_untouched_and_the_split_
     assert walk.value("llm_sidecar_usage_injection_total", result=result) == 1
     assert pytest.approx(walk.value("llm_request_phase_seconds_sum", phase="unattributed", source="wire")) == 0.45
     assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == 1
-
-
-class Spanning(VLLM):
-    """A vLLM that reports by spans."""
-
-    reads_spans = True
-    late_report_seconds = 5.0
-
-
-def test_a_report_may_come_seconds_after_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request counts as ended at once; its phases are recorded when the report comes with the span minted for it."""
-    monkeypatch.setitem(KINDS, "vllm", Spanning())
-    walk = Walk(include_usage=False, mints=True)
-    walk.client().send(post({"stream": True}))
-    assert b"traceparent: 00-%032x-%016x-01\r\n" % (1, 2) in walk.engine.taken
-    play(walk, usage=False)
-    assert walk.value("llm_requests_total", outcome="ok") == 1
-    assert walk.accounts == []
-
-    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
-
-    (account,) = walk.accounts
-    assert account.ledger is not None
-    assert account.ledger.reason is Reason.LATE_REPORT
-    assert walk.value("llm_phase_attribution_total", source="engine", reason="late_report") == 1
-
-
-def test_the_clients_trace_is_continued_and_sampled_towards_the_engine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trace id stays, the sidecar's span is inserted, and a trace that is not sampled becomes no exemplar."""
-    monkeypatch.setitem(KINDS, "vllm", Spanning())
-    walk = Walk(mints=True)
-    trace = "0af7651916cd43dd8448eb211c80319c"
-
-    walk.client().send(post({"stream": True}, f"Traceparent: 00-{trace}-b7ad6b7169203331-00", "Tracestate: a=b"))
-    play(walk)
-
-    assert b"Tracestate: a=b\r\n" in walk.engine.taken
-    assert b"traceparent: 00-%s-%016x-01\r\n" % (trace.encode(), 1) in walk.engine.taken
-    assert walk.engine.taken.lower().count(b"traceparent") == 1
-    assert walk.accounts[0].trace_id is None
-
-
-def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Needed where no span was minted, or where a hop in between made spans of its own."""
-    monkeypatch.setitem(KINDS, "vllm", Spanning())
-    walk = Walk(include_usage=False)
-    walk.settlement.listens = True
-    walk.client().send(post({"stream": True}))
-    walk.engine.send(STREAM + chunk(TOKEN.replace(b"{", b'{"id":"chatcmpl-7",', 1)) + chunk(DONE) + b"0\r\n\r\n")
-
-    walk.settlement.reported(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
-
-    assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
 
 
 def test_a_whole_answer_states_its_usage_and_its_phases() -> None:

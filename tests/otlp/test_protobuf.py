@@ -22,7 +22,6 @@ from sidecar.otlp.limits import (
     TooLargeError,
 )
 from sidecar.otlp.protobuf import _Walk, spans
-from sidecar.otlp.wire_format import Fields
 from tests.support.otlp import (
     IDS,
     PARENT,
@@ -245,9 +244,3 @@ def test_the_next_pause_is_never_far() -> None:
         longest = max(before - after for before, after in pairwise([*left, walk._fields.left]))
 
         assert longest <= PAUSE_FIELDS + MAX_SPAN_FIELDS + 20, name
-
-
-def test_fields_are_told_with_their_places() -> None:
-    body = b"\x08\x96\x01" + field(2, b"ab") + b"\x1d\x01\x02\x03\x04"
-
-    assert list(Fields(body).between(0, len(body))) == [(8, 0, 150, 0), (18, 3, 5, 7), (29, 7, 8, 12)]

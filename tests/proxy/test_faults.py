@@ -1,7 +1,4 @@
-"""For any mixture of faults: every request ends exactly once, nothing is left behind, and bytes are never wrong.
-
-Measuring is one of the things that can fail: an exception in an observer must not affect traffic.
-"""
+"""For any mixture of faults: every request ends exactly once, nothing is left behind, and bytes are never wrong."""
 
 import asyncio
 import itertools
@@ -12,153 +9,14 @@ from contextlib import suppress
 import pytest
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
-from sidecar.timeline.outcome import Outcome
+from tests.proxy.sample_messages import OK, POST
 from tests.support.memory import LIMITS, Road
-from tests.support.messages import read
 from tests.support.origin import Origin, RelayLeftError, Visit
 from tests.support.proxy import RawClient, running
 from tests.support.scenario_loop import play
 
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody"
-
-
-class Broken(Exception):  # noqa: N818  it is what a bug in an observer would raise
-    pass
-
-
-class Throwing(Unobserved):
-    """An observer that raises in one hook."""
-
-    def __init__(self, hook: str, *, cuts: bool) -> None:
-        self.wants_body = True
-        self.closed: list[Outcome] = []
-        self._cuts = cuts
-        self._hook = hook
-
-    def _maybe(self, hook: str) -> None:
-        if hook == self._hook:
-            raise Broken(hook)
-
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        self._maybe("request_body")
-        return super().request_body(body, whole=whole)
-
-    def mark(self, mark: Mark, at: float) -> None:
-        del at
-        self._maybe(mark.value)
-
-    def head(self, at: float, head: ResponseHead) -> Cutter | None:
-        del at, head
-        self._maybe("head")
-        return self if self._cuts else None
-
-    def data(self, at: float, data: bytes) -> None:
-        del at, data
-        self._maybe("data")
-
-    def cut(self, data: bytes) -> bytes:
-        self._maybe("cut")
-        return data
-
-    def rest(self) -> bytes:
-        self._maybe("rest")
-        return b""
-
-    def close(self, at: float, end: End) -> None:
-        del at
-        self.closed.append(end.outcome)
-        self._maybe("close")
-
-
-MARKS = [mark.value for mark in Mark if mark not in (Mark.CONNECTING, Mark.CONNECTED)]
-HOOKS = ["request_body", "head", "data", "cut", "rest", *MARKS, "close"]
-CUTTING = {"cut", "rest"}
-
-
-def slow_scenario(road: Road) -> tuple[bytes, bytes]:
-    """A streamed answer to a client that reads slowly: (bytes the engine got, bytes the client got)."""
-    client = road.client()
-    client.send(POST)
-    client.room = 0
-    road.engine.send(STREAM + b"5dc\r\n" + b"x" * 1500 + b"\r\n")
-    client.take(None)
-    road.engine.send(b"5\r\nhello\r\n")
-    road.engine.send(b"0\r\n\r\n")
-    return bytes(road.engine.taken), bytes(client.taken)
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_an_observer_that_throws_is_not_felt(hook: str) -> None:
-    """Engine and client get the same bytes as without an observer; the failure is counted, the request closed once."""
-    unobserved = slow_scenario(Road(observe=lambda _head: Unobserved()))
-    throwing: list[Throwing] = []
-
-    def observe(_head: RequestHead) -> Observer:
-        throwing.append(Throwing(hook, cuts=hook in CUTTING))
-        return throwing[-1]
-
-    road = Road(observe=observe)
-    assert slow_scenario(road) == unobserved
-    assert set(road.dropped) == {"observer_error"}
-    assert [seen.closed for seen in throwing] == [[Outcome.OK]]
-    assert road.in_flight == 0
-
-
-class Holding(Throwing):
-    """Holds each piece back until the next one comes, and raises in one hook."""
-
-    _held = b""
-
-    def cut(self, data: bytes) -> bytes:
-        now, self._held = self._held, data
-        return now
-
-    def rest(self) -> bytes:
-        rest, self._held = self._held, b""
-        return rest
-
-
-@pytest.mark.parametrize("hook", ["data", "ended", "close"])
-def test_what_is_held_back_keeps_its_place_when_another_hook_throws(hook: str) -> None:
-    """The cutter is not called any more: the bytes that it held go out before later ones."""
-    road = Road(observe=lambda _head: Holding(hook, cuts=True))
-    client = road.client()
-    client.send(POST)
-
-    road.engine.send(STREAM)
-    for piece in (b"one ", b"two ", b"three"):
-        road.engine.send(b"%x\r\n%b\r\n" % (len(piece), piece))
-    road.engine.send(b"0\r\n\r\n")
-
-    assert read(bytes(client.taken))[2] == b"one two three"
-    assert road.dropped == ["observer_error"]
-
-
-def test_an_observer_that_throws_when_a_connection_opens_is_not_felt() -> None:
-    """This is the one hook called from a task: its failure must end neither the task nor the request."""
-
-    async def script(visit: Visit) -> None:
-        await visit.request()
-        visit.send(OK)
-        await visit.flush()
-
-    async def scenario() -> None:
-        async with (
-            Origin(script).listening() as origin,
-            running(origin.port, observe=lambda _head: Throwing("connected", cuts=False)) as relay,
-        ):
-            client = await RawClient.connect(relay.port)
-            client.send(POST)
-            assert await client.until(b"ok") == OK
-            await client.close()
-            assert relay.dropped == ["observer_error"]
-
-    play(scenario())
 
 
 def test_an_unforeseen_failure_ends_the_request_too() -> None:
@@ -175,21 +33,6 @@ def test_an_unforeseen_failure_ends_the_request_too() -> None:
             assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
 
     play(scenario())
-
-
-def test_a_request_that_cannot_be_observed_is_served() -> None:
-    """Even a failure to make an observer must not cost a request."""
-
-    def observe(_head: RequestHead) -> Observer:
-        raise Broken
-
-    road = Road(observe=observe)
-    client = road.client()
-    client.send(POST)
-    road.engine.send(OK)
-
-    assert client.taken == OK
-    assert road.dropped == ["observer_error"]
 
 
 @pytest.mark.parametrize("when", ["upload", "connecting-engine-gone", "waiting", "interim", "streaming", "flushing"])

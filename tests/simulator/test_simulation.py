@@ -341,13 +341,6 @@ def test_any_mixture_of_faults_ends_with_an_empty_replica() -> None:
         assert (len(simulation.running), len(simulation.waiting), simulation.pool.used) == (0, 0, 0)
 
 
-def test_limits_that_vllm_would_not_start_with_are_refused() -> None:
-    with pytest.raises(ValueError, match="kv_blocks"):
-        Limits(max_num_seqs=1, max_num_batched_tokens=512, max_model_len=4096, kv_blocks=10)
-    with pytest.raises(ValueError, match="chunked"):
-        Limits(max_num_seqs=1, max_num_batched_tokens=512, max_model_len=4096, kv_blocks=256, chunked_prefill=False)
-
-
 def test_a_request_longer_than_the_model_is_refused() -> None:
     with pytest.raises(ValueError, match="4096"):
         Simulation(ROOMY, COSTS).arrive(0.0, 4000, 97)

@@ -9,63 +9,11 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.judge import FEW_DUE, Case, Judge, pace_seconds
-from sidecar.slo.objective import NO_AIMS, Aim, Aims, Objective
-from sidecar.timeline.events import Usage
+from sidecar.slo.judge import FEW_DUE, pace_seconds
+from sidecar.slo.objective import NO_AIMS, Aim, Aims
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-
-
-TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
-AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
-START = 100.0
-"""Instant at which every request of these scenarios was received, unless it is given another."""
-
-
-class JudgeHarness:
-    """A judge and its decisions: (key, objective, missed), in order. Instants are seconds after `START`."""
-
-    def __init__(self) -> None:
-        self.decided: list[tuple[str, str, bool]] = []
-        self.judge = Judge(
-            lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed))
-        )
-
-    def received(self, key: str, *, streaming: bool | None = True, aims: Aims = AIMS, at: float = 0.0) -> None:
-        self.judge.received(key, Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming))
-
-    def output(self, key: str, at: float, events: int = 1) -> None:
-        self.judge.output(key, START + at, events)
-
-    def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
-        self.judge.answering(key, START + at, streaming=streaming)
-
-    def tick(self, at: float) -> None:
-        self.judge.tick(START + at)
-
-    def ended(
-        self,
-        key: str,
-        at: float,
-        outcome: Outcome = Outcome.OK,
-        *,
-        streaming: bool = True,
-        tokens: tuple[float, float, int] | None = None,
-        choices: int = 1,
-    ) -> Case | None:
-        """`tokens`: the instants of the first and the last token, and their number by the usage."""
-        first, last, completion = (None, None, None) if tokens is None else tokens
-        marks = Marks(
-            accepted_at=START,
-            received_at=START,
-            first_token_at=None if first is None else START + first,
-            last_token_at=None if last is None else START + last,
-            flushed_at=START + at,
-            choices=choices,
-            usage=Usage(completion_tokens=completion),
-        )
-        account = Account(RequestLabels("m", key, "0-512"), streaming, outcome, marks, None)
-        return self.judge.ended(key, account, START + at)
+from tests.slo.judging import AIMS, E2E, TPOT, TTFT, JudgeHarness
 
 
 # --- the first token -----------------------------------------------------------------------------------------------------
@@ -255,112 +203,6 @@ def test_a_head_that_comes_too_late_takes_no_miss_back() -> None:
     harness.answering("a", 1.5, streaming=None)
 
     assert (harness.decided, len(harness.judge.overdue)) == ([("a", TTFT, True)], 0)
-
-
-# --- which ends count ----------------------------------------------------------------------------------------------------
-
-SPOILING = (
-    Outcome.REJECTED,
-    Outcome.ENGINE_ERROR,
-    Outcome.ENGINE_UNREACHABLE,
-    Outcome.ENGINE_TIMEOUT,
-    Outcome.ENGINE_TRUNCATED,
-    Outcome.SIDECAR_ERROR,
-)
-
-
-@pytest.mark.parametrize("outcome", [Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED])
-def test_a_clients_own_end_before_the_threshold_is_in_neither_counter(outcome: Outcome) -> None:
-    """Also exactly at the threshold. A client that leaves in mid-stream has its TTFT decided, and no pace."""
-    harness = JudgeHarness()
-    for key, streaming in (("waits", True), ("whole", False), ("streams", True)):
-        harness.received(key, streaming=streaming)
-    harness.output("streams", 0.5)
-
-    harness.ended("waits", 1.0, outcome)
-    harness.ended("whole", 8.0, outcome, streaming=False)
-    harness.ended("streams", 30.0, outcome)
-
-    assert harness.decided == [("streams", TTFT, False)]
-
-
-@pytest.mark.parametrize(("streaming", "after", "objective"), [(True, 1.01, TTFT), (False, 8.01, E2E)])
-def test_a_cancel_after_the_threshold_is_a_miss(streaming: bool, after: float, objective: Objective) -> None:
-    """It is a miss whether or not a tick came in between."""
-    harness = JudgeHarness()
-    harness.received("a", streaming=streaming)
-
-    case = harness.ended("a", after, Outcome.CLIENT_CANCELLED, streaming=streaming)
-
-    assert harness.decided == [("a", objective, True)]
-    assert case is not None
-    assert case.missed == (objective,)
-
-
-@pytest.mark.parametrize("outcome", SPOILING)
-def test_what_the_engine_spoils_is_a_miss_of_what_was_open_still(outcome: Outcome) -> None:
-    """A stream misses its TTFT, or its TPOT once the first token has come; a whole answer misses E2E. This holds
-    however soon the failure comes, and although every error is answered without a stream.
-    """
-    harness = JudgeHarness()
-    for key, streaming in (("waits", True), ("whole", False), ("unclear", None)):
-        harness.received(key, streaming=streaming)
-        harness.ended(key, 0.1, outcome, streaming=False)
-    if outcome is not Outcome.REJECTED:  # # a request that has had a token was let in
-        harness.received("streams")
-        harness.output("streams", 0.5)
-        harness.ended("streams", 0.6, outcome, tokens=(0.5, 0.6, 2))
-
-    expected = [("waits", TTFT, True), ("whole", E2E, True), ("unclear", TTFT, True)]
-    if outcome is not Outcome.REJECTED:
-        expected += [("streams", TTFT, False), ("streams", TPOT, True)]
-    assert harness.decided == expected
-
-
-def test_what_had_missed_already_is_not_missed_again() -> None:
-    """Covers a stream that waited past its threshold and then failed, and a whole answer that did the same."""
-    harness = JudgeHarness()
-    harness.received("a")
-    harness.received("b", streaming=False)
-    harness.tick(9.0)
-
-    harness.ended("a", 10.0, Outcome.ENGINE_TIMEOUT)
-    harness.ended("b", 10.0, Outcome.ENGINE_TIMEOUT, streaming=False)
-
-    assert harness.decided == [("a", TTFT, True), ("b", E2E, True)]
-
-
-@pytest.mark.parametrize(
-    ("aims", "streaming", "outcome", "missed"),
-    [
-        (Aims(tpot=AIMS.tpot), True, Outcome.ENGINE_UNREACHABLE, [TPOT]),
-        (Aims(tpot=AIMS.tpot), True, Outcome.REJECTED, []),
-        (Aims(e2e=AIMS.e2e), None, Outcome.REJECTED, [E2E]),
-        (Aims(e2e=AIMS.e2e), True, Outcome.ENGINE_ERROR, []),
-        (Aims(ttft=AIMS.ttft), False, Outcome.ENGINE_ERROR, []),
-    ],
-    ids=["only a pace", "never let in", "only the whole, of unknown cause", "not about streams", "only about streams"],
-)
-def test_only_what_was_promised_is_missed(
-    aims: Aims, streaming: bool | None, outcome: Outcome, missed: list[Objective]
-) -> None:
-    harness = JudgeHarness()
-    harness.received("a", streaming=streaming, aims=aims)
-
-    harness.ended("a", 0.1, outcome, streaming=False)
-
-    assert harness.decided == [("a", objective, True) for objective in missed]
-
-
-def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
-    """Its TTFT cannot be judged, because its tokens cannot be seen; its failure can."""
-    harness = JudgeHarness()
-    harness.received("a")
-    harness.answering("a", 0.5, streaming=None)
-
-    harness.ended("a", 3.0, Outcome.ENGINE_TRUNCATED)
-
-    assert harness.decided == [("a", TPOT, True)]
 
 
 # --- token deadlines -----------------------------------------------------------------------------------------------------

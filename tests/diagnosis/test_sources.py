@@ -1,64 +1,17 @@
-"""A fleet's Prometheus: what it is asked, what is made of its answers, and a real one with an hour and a half of two pods."""
+"""The answers of a fleet's Prometheus or of a sidecar become diagnoses; any other answer becomes one sentence."""
 
 import asyncio
-import json
 import socket
-import subprocess
-import time
-import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import promql_parser
 import pytest
 from aiohttp import web
 
-from sidecar.diagnosis import promql
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.promql import Fleet
 from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar
 from sidecar.diagnosis.tree import diagnose
-from sidecar.metrics.children import GaugeChild, HistogramChild
-from tests.diagnosis.life import Life
-from tests.support.ports import free_port
-from tests.support.tools import need_tool
-
-
-# --- what is asked -------------------------------------------------------------------------------------------------------
-
-QUOTED = Fleet('o"dd\\name')
-
-
-@pytest.mark.parametrize("of", [Fleet(), Fleet("llm"), QUOTED])
-def test_every_question_is_promql(of: Fleet) -> None:
-    asked = [
-        promql.NAMESPACES,
-        *promql.growth(of, 300).values(),
-        *promql.gauges(of).values(),
-        *promql.recorded(of).values(),
-        *promql.faults(of, 300).values(),
-    ]
-
-    parsed = [promql_parser.parse(question) for question in asked]
-
-    assert len(parsed) > 50
-
-
-def test_every_question_is_about_the_namespace() -> None:
-    asked = [*promql.growth(Fleet("llm"), 300).values(), *promql.recorded(Fleet("llm")).values()]
-
-    assert [question for question in asked if 'namespace="llm"' not in question] == []
-
-
-def test_a_longer_window_has_a_longer_past() -> None:
-    spans = [tuple(promql.spans(window).values()) for window in (300.0, 3600.0)]
-
-    assert spans == [(120.0, 300.0, 1800.0), (120.0, 3600.0, 21600.0)]
-
-
-# --- a stub with recorded answers ----------------------------------------------------------------------------------------
 
 
 class Stub:
@@ -305,99 +258,3 @@ def test_what_stands_in_the_way_is_said_in_plain_words(
 
     assert said in sentence
     assert [word for word in ("ssl:", "Connect call", "Error", "[", "aiohttp") if word in sentence] == []
-
-
-# --- a real Prometheus ---------------------------------------------------------------------------------------------------
-
-STEP_SECONDS = 15.0
-
-
-class Written(Life):
-    """A life that is written down as two pods would be scraped."""
-
-    def __init__(self, ends_at: float, minutes: float) -> None:
-        super().__init__()
-        self.offset = ends_at - self.at - minutes * 60
-        self.lines: list[str] = []
-
-    def _pass(self, seconds: float, **told: Any) -> None:
-        super()._pass(seconds, **told)
-        for family in self.metrics.families:
-            names = [label.name for label in family.metric.labels]
-            for values, child in family.children.items():
-                labels = dict(zip(names, values, strict=True))
-                for suffix, more, value in numbers(child):
-                    self._write(f"{family.metric.name}{suffix}", labels | more, value)
-
-    def _write(self, name: str, labels: Mapping[str, str], value: float) -> None:
-        for pod in ("a", "b"):
-            inside = ",".join(f'{key}="{text}"' for key, text in {**labels, "namespace": "llm", "pod": pod}.items())
-            self.lines.append(f"{name}{{{inside}}} {value} {self.at + self.offset:.3f}")
-
-
-def numbers(child: Any) -> Iterator[tuple[str, dict[str, str], float]]:
-    if isinstance(child, HistogramChild):
-        total = 0
-        for edge, count in zip((*child.bounds, float("inf")), child.counts, strict=True):
-            total += count
-            yield "_bucket", {"le": "+Inf" if edge == float("inf") else f"{edge:g}"}, total
-        yield "_sum", {}, child.sum
-        yield "_count", {}, child.count
-    elif not (isinstance(child, GaugeChild) and child.value is None):
-        yield "", {}, child.value
-
-
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An hour and a quarter of calm, and ten minutes in which prefill costs twice and its queue is missed in."""
-    folder = tmp_path_factory.mktemp("prometheus")
-    life = Written(time.time(), 85)  # noqa: TID251  Prometheus keeps wall-clock time
-    life.minutes(75)
-    life.minutes(10, missing=0.5, queue=2.0, cost=2.0)
-    (folder / "past.txt").write_text("\n".join((*life.lines, "# EOF", "")))
-    (folder / "prometheus.yml").write_text("{}")
-    promtool = str(need_tool("promtool"))
-    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(folder / "past.txt"), str(folder / "data")]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    yield from serving(folder)
-
-
-def serving(folder: Path) -> Iterator[str]:
-    port = free_port()
-    arguments = [
-        f"--config.file={folder}/prometheus.yml",
-        f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([str(need_tool("prometheus")), *arguments], stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            try:
-                with urllib.request.urlopen(f"{url}/-/ready", timeout=1) as answer:
-                    if answer.status == 200:
-                        break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail((folder / "log").read_text())
-        yield url
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def test_a_real_prometheus_without_rules_tells_the_same_as_the_ring(prometheus: str) -> None:
-    answer = asyncio.run(fleet(prometheus, namespace=None, model=None, lane=None, window_seconds=300))
-
-    (found,) = json.loads(json.dumps(answer, allow_nan=False))["diagnoses"]
-    measured = found["measured"]
-    assert (found["namespace"], found["model"], found["lane"]) == ("llm", "llama", "chat")
-    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "prefill", "ttft")
-    assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
-    assert measured["evidence_ratios"]["prefill"] == pytest.approx(2.0, rel=0.02)
-    assert measured["load"]["arrivals_per_second"] == pytest.approx(8.0, rel=0.1)
-    assert measured["phases"]["queue"]["mean_seconds"] == pytest.approx(2.0, rel=0.02)
-    assert found["time_to_first_token"]["burn"] == pytest.approx(10.0, rel=0.05)
-    assert (found["time_to_first_token"]["state"], found["inter_token"]["state"]) == ("broken", "met")

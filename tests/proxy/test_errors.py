@@ -1,0 +1,52 @@
+"""The table of failures: each has a status, a reason and an outcome, and becomes one whole response of constant text."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from sidecar.proxy.errors import REASON_PHRASES, Failure, error_response
+from sidecar.timeline.outcome import Outcome
+from tests.support.messages import read
+
+
+@pytest.mark.parametrize("failure", Failure, ids=lambda failure: failure.name)
+def test_a_failure_is_answered_in_the_shape_of_openais_errors(failure: Failure) -> None:
+    """The body's code is the header's, and the length is right, or a connection that stays open would lose its place."""
+    answer = failure.value
+
+    start, fields, body, rest = read(error_response(failure, close=False))
+
+    assert start == b"HTTP/1.1 %d %b" % (answer.status, REASON_PHRASES[answer.status])
+    assert (b"x-sidecar-error", answer.reason.encode()) in fields
+    assert rest == b""
+    assert json.loads(body)["error"] == {
+        "message": answer.message,
+        "type": "invalid_request_error" if answer.outcome is Outcome.CLIENT_ERROR else "server_error",
+        "param": None,
+        "code": answer.reason,
+    }
+
+
+def test_reasons_are_given_once() -> None:
+    """A reason in a log line or a counter means one row of docs/errors.md."""
+    reasons = Counter(failure.reason for failure in Failure)
+
+    assert [reason for reason, count in reasons.items() if count > 1] == []
+
+
+def test_a_head_is_answered_with_the_length_and_without_the_body() -> None:
+    """RFC 9110 9.3.2: the fields of a HEAD are those that a GET would get."""
+    whole, head = (error_response(Failure.ENGINE_REFUSED, close=True, bodyless=bodyless) for bodyless in (False, True))
+
+    assert whole.startswith(head)
+    assert whole.removeprefix(head) == read(whole)[2]
+    assert b"\r\nconnection: close\r\n" in head
+
+
+def test_a_client_that_is_turned_away_is_told_when_to_come_again() -> None:
+    """Retry-After stands on the 503 of a full gate, and on no refusal that would be the same a second later."""
+    asked = {failure for failure in Failure if b"\r\nretry-after: " in error_response(failure, close=False)}
+
+    assert Failure.TOO_MANY_IN_FLIGHT in asked
+    assert {failure.value.status for failure in asked} == {503}

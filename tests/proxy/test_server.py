@@ -1,0 +1,42 @@
+"""The traffic listener at its end: draining, closing idle connections, and cutting requests after the grace period."""
+
+from sidecar.timeline.outcome import Outcome
+from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
+from tests.support.memory import Road
+
+
+def test_while_draining_requests_are_served_and_answers_say_close() -> None:
+    """A client that has not noticed must not be refused; idle connections are closed once no more may come."""
+    road = Road()
+    idle, busy, late = road.client(), road.client(), road.client()
+    busy.send(GET)
+
+    road.traffic.drain()
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+    road.traffic.sweep(road.clock.later(1))
+    late.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    assert busy.taken == late.taken == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\nok"
+    assert busy.lost
+    assert late.lost
+    assert not idle.lost
+    road.traffic.stop_accepting()
+    assert idle.lost
+
+
+def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
+    """A stream is cut, a waiting request is answered 503, each once."""
+    road = Road()
+    streaming, waiting = road.client(), road.client()
+    streaming.send(POST)
+    road.engine.send(STREAM + b"5\r\nhello\r\n")
+    waiting.send(POST)
+
+    road.traffic.abandon()
+
+    assert streaming.taken == STREAM_OUT + b"5\r\nhello\r\n"
+    assert streaming.lost
+    assert waiting.taken.startswith(b"HTTP/1.1 503 ")
+    assert road.outcomes == [Outcome.SIDECAR_ERROR, Outcome.SIDECAR_ERROR]
+    assert road.in_flight == 0

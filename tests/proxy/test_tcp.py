@@ -1,0 +1,79 @@
+"""Facts that the kernel has about a connection, asked of real sockets on loopback."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from sidecar.proxy.tcp import SendTimes, is_quiet, peer_has_left, send_times
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The two ends of one TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        theirs, _ = listener.accept()
+        with theirs:
+            yield ours, theirs
+
+
+Ends = tuple[socket.socket, socket.socket]
+
+
+def seen_after(ours: socket.socket) -> tuple[bool, bool]:
+    """(quiet, peer has left) once the kernel has handled what the peer did."""
+    ours.settimeout(10)
+    with suppress(ConnectionResetError):
+        ours.recv(1, socket.MSG_PEEK)
+    return is_quiet(ours), peer_has_left(ours)
+
+
+def test_a_connection_on_which_nothing_happened_is_quiet(ends: Ends) -> None:
+    ours, _ = ends
+
+    assert (is_quiet(ours), peer_has_left(ours)) == (True, False)
+
+
+def test_a_peer_that_speaks_has_not_left(ends: Ends) -> None:
+    """Unread bytes are no end, and they stay where they are."""
+    ours, theirs = ends
+    theirs.send(b"x")
+
+    assert seen_after(ours) == (False, False)
+    assert ours.recv(2) == b"x"
+
+
+def test_a_peer_that_closed_has_left_also_behind_unread_bytes(ends: Ends) -> None:
+    """A paused stream is not read, so the end behind its bytes shows in the kernel's state alone."""
+    ours, theirs = ends
+    theirs.send(b"unread")
+    theirs.close()
+
+    assert seen_after(ours) == (False, True)
+
+
+def test_a_reset_is_neither_quiet_nor_a_peer(ends: Ends) -> None:
+    ours, theirs = ends
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    theirs.close()
+
+    assert seen_after(ours) == (False, True)
+
+
+def test_the_times_of_a_stream_are_the_difference_of_two_readings() -> None:
+    """A kept connection has the times of earlier answers too."""
+    before, after = SendTimes(1.0, 0.25, 0.5), SendTimes(4.0, 1.25, 0.5)
+
+    assert after.since(before) == SendTimes(3.0, 1.0, 0.0)
+
+
+def test_a_socket_that_is_no_connection_has_no_times(ends: Ends) -> None:
+    """A closed socket and a datagram socket have none; a connection that has sent nothing was never held back."""
+    ours, _ = ends
+    closed = socket.socket()
+    closed.close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
+        assert (send_times(closed), send_times(datagram)) == (None, None)
+
+    assert send_times(ours) == SendTimes(0.0, 0.0, 0.0)

@@ -1,0 +1,107 @@
+"""The way of a request to the engine: framing, back-pressure, bodies shown to the observer, and uploads that stop."""
+
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Road
+
+
+def test_an_upload_in_a_thousand_chunks_that_came_together_is_one_write() -> None:
+    """A chunk that costs its sender seven bytes must not cost the sidecar a write each."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
+    head, writes = len(road.engine.taken), road.engine.writes
+
+    client.send(b"2\r\nab\r\n" * 1000)
+
+    assert road.engine.writes == writes + 1
+    assert road.engine.taken[head:] == b"7d0\r\n" + b"ab" * 1000 + b"\r\n"
+
+
+# --- an upload -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
+    """Classification sees the beginning; then nothing is held back, and the rest passes as it comes."""
+    road = Road()
+    client = road.client()
+
+    client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 3000\r\n\r\n" + b"a" * 1000)
+    assert road.pool.sockets == []
+    client.send(b"b" * 1000)
+
+    assert road.recordings[0].told == [("request_body", (b"a" * 1000 + b"b" * 1000, False))]
+    assert road.engine.taken.endswith(b"a" * 1000 + b"b" * 1000)
+    client.send(b"c" * 1000)
+    assert road.engine.taken.endswith(b"c" * 1000)
+
+
+def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
+    """The upload waits in the client's own socket; `sent` is when the engine's socket has the last byte."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 8\r\n\r\n")
+    road.engine.room = 0
+
+    client.send(b"1234")
+    assert not client.reading
+    road.clock.later(1)
+    road.engine.take(4)
+    assert client.reading
+    client.send(b"5678")
+    road.clock.later(1)
+    road.engine.take(None)
+
+    assert road.engine.taken.endswith(b"12345678")
+    assert road.recordings[0].instants("received", "sent") == [("received", 101.0), ("sent", 102.0)]
+
+
+def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
+    """The bytes that the observer returns go to the engine instead, framed anew, with Accept-Encoding: identity."""
+    road = Road()
+    client = road.client()
+    client.send(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
+    )
+    road.recordings[0].instead = b"longer body"
+
+    client.send(b"body")
+
+    assert (
+        road.engine.taken
+        == b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 11\r\nAccept-Encoding: identity\r\n\r\nlonger body"
+    )
+
+
+def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -> None:
+    """The engine refuses in mid-upload: the answer is whole, the upload's rest dropped, no connection is reused."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 100\r\n\r\nsome")
+
+    road.engine.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno")
+    client.send(b"more")
+
+    assert client.taken == b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nConnection: close\r\n\r\nno"
+    assert client.ended
+    assert road.engine.reset
+    assert road.engine.taken.endswith(b"some")
+    assert road.recordings[0].closed == [(Outcome.CLIENT_ERROR, None, 401)]
+    road.traffic.sweep(road.clock.later(3))
+    assert client.lost
+
+
+# --- failures ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving() -> None:
+    """The client went silent; neither the engine nor the sidecar failed."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 9\r\n\r\nbo")
+
+    road.traffic.sweep(road.clock.later(61))
+
+    assert client.taken.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_STALLED, None)]
+    assert road.engine.reset

@@ -1,0 +1,61 @@
+"""A judge with a record of its decisions, for scenarios in seconds after the start."""
+
+from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
+from sidecar.slo.judge import Case, Judge
+from sidecar.slo.objective import Aim, Aims, Objective
+from sidecar.timeline.events import Usage
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+
+
+TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
+AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
+START = 100.0
+"""Instant at which every request of these scenarios was received, unless it is given another."""
+
+
+class JudgeHarness:
+    """A judge and its decisions: (key, objective, missed), in order. Instants are seconds after `START`."""
+
+    def __init__(self) -> None:
+        self.decided: list[tuple[str, str, bool]] = []
+        self.judge = Judge(
+            lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed))
+        )
+
+    def received(self, key: str, *, streaming: bool | None = True, aims: Aims = AIMS, at: float = 0.0) -> None:
+        self.judge.received(key, Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming))
+
+    def output(self, key: str, at: float, events: int = 1) -> None:
+        self.judge.output(key, START + at, events)
+
+    def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
+        self.judge.answering(key, START + at, streaming=streaming)
+
+    def tick(self, at: float) -> None:
+        self.judge.tick(START + at)
+
+    def ended(
+        self,
+        key: str,
+        at: float,
+        outcome: Outcome = Outcome.OK,
+        *,
+        streaming: bool = True,
+        tokens: tuple[float, float, int] | None = None,
+        choices: int = 1,
+    ) -> Case | None:
+        """`tokens`: the instants of the first and the last token, and their number by the usage."""
+        first, last, completion = (None, None, None) if tokens is None else tokens
+        marks = Marks(
+            accepted_at=START,
+            received_at=START,
+            first_token_at=None if first is None else START + first,
+            last_token_at=None if last is None else START + last,
+            flushed_at=START + at,
+            choices=choices,
+            usage=Usage(completion_tokens=completion),
+        )
+        account = Account(RequestLabels("m", key, "0-512"), streaming, outcome, marks, None)
+        return self.judge.ended(key, account, START + at)

@@ -1,0 +1,96 @@
+"""Prefill cost as a function of the prompt length: learned by medians, rising, and refused where it would be a guess."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, REACH, READY_SAMPLES, RING, Curve, Length, Refusal, length_of
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "text", "length"),
+    [
+        (1_000, 600, 5_000, Length(400, "tokens")),
+        (1_000, None, None, Length(1_000, "tokens")),
+        (1_000, 1_000, None, Length(1, "tokens")),
+        (1_000, 5_000, None, Length(1, "tokens")),
+        (None, 600, 5_000, Length(5_000, "bytes")),
+        (0, None, None, None),
+        (None, None, 0, None),
+        (None, None, None, None),
+    ],
+)
+def test_what_had_to_be_computed(
+    prompt: int | None, cached: int | None, text: int | None, length: Length | None
+) -> None:
+    """Tokens of the usage less the cached ones, else bytes of the text, else nothing."""
+    assert length_of(prompt, cached, text) == length
+
+
+def taught(*samples: tuple[float, float]) -> Curve:
+    """A curve that has learned each (length, seconds) often enough to answer."""
+    curve = Curve()
+    for _ in range(READY_SAMPLES):
+        for length, seconds in samples:
+            curve.learn(length, seconds)
+    return curve
+
+
+def test_a_curve_answers_only_after_thirty_samples() -> None:
+    """Before that, the reason is that there are few."""
+    curve = Curve()
+    answers = []
+    for _ in range(READY_SAMPLES):
+        answers.append(curve.cost(1000))
+        curve.learn(1000, 0.5)
+
+    assert ({*answers}, curve.cost(1000), curve.refusal) == ({Refusal.FEW_SAMPLES}, 0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("length", "answer"),
+    [(1000 / REACH, True), (999 / REACH, False), (2000, True), (4000 * REACH, True), (4001 * REACH, False)],
+)
+def test_a_curve_answers_a_little_beyond_what_it_has_seen_and_no_farther(length: float, answer: bool) -> None:
+    curve = taught((1000, 0.1), (4000, 0.4))
+
+    assert (curve.cost(length) is not Refusal.OUTSIDE) is answer
+
+
+def test_between_two_lengths_the_cost_lies_on_the_line_between_them() -> None:
+    curve = taught((1000, 0.1), (4000, 0.4))
+
+    assert [curve.cost(length) for length in (1000, 2000, 3000, 4000)] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+
+
+def test_samples_that_length_does_not_explain_are_refused() -> None:
+    """Unstated cache hits: prompts of one length take one second or a tenth of one."""
+    curve = Curve()
+    for number in range(4 * READY_SAMPLES):
+        curve.learn(1000, 0.1 if number % 2 else 1.0)
+
+    assert (curve.refusal, curve.cost(1000)) == (Refusal.INCONSISTENT, Refusal.INCONSISTENT)
+
+
+def test_lengths_whose_costs_fall_share_one_cost() -> None:
+    """A longer prompt cannot cost less, so the difference is an error of the samples."""
+    curve = taught((1000, 0.4), (4000, 0.3))
+
+    assert [curve.cost(length) for length in (1000, 2000, 4000)] == pytest.approx([0.35] * 3)
+
+
+SAMPLES = st.lists(st.tuples(st.integers(1, 20_000), st.floats(0.5, 0.7)), min_size=2 * READY_SAMPLES, max_size=70)
+
+
+@given(SAMPLES, st.integers(1, 40_000), st.integers(1, 40_000))
+def test_a_longer_prompt_never_costs_less(samples: list[tuple[int, float]], one: int, other: int) -> None:
+    """Any samples give answers above 0 that rise with the length, and memory stays bounded."""
+    curve = Curve()
+    for length, seconds in samples:
+        curve.learn(length, seconds)
+
+    shorter, longer = curve.cost(min(one, other)), curve.cost(max(one, other))
+
+    if not isinstance(shorter, Refusal) and not isinstance(longer, Refusal):
+        assert 0 < shorter <= longer
+    assert curve.samples <= min(len(samples), RING * CLASSES_PER_OCTAVE * 15)

@@ -1,0 +1,65 @@
+"""The components are joined by the config: label values to the registry, limits and addresses to the road."""
+
+from sidecar.config.schema import Config
+from sidecar.engines.engine import Engine
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, FAILURES_TOTAL
+from sidecar.observe.instruments import Instruments
+from sidecar.proxy.errors import Failure
+from sidecar.slo.objective import Objectives
+from sidecar.wiring import metrics_of, observers_of, reload, road_of, via_of
+from tests.support.memory import Clock
+
+
+def config(**sections: dict[str, object]) -> Config:
+    engine = {"url": "http://[::1]:8000", "models": ("tiny",), **sections.pop("engine", {})}
+    return Config.model_validate({"engine": engine, **sections})
+
+
+def test_the_registry_has_the_label_values_that_the_config_states() -> None:
+    metrics = metrics_of(
+        config(
+            lanes={"default": "interactive", "names": ("batch",)},
+            prompt_buckets={"edges": (512, 4096)},
+            labels={"gpu_type": "H100"},
+            metrics={"series_limit": 30_000},
+        )
+    )
+
+    assert {*metrics.lanes.shown()} == {"interactive", "batch", "other"}
+    assert metrics.models.shown() == ("tiny", "other")
+    assert {"0-512", "512-4k", "unknown"} <= {*metrics.prompt_buckets.shown()}
+    assert metrics.constants["gpu_type"] == "H100"
+
+
+def test_a_reload_changes_the_limits_of_a_running_road_and_not_its_engine() -> None:
+    """Connections read the limits from the road each time, so those that are open get the new ones too."""
+    first = config()
+    instruments = Instruments.on(metrics_of(first), Objectives())
+    observers = observers_of(first, instruments, Engine("vllm", ["tiny"]), clock=Clock(), log=lambda _account: None)
+    road = road_of(first, observers, Clock())
+    assert (road.engine_authority, road.pool.idle_seconds, road.via) == (b"[::1]:8000", 3.0, None)
+
+    second = config(
+        engine={"pool_idle_seconds": 1.0, "gap_timeout_seconds": 7.0}, proxy={"max_in_flight": 5, "via": "on"}
+    )
+    reload(second, observers, road)
+
+    assert (road.limits.max_in_flight, road.engine_limits.gap_timeout_seconds) == (5, 7.0)
+    assert (road.pool.idle_seconds, road.via, road.engine_authority) == (1.0, via_of(second), b"[::1]:8000")
+
+
+def test_a_refusal_and_a_request_that_cannot_be_observed_are_counted() -> None:
+    """The relay reports both by name; the page has a counter for each."""
+    of = config()
+    metrics = metrics_of(of)
+    observers = observers_of(
+        of, Instruments.on(metrics, Objectives()), Engine("vllm", ["tiny"]), clock=Clock(), log=lambda _account: None
+    )
+    road = road_of(of, observers, Clock())
+
+    road.refused(Failure.TOO_MANY_IN_FLIGHT)
+    road.observe(None)  # type: ignore[arg-type]  # no observer can be made of this
+
+    refused, dropped = metrics.counter(FAILURES_TOTAL), metrics.counter(DROPPED_TOTAL)
+    assert refused.child(Failure.TOO_MANY_IN_FLIGHT.reason).value == 1
+    assert dropped.child("observer_error").value == 1
