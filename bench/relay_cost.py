@@ -4,7 +4,8 @@ Paced load: streams of 230-byte events, one token each, 50 per second, with star
 process is pinned to one core, origin and clients (this process) to another. CPU is the time that the kernel charged to
 the proxy's threads (/proc/PID/task/*/schedstat, nanoseconds), over the middle of the run. The other proxy is nginx,
 which measures nothing; if it is not installed, the table has the sidecar only. Linux only. Run: `.venv/bin/python -m
-bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`.
+bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`; `--beside CHECKOUT` also measures the sidecar of another
+checkout, such as a worktree of an earlier commit, in the same rounds.
 """
 
 import argparse
@@ -163,24 +164,27 @@ async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds
     return lines
 
 
-async def measured(folder: Path, streams: list[int], seconds: float, rounds: int) -> list[str]:
+async def measured(folder: Path, streams: list[int], seconds: float, rounds: int, beside: list[Path]) -> list[str]:
     """Start the proxies and measure everything."""
     with ExitStack() as stack:
         async with running_origin() as origin:
-            proxies = await _proxies(stack, origin, folder)
+            proxies = await _proxies(stack, origin, folder, beside)
             pin(os.getpid(), 1)
             for proxy in proxies:
                 pin(proxy.pid, 0)
             return await costs(proxies, streams, seconds, rounds)
 
 
-async def _proxies(stack: ExitStack, origin: Origin, folder: Path) -> list[Proxy]:
+async def _proxies(stack: ExitStack, origin: Origin, folder: Path, beside: list[Path]) -> list[Proxy]:
     peer = stack.enter_context(nginx(origin.port, folder))
-    running = running_sidecar(origin.url, folder, flags=["--log.level=info"])
-    # In a thread: the origin answers the sidecar's probes in this loop.
-    sidecar = await asyncio.to_thread(stack.enter_context, running)
-    ours = Proxy("this sidecar, everything measured", sidecar.port, sidecar.process.pid)
-    return [ours] if peer is None else [peer, ours]
+    found = [] if peer is None else [peer]
+    for checkout in [*beside, None]:
+        running = running_sidecar(origin.url, folder, flags=["--log.level=info"], checkout=checkout)
+        # In a thread: the origin answers the sidecar's probes in this loop.
+        sidecar = await asyncio.to_thread(stack.enter_context, running)
+        name = "this sidecar, everything measured" if checkout is None else f"the sidecar of {checkout}"
+        found.append(Proxy(name, sidecar.port, sidecar.process.pid))
+    return found
 
 
 def main() -> int:
@@ -188,11 +192,12 @@ def main() -> int:
     options.add_argument("--streams", type=int, nargs="+", default=[100, 300])
     options.add_argument("--seconds", type=float, default=8.0)
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--beside", type=Path, nargs="+", default=[], metavar="CHECKOUT")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        lines = uvloop.run(measured(Path(folder), chosen.streams, chosen.seconds, chosen.rounds))
+        lines = uvloop.run(measured(Path(folder), chosen.streams, chosen.seconds, chosen.rounds, chosen.beside))
     print("\n".join(lines))
-    if len(lines) == 3:
+    if "nginx" not in lines[2]:
         print(
             "\nno peer: nginx is not installed (Debian: apt-get install nginx-light), so there is nothing to compare with"
         )

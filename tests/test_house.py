@@ -354,3 +354,18 @@ def test_nothing_is_named_after_nothing() -> None:
     words = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
     assert [name_of(path) for path in MODULES if words & {*path.stem.split("_"), *path.parent.parts}] == []
+
+
+def test_no_table_drops_its_oldest_entry_by_a_scan() -> None:
+    """`del table[next(iter(table))]` skips all entries that were deleted before: 100 us in a table of 16,384 entries.
+
+    A bounded table is an OrderedDict and drops its oldest entry by `popitem(last=False)`.
+    """
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Delete) and "next(iter(" in ast.unparse(node)
+    ]
+
+    assert found == []

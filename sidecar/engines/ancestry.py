@@ -6,6 +6,7 @@ counts only while one request has that trace (`ledger/pending.py`). If a request
 report is held for that time, and if a second one comes for the same request, neither is used.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,15 +48,15 @@ class Descendants:
         self._is_minted = is_minted
         self._hold_seconds = hold_seconds
         self._alone = alone
-        self._parents: dict[str, str] = {}
-        self._held: dict[str, _Held] = {}
+        self._parents: OrderedDict[str, str] = OrderedDict()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
         self._by_trace: dict[str, list[_Held]] = {}
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:
         """The reports that this span completes. Any span may be a missing parent, so none counts as unknown."""
         self._parents[span.span_id] = span.parent_span_id
         if len(self._parents) > MAX_PARENTS:
-            del self._parents[next(iter(self._parents))]
+            self._parents.popitem(last=False)
         report = self._report_of(span)
         if report is not None and span.span_id not in self._held:
             self._hold(_Held(span, report, at + self._hold_seconds))

@@ -26,6 +26,7 @@ the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -183,12 +184,12 @@ class Slices:
 
     def __init__(self) -> None:
         self.lost = 0
-        self._threads: dict[str, _Thread] = {}
+        self._threads: OrderedDict[str, _Thread] = OrderedDict()
         """By the thread's span id, until it comes itself."""
-        self._reports: dict[str, EngineReport] = {}
+        self._reports: OrderedDict[str, EngineReport] = OrderedDict()
         """By the root's span id, until it comes itself."""
-        self._roots: dict[str, Span] = {}
-        self._told: dict[str, None] = {}
+        self._roots: OrderedDict[str, Span] = OrderedDict()
+        self._told: OrderedDict[str, None] = OrderedDict()
         """Roots whose report is complete: other ranks come after the first."""
 
     def span(self, span: Span, at: float) -> Sequence[KeyedReport] | None:  # noqa: ARG002  the interface; nothing here waits for a time
@@ -234,11 +235,11 @@ class Slices:
     def _word(self, root: Span, report: EngineReport) -> KeyedReport:
         self._told[root.span_id] = None
         if len(self._told) > MAX_REQUESTS:
-            del self._told[next(iter(self._told))]
+            self._told.popitem(last=False)
         keys = (*root.parent_keys, response_key(str(root.attributes["rid"])))
         return KeyedReport(keys, report, root.trace_id or None)
 
-    def _bound(self, table: dict[str, _Thread] | dict[str, EngineReport] | dict[str, Span]) -> None:
+    def _bound(self, table: OrderedDict[str, Any]) -> None:
         if len(table) > MAX_REQUESTS:
-            del table[next(iter(table))]
+            table.popitem(last=False)
             self.lost += 1

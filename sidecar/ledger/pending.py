@@ -9,6 +9,7 @@ request is kept for a while and then counted; a report that comes twice is used 
 Each opened request is settled exactly once: by its report, its deadline, the table's bound, or the end of the process.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,7 +86,7 @@ class _Table(Generic[E]):
     """Waiting requests or reports in the order of arrival, with an index by key."""
 
     def __init__(self) -> None:
-        self.waiting: dict[int, _Waiting[E]] = {}
+        self.waiting: OrderedDict[int, _Waiting[E]] = OrderedDict()
         self._by_key: dict[RequestKey | str | None, set[int]] = {}
         self._numbers = 0
 
@@ -139,11 +140,11 @@ class Pending(Generic[E]):
         self._max_entries = max_entries
         self._requests: _Table[E] = _Table()
         self._reports: _Table[EngineReport] = _Table()
-        self._used: dict[RequestKey, float] = {}
+        self._used: OrderedDict[RequestKey, float] = OrderedDict()
         """Key of a settled request to the instant until which a second report is recognised."""
-        self._claims: dict[str, tuple[int, float]] = {}
+        self._claims: OrderedDict[str, tuple[int, float]] = OrderedDict()
         """Trace id to the number of requests that have claimed it, and the instant until which that counts."""
-        self._expected: dict[RequestKey, None] = {}
+        self._expected: OrderedDict[RequestKey, None] = OrderedDict()
         """Keys of requests that still run: a report on one of them waits until it ends."""
 
     def __len__(self) -> int:
@@ -158,7 +159,7 @@ class Pending(Generic[E]):
         self._claims[trace] = (claims + 1, at + LONGEST_REQUEST_SECONDS)
         if len(self._claims) > 4 * self._max_entries:
             # A forgotten trace is not used either: only a count of exactly 1 joins.
-            del self._claims[next(iter(self._claims))]
+            self._claims.popitem(last=False)
 
     def expect(self, key: RequestKey) -> None:
         """A request has begun that alone has this key: until it ends, reports on it are kept, however early they came.
@@ -168,7 +169,7 @@ class Pending(Generic[E]):
         """
         self._expected[key] = None
         if len(self._expected) > 4 * self._max_entries:
-            del self._expected[next(iter(self._expected))]
+            self._expected.popitem(last=False)
 
     def ended(self, keys: Iterable[RequestKey]) -> None:
         """The request with these keys has ended, in any way. Call it before `open`."""
@@ -282,4 +283,4 @@ class Pending(Generic[E]):
         for key in keys:
             self._used[key] = at + self.wait_seconds
         while len(self._used) > 4 * self._max_entries:
-            del self._used[next(iter(self._used))]
+            self._used.popitem(last=False)

@@ -5,7 +5,7 @@ requests, and hands closed accounts to the recorder and the log. Does not know h
 (`request.py`).
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from sidecar.classify.trace import Minted, TraceContext
@@ -64,11 +64,12 @@ class Settlement:
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )
-        self.minted: dict[str, Minted] = {}
+        # OrderedDict: the oldest key of a dict is found by a scan over all entries that were deleted before it.
+        self.minted: OrderedDict[str, Minted] = OrderedDict()
         """Span id to minted span; above MAX_MINTED the oldest is dropped, on which no report is expected any more."""
-        self.sampled_traces: dict[str, None] = {}
+        self.sampled_traces: OrderedDict[str, None] = OrderedDict()
         """Trace ids that clients had sampled: their spans are forwarded to the user's collector."""
-        self._own_traces: dict[str, str] = {}
+        self._own_traces: OrderedDict[str, str] = OrderedDict()
         """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
@@ -93,16 +94,16 @@ class Settlement:
         self.minted[minted.span_id] = minted
         self.pending.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
-            del self.minted[next(iter(self.minted))]
+            self.minted.popitem(last=False)
         if client is not None and client.sampled:
             self.sampled_traces.pop(trace_id, None)  # the latest comes last
             self.sampled_traces[trace_id] = None
             if len(self.sampled_traces) > MAX_MINTED:
-                del self.sampled_traces[next(iter(self.sampled_traces))]
+                self.sampled_traces.popitem(last=False)
         if client is None:
             self._own_traces[trace_id] = minted.span_id
             if len(self._own_traces) > MAX_MINTED:
-                del self._own_traces[next(iter(self._own_traces))]
+                self._own_traces.popitem(last=False)
         return minted
 
     def span(self, span: Span) -> bool:
@@ -123,7 +124,7 @@ class Settlement:
     def _span_reported(self, keyed: KeyedReport) -> None:
         """Give a span's report to the request for which its parent was minted, else to the only one of its trace."""
         ours = tuple(key for key in keyed.keys if self._is_minted(key))
-        if not ours and keyed.trace_id in self._own_traces:
+        if not ours and keyed.trace_id is not None and keyed.trace_id in self._own_traces:
             ours = (span_key(self._own_traces[keyed.trace_id]),)
         if ours:
             self._in_vain = 0
