@@ -20,6 +20,24 @@ from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.road import Road
 
 
+class RandomHex:
+    """Random bytes in hex, from a pool: the kernel is asked once for 2,048 bytes, and not twice for each request."""
+
+    POOL_BYTES = 2048
+
+    def __init__(self) -> None:
+        self._digits = ""
+        self._used = 0
+
+    def __call__(self, size: int) -> str:
+        """`size` random bytes, at most POOL_BYTES; none of them is returned twice."""
+        begin, end = self._used, self._used + 2 * size
+        if end > len(self._digits):
+            self._digits, begin, end = secrets.token_hex(self.POOL_BYTES), 0, 2 * size
+        self._used = end
+        return self._digits[begin:end]
+
+
 def metrics_of(config: Config) -> Metrics:
     """The registry, with the label values that the config states."""
     return Metrics(
@@ -41,11 +59,17 @@ def observers_of(
     log: Callable[[Account], None],
     headers_for_log: Callable[[Fields], dict[str, str]] = lambda _fields: {},
     unix: Callable[[], float] = time.time,  # noqa: TID251  exemplars carry wall-clock time; no duration is made from it
-    random_hex: Callable[[int], str] = secrets.token_hex,
+    random_hex: Callable[[int], str] | None = None,
 ) -> Observers:
     """The factory that makes an observer for each request. `log` is called with each account when it is closed."""
     settlement = Settlement(
-        instruments, engine, log=log, clock=clock, unix=unix, random_hex=random_hex, mints=config.spans.receive
+        instruments,
+        engine,
+        log=log,
+        clock=clock,
+        unix=unix,
+        random_hex=random_hex or RandomHex(),
+        mints=config.spans.receive,
     )
     return Observers(settlement, config, headers_for_log)
 

@@ -6,7 +6,7 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL, FAILURES_TOTAL
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.errors import Failure
 from sidecar.slo.objective import Objectives
-from sidecar.wiring import metrics_of, observers_of, reload, road_of, via_of
+from sidecar.wiring import RandomHex, metrics_of, observers_of, reload, road_of, via_of
 from tests.support.memory import Clock
 
 
@@ -63,3 +63,15 @@ def test_a_refusal_and_a_request_that_cannot_be_observed_are_counted() -> None:
     refused, dropped = metrics.counter(FAILURES_TOTAL), metrics.counter(DROPPED_TOTAL)
     assert refused.child(Failure.TOO_MANY_IN_FLIGHT.reason).value == 1
     assert dropped.child("observer_error").value == 1
+
+
+def test_random_ids_come_from_a_pool_and_never_twice() -> None:
+    """Ids of two lengths, over several pools: each has its length, and no piece of the pool is in two ids."""
+    ids = RandomHex()
+    count = 3 * RandomHex.POOL_BYTES // 8
+
+    found = [ids(size) for _ in range(count) for size in (16, 8)]
+
+    assert [len(one) for one in found] == [32, 16] * count
+    assert all(set(one) <= set("0123456789abcdef") for one in found)
+    assert len({half for one in found for half in (one[:16], one[16:]) if half}) == 3 * count

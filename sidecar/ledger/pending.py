@@ -265,10 +265,11 @@ class Pending(Generic[E]):
                 self._reports.add(waiting)
             else:
                 self._lost(Lost.UNMATCHED)
-        for key in [key for key, until in self._used.items() if until <= at]:
-            del self._used[key]
-        for trace in [trace for trace, (_, until) in self._claims.items() if until <= at]:
-            del self._claims[trace]
+        # Both tables are in the order of their instants.
+        while self._used and next(iter(self._used.values())) <= at:
+            self._used.popitem(last=False)
+        while self._claims and next(iter(self._claims.values()))[1] <= at:
+            self._claims.popitem(last=False)
         return max(len(requests), len(reports)) > most
 
     def close_all(self, reason: Reason) -> None:
@@ -282,5 +283,6 @@ class Pending(Generic[E]):
     def _remember(self, keys: tuple[RequestKey, ...], at: float) -> None:
         for key in keys:
             self._used[key] = at + self.wait_seconds
+            self._used.move_to_end(key)
         while len(self._used) > 4 * self._max_entries:
             self._used.popitem(last=False)
