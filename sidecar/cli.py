@@ -24,6 +24,7 @@ from sidecar.config.objectives import (
 )
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.ledger.request_labels import UNKNOWN
+from sidecar.metrics.catalogue import series_ceiling, series_typical
 from sidecar.slo.objective import Objective
 
 
@@ -236,8 +237,6 @@ def _cell(setting: ObjectiveSetting, target: float) -> str:
 
 
 def _series(config: Config) -> list[tuple[str, str]]:
-    from sidecar.metrics.catalogue import series_ceiling, series_typical  # noqa: PLC0415  as in main
-
     listed = len(config.engine.models)
     sizes = (len(config.lanes.declared), len(config.prompt_buckets.edges) + 2, counted_models(listed))
     split = config.metrics.inter_token_by_prompt_bucket

@@ -31,6 +31,7 @@ class RandomHex:
 
     def __call__(self, size: int) -> str:
         """`size` random bytes, at most POOL_BYTES; none of them is returned twice."""
+        assert size <= self.POOL_BYTES
         begin, end = self._used, self._used + 2 * size
         if end > len(self._digits):
             self._digits, begin, end = secrets.token_hex(self.POOL_BYTES), 0, 2 * size

@@ -212,7 +212,7 @@ def _objectives(known: Known) -> Iterator[Finding]:
         here: Path = ("objectives", lane)
         value = keys if isinstance(keys, Mapping) else {}
         if lane == OTHER:
-            yield (*here, KEY_MARK), "has no objectives: it is the lane of what clients invent, and never pages"
+            yield (*here, KEY_MARK), "cannot have objectives: it holds the requests whose lane is not declared"
             continue
         yield from _shares(known, (*here, "blame_shares"))
         if edges:
@@ -276,14 +276,14 @@ def _objective_findings(
     whole = lane_objective(objective, lane, said)
     if (whole.threshold_seconds is None) != (whole.target is None):
         missing = "target" if whole.target is None else "threshold_seconds"
-        yield (*here, key), f"has no {missing}, and the lane's preset ({preset_name(lane, said)}) has none to give"
+        yield (*here, key), f"has no {missing}, and the lane's preset ({preset_name(lane, said)}) sets none"
         return
     shorter, least_seconds = "", 0.0
     for label, setting in bucket_objectives(objective, lane, said, edges).items():
         path: Path = (*here, "prompt_buckets", label, key)
         if (setting.threshold_seconds is None) != (setting.target is None):
             missing = "target" if setting.target is None else "threshold_seconds"
-            yield path, f"has no {missing}, and neither the lane nor its preset has one to give"
+            yield path, f"has no {missing}, and neither the lane nor its preset sets one"
         elif setting.threshold_seconds is not None and label != UNKNOWN:
             if setting.threshold_seconds < least_seconds:
                 text = f"is below the {least_seconds:g} of {shorter}: longer prompts cannot have less time"

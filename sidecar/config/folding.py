@@ -8,7 +8,7 @@ import textwrap
 
 
 OK, FAILED, MISUSED = 0, 1, 2
-"""Exit statuses: done; done, with a bad result; wrong flags or config."""
+"""Exit statuses: success; failure; wrong usage or a refused config."""
 WIDTH = 80
 """Columns where the width is not known: in a pipe, a file, a log."""
 _NARROWEST = 40

@@ -42,8 +42,8 @@ def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
     if silent:
         presets = ", ".join(name for name in OBJECTIVE_PRESETS if name != "none")
         hint = (
-            "nothing is promised here, so nothing pages: set objectives.LANE.preset to one of"
-            f" {presets}, or thresholds of your own; preset none says that it is meant"
+            "these lanes have no objectives, so they never page: set objectives.LANE.preset to one of"
+            f" {presets}, or thresholds; preset none turns this note off"
         )
         yield Note("lanes_without_objectives", "lanes", silent, hint)
 

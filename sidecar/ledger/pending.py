@@ -265,7 +265,8 @@ class Pending(Generic[E]):
                 self._reports.add(waiting)
             else:
                 self._lost(Lost.UNMATCHED)
-        # Both tables are in the order of their instants.
+        # Both tables are nearly in the order of their instants; an entry behind a later one is forgotten with that one, and a
+        # claim or a key that is kept too long only makes a join less likely.
         while self._used and next(iter(self._used.values())) <= at:
             self._used.popitem(last=False)
         while self._claims and next(iter(self._claims.values()))[1] <= at:

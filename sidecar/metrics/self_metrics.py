@@ -75,7 +75,7 @@ PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
 )
 SPANS_TOTAL = Counter(
     "llm_sidecar_spans_total",
-    "Spans received as OTLP: taken (a report on a request), unknown (of no request here) or rejected (malformed or too large)."
+    "Spans received as OTLP: taken (a report on a request), unknown (of a kind that reports on no request) or rejected (malformed or too large)."
     " forwarded counts those of the first two that were passed on to the collector.",
     (Label("result", SPAN_RESULTS),),
 )

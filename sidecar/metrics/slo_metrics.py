@@ -89,7 +89,7 @@ TOKEN_DEADLINES_TOTAL = Counter(
 TOKEN_DEADLINE_MISSES_TOTAL = Counter(
     "llm_token_deadline_misses_total",
     "Events of llm_token_deadlines_total that came after their deadline. The first is due at the TTFT threshold, each later one"
-    " a TPOT threshold after the deadline before it. An early event leaves its slack to the next ones; a late one restarts the deadlines.",
+    " a TPOT threshold after the deadline before it. After a late event, the next one is due a TPOT threshold after that event.",
     PER_LANE,
     typical=0.5,
 )

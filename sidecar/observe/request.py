@@ -282,6 +282,8 @@ class RequestObserver:
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
         self._count_unread()
+        # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
+        self._stream, self.data = None, _unread
         account = Account(
             labels=self._labels._replace(prompt_bucket=self._bucket()),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
@@ -299,8 +301,6 @@ class RequestObserver:
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
         self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
-        # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
-        self._stream, self.data = None, _unread
 
     def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
         """Keys by which the engine's report finds this request: the id of its answer, and the span minted for it."""

@@ -99,6 +99,7 @@ class EventReader:
         return self._stream_events(self.parser.finish()) if isinstance(self.parser, NdjsonParser) else []
 
     def _stream_events(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        """One stream event for each event; the end mark comes before the event's name, and counts in every dialect."""
         stream_events = []
         for event, said in events:
             if self._looks_for_id:
