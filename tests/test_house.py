@@ -357,7 +357,7 @@ def test_nothing_is_named_after_nothing() -> None:
 
 
 def test_no_table_drops_its_oldest_entry_by_a_scan() -> None:
-    """`del table[next(iter(table))]` skips all entries that were deleted before: 100 us in a table of 16,384 entries.
+    """`del table[next(iter(table))]` skips all entries that were deleted before: thousands of steps in a large table.
 
     A bounded table is an OrderedDict and drops its oldest entry by `popitem(last=False)`.
     """
