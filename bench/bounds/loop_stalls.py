@@ -31,7 +31,15 @@ WORST = "digits, the worst known"
 UPLOADS = 5
 UPLOAD_BYTES = 8 << 20
 UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\n\r\n"
-_LONG_PROMPTS = {"one long text": "long text. ", "code": 'def f(x):\n    return x["key"] + "abc"\n'}
+_LONG_PROMPTS: dict[str, object] = {
+    "one long text": "long text. ",
+    "code": 'def f(x):\n    return x["key"] + "abc"\n',
+    "JSON in JSON": json.dumps({"name": "find", "arguments": json.dumps({"key": 'a "quoted" word', "n": [1, 2]})}),
+    "backslashes": '\\"',
+    "brackets": [[]],
+    "messages with quotes": [{"type": "text", "text": 'He said "yes" and went. ' * 8}],
+}
+"""Repeated until the body is twice as long as what is read of it."""
 
 
 async def scrape_stalls() -> list[Bound]:
@@ -86,7 +94,8 @@ def body_peek_stalls() -> list[Bound]:
         words = f"loop held by a body of {len(body) / (1 << 20):.2f} MiB: {name}"
         bounds.append(_held(words, body, WORST_MS if name == WORST else BOUND_MS, whole=True))
     for name, text in _LONG_PROMPTS.items():
-        beginning = _chat(text * (2 * BODY_BYTES // len(text)))[:BODY_BYTES]
+        repeats = 2 * BODY_BYTES // len(json.dumps(text))
+        beginning = _chat(text * repeats)[:BODY_BYTES]  # type: ignore[operator]
         words = f"loop held by the first {len(beginning) / (1 << 20):.2f} MiB of a longer body: {name}"
         bounds.append(_held(words, beginning, BOUND_MS, whole=False))
     return bounds

@@ -139,8 +139,8 @@ class JsonText:
         """Step over the string at `at`, or over the rest of it after a pause; False for a pause.
 
         A quote without a backslash before it is the end: bytes.find finds it at once. After a backslash, the end is
-        searched in copies of 256 bytes to 64 KiB in which escapes are replaced: ten times as fast as a regular
-        expression.
+        searched in copies of 256 bytes to 64 KiB in which escapes are replaced: five times as fast as a regular
+        expression. Escaped backslashes matter only where two of them stand before a quote, and cost as much again.
         """
         body, at = self.body, self.at
         if not self._in_string:
@@ -155,13 +155,16 @@ class JsonText:
                     raise UnreadableError("a JSON string is not closed")
                 if body[quote - 1] != _BACKSLASH:
                     break
-            copy = body[at : at + size].replace(b"\\\\", b"__").replace(b'\\"', b"__")
-            inside = copy.find(b'"')
+            copy, tokens = body[at : at + size], 1 + size // TOKEN_BYTES
+            if copy.rfind(b'\\\\"') >= 0:
+                copy, tokens = copy.replace(b"\\\\", b"__"), 2 * tokens
+            inside = copy.replace(b'\\"', b"__").find(b'"')
             if inside >= 0:
                 quote = at + inside
                 break
-            at += len(copy) - copy.endswith(b"\\")
-            if self._pause_is_due(1 + size // TOKEN_BYTES):
+            half_an_escape = (len(copy) - len(copy.rstrip(b"\\"))) % 2
+            at += len(copy) - half_an_escape
+            if self._pause_is_due(tokens):
                 self.at, self._in_string = at, True
                 return False
             size = min(4 * size, _WINDOW)

@@ -13,8 +13,8 @@ import msgspec
 from sidecar.classify.json_text import JsonText, UnreadableError
 
 
-MAX_TOKENS = 8_192
-"""Most tokens (`json_text.py`) in one scan: about 4 ms. A conversation of 2,000 messages has fewer."""
+MAX_TOKENS = 2_048
+"""Most tokens (`json_text.py`) in one scan: under 2 ms (`make bounds`). A conversation of 600 messages has fewer."""
 
 MAX_MEMBERS = 512
 """Most members in one scan: about 2 ms. The largest API has about sixty."""
