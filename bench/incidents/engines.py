@@ -40,6 +40,7 @@ class LaneLoad:
     """Share of requests that are not streamed, 0 to 1."""
     aims_by_bucket: Mapping[str, Aims] = field(default_factory=dict)
     """Prompt bucket to its own objectives; all other buckets have `aims`."""
+    model: str = MODEL
 
 
 PREFIXES = 4

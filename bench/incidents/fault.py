@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.incidents.world import Throttle
+
 
 @dataclass(frozen=True, slots=True)
 class Hop:
@@ -54,6 +56,12 @@ class Fault:
     """Fields of the simulation's `Knobs`."""
     hop: Hop | None = None
     slow_clients: Mapping[str, SlowClients] = field(default_factory=dict)
+    errors: float = 0.0
+    """Share of requests, 0 to 1, that the engine answers with status 500."""
+    transfer_seconds: float = 0.0
+    """Seconds added to the transfer of each KV cache between the schedulers of a disaggregated engine."""
+    throttle: Throttle | None = None
+    """CPU quota of the sidecar: the engine is well, and the sidecar reads late."""
     down: bool = False
     """The process is gone: its requests are cut off and new ones refused. When it is back, its cache is empty."""
     fresh: bool = False

@@ -4,8 +4,11 @@ They know what happened, the true phases included, and refuse to know their read
 `product.py` only the facts that a sidecar would have seen. All instants are in seconds of virtual time.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from bench.incidents.engines import MODEL
+from bench.incidents.world import Throttle
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -32,6 +35,9 @@ class Request:
     output_tokens: int
     streaming: bool
     received_at: float
+    pod: int = 0
+    """Number of the pod that serves it, from 0."""
+    model: str = MODEL
     cached_tokens: int = 0
     reads: list[float] = field(default_factory=list)
     """Instants at which the sidecar read output, each once; empty for a request that is not streamed."""
@@ -73,6 +79,7 @@ class State:
     prefix_hits: int
     process: int
     """Number of engine processes before this one."""
+    pod: int = 0
 
 
 @dataclass(slots=True)
@@ -85,3 +92,18 @@ class Run:
     recovers_at: float
     """Instant at which the fault ends; the queue that it left behind may still have to drain."""
     ends_at: float
+    pods: int = 1
+    at_fault: tuple[int, ...] = (0,)
+    """Numbers of the pods that the fault hits."""
+    sidecar_restarts_at: Mapping[int, float] = field(default_factory=dict)
+    """Pod to the instant at which its sidecar restarts."""
+    throttled: Mapping[int, Throttle] = field(default_factory=dict)
+    """Pod to the CPU quota that its sidecar has during the fault; its reads are already late by it."""
+
+    def of_pod(self, pod: int) -> "Run":
+        """The run as the sidecar of one pod sees it."""
+        return replace(
+            self,
+            requests=[each for each in self.requests if each.pod == pod],
+            states=[each for each in self.states if each.pod == pod],
+        )

@@ -1,0 +1,73 @@
+"""The closed table of what can break: each cause with its phase, and each phase with its receivers.
+
+Every part of the product that names a fault asks this table, so that a page, its runbook, its route and the bench mean
+the same. It refuses to know evidence: which cause it was is decided elsewhere.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sidecar.slo.attribution import SIDECAR, Blame
+
+
+class Cause(StrEnum):
+    """What broke on a pod: the closed set of the causes of a root (design section 7)."""
+
+    LOAD = "load"
+    """More work arrives than before; steps are as dear as they were."""
+    SLOTS = "slots"
+    """Requests wait although the KV cache has room: the batch limit is reached."""
+    KV = "kv"
+    """Requests wait for KV blocks."""
+    PREEMPTION = "preemption"
+    """Running requests lose their KV blocks and are computed again."""
+    LONGER_OUTPUTS = "longer_outputs"
+    """Answers are longer, so that each keeps its slot and its blocks for longer."""
+    PREFILL_COST = "prefill_cost"
+    """The same uncached prompt tokens take longer to compute."""
+    UNCACHED = "uncached"
+    """More of the same prompts has to be computed, because less of them is cached."""
+    PROMPT_MIX = "prompt_mix"
+    """Prompts are longer than they were."""
+    FRONT_END = "front_end"
+    """Requests wait while slots are free: tokeniser, template, API server, network to the engine."""
+    DECODE_COST = "decode_cost"
+    """A step of the same sequences and contexts takes longer."""
+    KV_TRANSFER = "kv_transfer"
+    """The KV cache takes longer from the prefill worker to the decode worker."""
+    HOP = "hop"
+    """Something between the engine and the sidecar collects tokens."""
+    CLIENT = "client"
+    """Clients read more slowly than tokens come."""
+    DOWN = "down"
+    """The engine's process is gone, or refuses connections."""
+    RESTART = "restart"
+    """A new process warms up: its cache is empty, its kernels are compiled."""
+    SILENCE = "silence"
+    """The engine is up and sends nothing, and its work does not explain that."""
+    ERRORS = "errors"
+    """The engine answers with errors, or breaks off answers."""
+    SIDECAR_LATE = "sidecar_late"
+    """The sidecar itself ran late: it lacked CPU."""
+    SIDECAR_BUDGET = "sidecar_budget"
+    """A limit of the sidecar was reached: files, memory, connections."""
+
+
+CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
+    Blame.QUEUE: (Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
+    Blame.PREFILL: (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX),
+    Blame.FIRST_TOKEN: (Cause.FRONT_END,),
+    Blame.DECODE: (Cause.DECODE_COST, Cause.KV_TRANSFER),
+    Blame.STREAM: (Cause.HOP, Cause.CLIENT),
+    Blame.ENGINE: (Cause.DOWN, Cause.RESTART, Cause.SILENCE, Cause.ERRORS),
+    SIDECAR: (Cause.SIDECAR_LATE, Cause.SIDECAR_BUDGET),
+}
+"""Phase of a root to its causes. A TPOT miss of wide steps that are not dearer is `load`: the capacity team's.
+`unattributed` has no cause: nobody knows what broke."""
+
+PHASE_OF: Mapping[Cause, str] = {cause: phase for phase, causes in CAUSES_BY_PHASE.items() for cause in causes}
+
+
+def receiver(phase: str, severity: str) -> str:
+    """Name of the Alertmanager receiver of this phase. `severity`: `page` or `ticket`."""
+    return f"{phase}-{severity}"
