@@ -11,7 +11,8 @@ import pytest
 
 from bench.incidents.engines import CHUNKS_2048, DECODE_HEAVY
 from bench.incidents.fault import Episode, Fault, Hop
-from bench.incidents.play import ERROR_SECONDS, NO_INCIDENT, Incident, healthy, pair_of, play
+from bench.incidents.play import NO_INCIDENT, Incident, healthy, pair_of, play, play_both
+from bench.incidents.pod import ERROR_SECONDS
 from bench.incidents.replica import SECOND_MODEL
 from bench.incidents.request import Request, Run
 from bench.incidents.traffic import Day
@@ -96,6 +97,17 @@ def test_a_fault_hits_the_pods_at_fault_and_a_setup_hits_all() -> None:
         lengths = [each.output_tokens for each in run.of_pod(pod).requests if each.lane == "interactive"]
         assert fmean(lengths) == pytest.approx(2 * CHUNKS_2048.lane("interactive").output_tokens, rel=0.1)
     assert (run.pods, run.at_fault) == (4, (0, 1))
+
+
+def test_a_run_and_its_pair_may_be_played_together() -> None:
+    """The same runs as apart; pods without the fault are played once, and their requests are numbered in each."""
+    world = World(pods=3, at_fault=1)
+    faults = incident(Fault(load={"code": 3.0}))
+
+    run, pair = play_both(CHUNKS_2048, 5, faults, world=world, factor=QUIET)
+
+    assert run == play(CHUNKS_2048, 5, faults, world=world, factor=QUIET)
+    assert pair == play(CHUNKS_2048, 5, pair_of(faults), world=world, factor=QUIET)
 
 
 def test_the_sidecars_of_the_pods_at_fault_restart() -> None:
