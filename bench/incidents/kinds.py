@@ -22,9 +22,7 @@ rule was run, with a reason for each set of more than one phase.
 - A sidecar that lacks CPU reads late. Its owner mends that, and `sidecar` says so. `stream` counts, as the sidecar is the
   hop that collects tokens; so does `unattributed`, as nothing that was measured broke. `first_token` does not count:
   its owner searches the engine's front end, which is well.
-- A slow transfer of KV caches is `decode` by the table of causes. Before the first token it is neither queue nor prefill,
-  and for a sidecar without the engine's report it looks as a slow front end or network does: `first_token` and
-  `unattributed` count for TTFT and E2E.
+- A slow transfer of KV caches comes between the first token and the second: decode.
 - An overload after a planned restart is due to load. The restart is over and was harmless: `engine` does not count.
 
 These are the *lenient* sets (`Kind.root`). The *strict* ones (`Kind.strict`) are the phases of the injected causes
@@ -245,7 +243,7 @@ KINDS = (
         "kv-transfer",
         "KV caches take longer from the prefill worker to the decode worker",
         sampling.kv_transfer,
-        _roots("decode first_token unattributed", "decode", "decode first_token unattributed"),
+        _roots("decode", "decode", "decode"),
         causes=(Cause.KV_TRANSFER,),
         topologies=frozenset({Topology.DISAGGREGATED}),
     ),

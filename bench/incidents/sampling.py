@@ -3,9 +3,9 @@
 It knows arithmetic on costs, so that a magnitude means the same on every engine: at 0 the objectives are barely missed,
 or just met; at 1 they are missed by far. It refuses to know the truth of the result (`kinds.py`).
 
-The load factor may be above `HIGHEST_LOAD`, up to 0.9 of the engine's saturation (`world.py`). There every fault still
-changes something, and no set-up adds load. Up to `HIGHEST_LOAD`, the incidents of the first eighteen kinds are those of the
-bench before November 2026.
+The load may be up to 0.9 of the engine's saturation (`world.py`). Above `MODERATE` every fault still changes something,
+and no set-up adds load. Below it, on the engines that were built by hand, the incidents of the first eighteen kinds are
+those of the bench before November 2026, when that was the highest load.
 """
 
 import math
@@ -22,10 +22,11 @@ from bench.incidents.world import Throttle
 LEAST_MORE = 1.15
 """Least factor of the arrivals under an incident that adds load: an engine near its saturation gets more work too."""
 LEAST_SPARE = 0.4
-"""Share of an engine's time that added prompts are measured by, if less than this is spare. It is spare up to
-`HIGHEST_LOAD` on every engine that was built by hand."""
+"""Share of an engine's time that added prompts are measured by, if less than this is spare."""
 MODERATE = 0.6
-"""Share of saturation up to which a set-up may load an engine; the load factor itself may be higher."""
+"""Share of saturation up to which a set-up may load an engine by more requests; the load itself may be higher."""
+LONGEST_ANSWERS = 0.8
+"""Share of saturation up to which a set-up may load an engine by longer answers."""
 RAMP_STEPS = 10
 STEP_SECONDS = 60.0
 
@@ -54,10 +55,15 @@ def _to_load(engine: EngineConfig, factor: float, share: float, *, least: float 
 def _busy(engine: EngineConfig, factor: float, share: float) -> float:
     """Load factor of a day on which a set-up loads the engine to this share of its saturation, or it already is.
 
-    A factor up to `HIGHEST_LOAD` that is a little above the share counts as the share.
+    A moderate factor that is a little above the share counts as the share.
     """
     busy = share * engine.saturates_at
-    return max(factor, busy) if factor > HIGHEST_LOAD else busy
+    return max(factor, busy) if _is_busy(engine, factor) else busy
+
+
+def _is_busy(engine: EngineConfig, factor: float) -> bool:
+    """Whether the load is above `MODERATE`, so that a set-up must not add to it."""
+    return factor > MODERATE * engine.saturates_at
 
 
 def _spare(engine: EngineConfig, factor: float) -> float:
@@ -207,12 +213,23 @@ def hop(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> 
     """A hop starts to buffer tokens, for 0.8 to 2.5 TTFT thresholds; answers are lengthened so that this shows."""
     load, threshold = engine.lane("interactive"), _ttft_seconds(engine)
     pace = engine.costs.decode(6, 10_000) * 1.4
-    longer = max(1.0, min(1.5 * threshold / (load.output_tokens * pace), 3.0 / factor))
-    if factor > HIGHEST_LOAD:
-        longer = 1.0  # a busy engine has no room for longer answers, and its own are slow enough
+    longer = min(1.5 * threshold / (load.output_tokens * pace), 3.0 / factor, _longest_answers(engine, factor))
     events = _between(0.8, 2.5, magnitude) * threshold / pace
-    setup = Fault(outputs={"interactive": longer})
+    setup = Fault(outputs={"interactive": max(1.0, longer)})
     return _always(Fault(hop=Hop(round(events), 60.0)), setup)
+
+
+def _longest_answers(engine: EngineConfig, factor: float) -> float:
+    """Factor of the lane interactive's answers that a healthy engine has room for; 1 if it is busy.
+
+    Longer answers that are not streamed would miss their E2E objective, so a lane with such answers keeps its own.
+    """
+    load = engine.lane("interactive")
+    if _is_busy(engine, factor) or load.unstreamed:
+        return 1.0
+    whole = sum(load.per_second * _whole_work(engine, load.lane) for load in engine.lanes)
+    decoding = load.per_second * (_whole_work(engine, load.lane) - _work_seconds(engine, load.lane)) / whole
+    return 1.0 + (LONGEST_ANSWERS * engine.saturates_at / factor - 1.0) / decoding
 
 
 def tokeniser(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
@@ -282,21 +299,30 @@ def throttled_sidecar(engine: EngineConfig, _factor: float, magnitude: float, _r
 
 
 def prompts_grow(engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Prompts of all lanes grow by 1.5 to 4 beyond their shared prefix. The KV cache has room for as many as run."""
+    """Prompts of all lanes grow by 1.5 to 4 beyond their shared prefix. The KV cache has room for as many as run.
+
+    The set-up builds such a cache, and lowers the slots to the sequences that the old one held.
+    """
     growth = _between(1.5, 4.0, magnitude)
-    longest = max(
-        load.shared_tokens + growth * 1.5 * (load.prompt_tokens - load.shared_tokens) + 2 * load.output_tokens
-        for load in engine.lanes
+    blocks_for, most = engine.limits.blocks_for, engine.limits.max_model_len
+    own = {load.lane: load.prompt_tokens - load.shared_tokens + load.output_tokens for load in engine.lanes}
+    shared = sum(PREFIXES * blocks_for(load.shared_tokens) for load in engine.lanes)
+    mean = sum(load.per_second * own[load.lane] for load in engine.lanes) / sum(
+        each.per_second for each in engine.lanes
     )
-    room = engine.slots * engine.limits.blocks_for(min(engine.limits.max_model_len, round(longest)))
-    shared = sum(PREFIXES * engine.limits.blocks_for(load.shared_tokens) for load in engine.lanes)
-    setup = Fault(knobs={"kv_blocks": max(engine.limits.kv_blocks, room + shared)})
-    return _always(Fault(prompts=_everywhere(engine, growth)), setup)
+    slots = min(engine.slots, max(1, (engine.limits.kv_blocks - shared) // blocks_for(round(mean))))
+    longest = max(min(most, round(load.shared_tokens + 1.6 * growth * own[load.lane])) for load in engine.lanes)
+    pool = max(engine.limits.kv_blocks, shared + slots * blocks_for(longest))
+    return _always(Fault(prompts=_everywhere(engine, growth)), Fault(knobs={"kv_blocks": pool, "slots": slots}))
 
 
 def kv_transfer(engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Each KV cache takes 0.3 to 3 TTFT thresholds longer from the prefill worker to the decode worker."""
-    return _always(Fault(transfer_seconds=_between(0.3, 3.0, magnitude) * _ttft_seconds(engine)))
+    """KV caches take longer, so that the TPOT of a usual answer grows by 0.3 to 3 of its thresholds."""
+    load = engine.lane("interactive")
+    tpot = load.aims.tpot
+    assert tpot is not None
+    seconds = _between(0.3, 3.0, magnitude) * tpot.threshold_seconds * (load.output_tokens - 1)
+    return _always(Fault(transfer_seconds=seconds))
 
 
 def one_a_minute(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:

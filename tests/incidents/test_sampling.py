@@ -136,22 +136,24 @@ def test_a_throttled_sidecar_stands_still_for_about_a_threshold_or_for_three() -
 
 def test_grown_prompts_have_room_in_the_kv_cache() -> None:
     for engine, _, incident in everywhere("prompts-grow"):
-        growth = incident.episodes[0].fault.prompts["batch"]
+        growth, knobs = incident.episodes[0].fault.prompts["batch"], incident.setup.knobs
         longest = engine.lane("batch").prompt_tokens * growth * 1.4 + engine.lane("batch").output_tokens * 1.4
         blocks = engine.limits.blocks_for(min(engine.limits.max_model_len, round(longest)))
 
-        assert incident.setup.knobs["kv_blocks"] >= engine.slots * blocks
+        assert knobs["kv_blocks"] >= knobs["slots"] * blocks
+        assert 0.75 * engine.slots <= knobs["slots"] <= engine.slots
         assert 1.5 <= round(growth, 6) <= 4.0
 
 
-def test_transfers_become_slower_by_a_third_of_a_threshold_or_by_three() -> None:
+def test_transfers_slow_a_usual_answer_by_a_third_of_its_tpot_or_by_three() -> None:
+    """An answer of the lane `interactive` has 120 tokens here, and may take 45 ms for each but the first."""
     engine = ENGINES[1]
 
     seconds = [
         sampled("kv-transfer", engine, 0.5, magnitude).episodes[0].fault.transfer_seconds for magnitude in (0.0, 1.0)
     ]
 
-    assert [round(each, 3) for each in seconds] == [0.75, 7.5]  # the threshold is 2.5 s
+    assert [round(each / 119, 4) for each in seconds] == [0.0135, 0.135]
 
 
 def test_thin_traffic_is_one_request_a_minute_and_all_of_it_is_hit_for_twelve_minutes() -> None:
