@@ -56,3 +56,69 @@ def test_empty_buckets_are_left_out_where_another_stays() -> None:
 
     left = {(dict(labels)["prompt_bucket"], dict(labels)["outcome"]) for _, labels in samples.columns}
     assert left == {("long", "ok"), ("short", "rejected")}
+
+
+def test_lanes_and_models_without_traffic_are_left_out_where_another_has_the_same_series() -> None:
+    """Rules exclude `other`, or add 0 of it. A series that only a silent lane has stays, so that it exists."""
+    page = Metrics(lanes=["chat", "batch"], prompt_buckets=["short"], models=["llama"])
+    requests = page.counter(c.REQUESTS_TOTAL)
+    for model, lane in (("llama", "chat"), ("llama", "other"), ("other", "chat")):
+        for outcome in ("ok", "rejected"):
+            requests.child(model, lane, "short", outcome)
+    requests.child("llama", "batch", "short", "engine_error")
+    requests.child("llama", "chat", "short", "ok").inc()
+    samples = Samples(page, frozenset({"llm_requests_total"}), 15.0)
+    samples.take()
+
+    samples.without_idle()
+
+    left = {tuple(dict(labels)[name] for name in ("model", "lane", "outcome")) for _, labels in samples.columns}
+    assert left == {
+        ("llama", "chat", "ok"),
+        ("llama", "chat", "rejected"),
+        ("llama", "batch", "engine_error"),
+    }
+
+
+def test_only_the_edges_that_rules_read_are_written() -> None:
+    page = metrics()
+    page.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(3)
+    name = "llm_stream_events_per_read_bucket"
+    samples = Samples(page, frozenset({name}), 15.0)
+    samples.take()
+
+    found = [series for series, _ in samples.written({name: frozenset({"5.0"})})]
+
+    assert [series.partition(",le=")[2] for series in found] == ['"5.0"}']
+
+
+def test_each_pod_is_a_target_of_its_own() -> None:
+    page = metrics()
+    page.gauge(c.ENGINE_UP).child().set(1)
+    samples = Samples(page, frozenset({"llm_engine_up"}), 15.0, pod=3)
+    samples.take()
+
+    ((series, _),) = samples.written()
+    assert 'pod="llm-3"' in series
+    assert 'instance="llm-3:9901"' in series
+
+
+def test_after_a_restart_the_series_go_on_and_the_scrape_between_fails() -> None:
+    """The new process counts from 0. At the scrape that failed, all series are stale and `up` is 0."""
+    old, new = metrics(), metrics()
+    old.counter(c.REQUESTS_TOTAL).child("llama", "chat", "short", "ok").inc(7)
+    new.counter(c.REQUESTS_TOTAL).child("llama", "chat", "short", "ok").inc(2)
+    samples = Samples(old, frozenset({"llm_requests_total"}), 15.0)
+    samples.take()
+    samples.take()
+    samples.go_on(new)
+    samples.miss()
+    samples.take()
+    samples.add_target()
+
+    values = {series.split("{")[0]: values for series, values in samples.written()}
+    assert values == {
+        "llm_requests_total": "7+0x1 stale 2",
+        "up": "1+0x1 0 1",
+        "llm_sidecar_build_info": "1+0x1 stale 1",
+    }
