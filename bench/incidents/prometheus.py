@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.incidents.samples import Labels, Samples
+from bench.incidents.samples import Labels, Samples, edges_of
 
 
 RULES = Path(__file__).parents[2] / "alert_rules"
@@ -209,7 +209,7 @@ Answers = dict[str, list[tuple[Labels, float]]]
 def ask(samples: Sequence[Samples], questions: Questions, rule_files: Sequence[Path] = RULE_FILES) -> Answers:
     """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step)."""
     step = f"{samples[0].every_seconds:g}s"
-    edges = edges_in(rule_files)
+    edges = edges_of(samples) | edges_in(rule_files)
     series = [{"series": selector, "values": values} for each in samples for selector, values in each.written(edges)]
     test = {
         "rule_files": [str(path.resolve()) for path in rule_files],

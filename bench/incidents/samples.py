@@ -15,6 +15,8 @@ from sidecar.metrics.registry import Metrics
 Labels = tuple[tuple[str, str], ...]
 Column = list[float | None]
 WHO = ("model", "lane")
+SUMMED = ("prompt_bucket", "outcome", "stage", "reason", "source", "phase", "label")
+"""Labels whose values a rule sums over or selects one of; a value that never occurs may be absent."""
 Edges = Mapping[str, frozenset[str]]
 """Name of a `_bucket` series to the values of `le` that are read; all are read where the name is absent."""
 
@@ -108,34 +110,53 @@ class Samples:
             yield f"{name}{{{inner}}}", _values(column)
 
     def without_idle(self) -> None:
-        """Remove series of 0 that no rule's answer depends on: most of the series of a pod."""
-        self.without_silent_lanes()
-        self.without_idle_buckets()
+        """Remove series that are always 0, as most of a pod's are, if another series has the same part in every sum.
 
-    def without_silent_lanes(self) -> None:
-        """Remove the series of models and lanes without any traffic, if another lane has the same series.
-
-        Rules sum over them, or compare them with thresholds above 0: 0 and absent have the same consequences.
+        Rules sum over the labels in `SUMMED`, and keep models, lanes and objectives apart. The alerts do not change:
+        they compare with thresholds above 0, and what divides is above 0 too.
         """
+        self._drop_silent_lanes()
+        busy = {(name, _but(labels, *SUMMED)) for (name, labels), column in self.columns.items() if _moves(column)}
+        kept: set[tuple[str, Labels]] = set()
+        for name, labels in list(self.columns):
+            rest = (name, _but(labels, *SUMMED))
+            if rest[1] == labels or _moves(self.columns[name, labels]):
+                continue
+            if rest in busy or rest in kept:
+                del self.columns[name, labels]
+            kept.add(rest)
+
+    def _drop_silent_lanes(self) -> None:
+        """Remove series of models and lanes without any traffic, such as `other`, if a lane with traffic has the same."""
         loud = {_who(labels) for (_, labels), column in self.columns.items() if _moves(column)}
         others = {(name, _but(labels, *WHO)) for name, labels in self.columns if _who(labels) in loud}
         for name, labels in list(self.columns):
             if _who(labels) not in loud and any(_who(labels)) and (name, _but(labels, *WHO)) in others:
                 del self.columns[name, labels]
 
-    def without_idle_buckets(self) -> None:
-        """Remove prompt buckets without requests, if another bucket of the same series stays: sums do not change."""
-        busy = {
-            (name, _but(labels, "prompt_bucket")) for (name, labels), column in self.columns.items() if _moves(column)
-        }
-        kept: set[tuple[str, Labels]] = set()
-        for name, labels in list(self.columns):
-            rest = (name, _but(labels, "prompt_bucket"))
-            if rest[1] == labels or _moves(self.columns[name, labels]):
+
+def edges_of(every: Sequence[Samples]) -> dict[str, frozenset[str]]:
+    """Edges of each histogram on which a quantile may depend, for any sum over series of these pods.
+
+    These are the edges from the last one below all observations to the first one above all of them, and `+Inf`.
+    """
+    below: dict[str, dict[str, bool]] = {}
+    above: dict[str, dict[str, bool]] = {}
+    for samples in every:
+        for (name, labels), column in samples.columns.items():
+            last, edge = labels[-1] if labels else ("", "")
+            if last != "le":
                 continue
-            if rest in busy or rest in kept:
-                del self.columns[name, labels]
-            kept.add(rest)
+            whole = samples.columns[name, (*labels[:-1], ("le", "+Inf"))]
+            for table, holds in ((below, not _moves(column)), (above, column == whole)):
+                table.setdefault(name, {})[edge] = holds and table.get(name, {}).get(edge, True)
+    found = {}
+    for name, empty in below.items():
+        edges = sorted(empty.keys() - {"+Inf"}, key=float)
+        first = max((at for at, edge in enumerate(edges) if empty[edge]), default=0)
+        last_at = min((at for at, edge in enumerate(edges) if above[name][edge]), default=len(edges) - 1)
+        found[name] = frozenset({*edges[first : last_at + 1], "+Inf"})
+    return found
 
 
 @cache
