@@ -15,9 +15,9 @@ from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.fault import Episode, Fault
 from bench.incidents.play import Incident, healthy, play
-from bench.incidents.prometheus import RULE_FILES, Firing, ask
+from bench.incidents.product import Product
+from bench.incidents.prometheus import RULE_FILES, Firing, Spell, ask, names_in, spells
 from bench.incidents.request import Run
-from bench.incidents.run import sampled
 from bench.incidents.saturation import alone, fair, saturates_at
 from bench.incidents.traffic import Day
 from bench.incidents.world import Mode, World, unkind_world
@@ -43,13 +43,15 @@ WARM_UP_SECONDS = 60.0
 """A planned restart has warmed its engine before it takes traffic, up to the rest that these knobs last for."""
 WARMING = {"prefill_factor": 1.5, "decode_factor": 1.2}
 
+FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
+
 QUIET_PER_SECOND = 1 / 60
 """Requests of all lanes on a quiet day."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthyDay:
-    """Alerts that fired on one healthy stretch, each with the first instant of firing."""
+    """Alerts that fired on one healthy stretch. An alert that fires again after a break counts again."""
 
     number: int
     engine: str
@@ -163,18 +165,26 @@ def _restart(pod: int, pods: int) -> Incident:
 def _heard(number: int, engine: EngineConfig, run: Run, stretch: str) -> HealthyDay:
     """Pass a run through the product and the rules."""
     mode = MODES[number % len(MODES)]
-    samples = sampled(engine, run, mode=mode, every_seconds=STEP_SECONDS)
-    seconds = STEP_SECONDS * (run.ends_at // STEP_SECONDS)
-    firing = 'ALERTS{alertstate="firing"}'
-    began = f"min_over_time(timestamp({firing} unless {firing} offset {STEP_SECONDS:g}s)"
-    question = {"fired": (f"{began}[{seconds:g}s:{STEP_SECONDS:g}s])", seconds)}
-    fired = [Firing(at, dict(labels)) for labels, at in ask(samples, question, RULE_FILES)["fired"]]
+    fired = [Firing(each.began_at, each.labels) for each in _spells(engine, run, mode)]
     return HealthyDay(
         number,
         engine.name,
         len(run.requests),
-        [each for each in fired if each.labels.get("severity") == "page"],
-        [each for each in fired if each.labels.get("severity") == "ticket"],
+        [each for each in fired if each.labels["severity"] == "page"],
+        [each for each in fired if each.labels["severity"] == "ticket"],
         stretch,
         mode,
     )
+
+
+def _spells(engine: EngineConfig, run: Run, mode: Mode) -> list[Spell]:
+    """Every interval in which a page or a ticket fires, from the first minute to the last."""
+    samples = []
+    for pod in range(run.pods):
+        of_pod = Product(engine, run, mode=mode, pod=pod).play(names_in(), STEP_SECONDS)
+        of_pod.without_idle()
+        of_pod.add_target()
+        samples.append(of_pod)
+    instants = [STEP_SECONDS * number for number in range(int(run.ends_at / STEP_SECONDS) + 1)]
+    got = ask(samples, {f"at {at:g}": (FIRING, at) for at in instants}, RULE_FILES)
+    return spells([(at, [labels for labels, _ in got[f"at {at:g}"]]) for at in instants], run.ends_at)
