@@ -145,15 +145,19 @@ def fair(engine: EngineConfig, world: World, factor: float) -> EngineConfig:
     objective. Where it uses more, the threshold rises to the quantile at that third times `FAIR_MARGIN`, rounded up to
     two digits. The engines of `engines.py` never get lower thresholds than their own; a drawn engine has only guesses,
     so all its thresholds come from here, at least 0.2 s of TTFT and 1.3 medians of TPOT.
+
+    Its `saturates_at` becomes the one measured in this world.
     """
-    busy = max(factor, PLANNED_UTILISATION * saturates_at(engine, world))
+    full_at = saturates_at(engine, world)
+    busy = max(factor, PLANNED_UTILISATION * full_at)
     run = healthy_run(patient(engine), FAIR_SEED, FAIR_SECONDS, world, busy)
     taken: dict[Key, list[tuple[str, float]]] = defaultdict(list)
     for request in run.requests:
         for objective, seconds in latencies(request, run.ends_at):
             taken[request.lane, objective].append((BUCKETS.bucket_of(request.prompt_tokens), seconds))
     keeps_own = engine.name in BY_NAME
-    return replace(engine, lanes=tuple(_fair_lane(load, taken, keeps_own=keeps_own) for load in engine.lanes))
+    lanes = tuple(_fair_lane(load, taken, keeps_own=keeps_own) for load in engine.lanes)
+    return replace(engine, lanes=lanes, saturates_at=full_at)
 
 
 def latencies(request: Request, ends_at: float) -> Iterator[tuple[Objective, float]]:
