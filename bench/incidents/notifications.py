@@ -27,6 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from bench.incidents.prometheus import Spell
 from tests.support.alertmanager import at_sink, running_alertmanager, shipped
 from tests.support.sink import Notification, listening_sink
 
@@ -50,14 +51,6 @@ PAGE_SUFFIX = "-page"
 
 LabelSet = frozenset[tuple[str, str]]
 K = TypeVar("K", bound=Hashable)
-
-
-class Spell(NamedTuple):
-    """One alert from the instant at which it began to fire to that at which it no longer fired, in virtual seconds."""
-
-    labels: dict[str, str]
-    began_at: float
-    ended_at: float
 
 
 @dataclass(frozen=True, slots=True)

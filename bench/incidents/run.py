@@ -18,6 +18,7 @@ from bench.incidents.prometheus import Heard, hear, names_in
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.truth import Truth, truth_of
+from bench.incidents.world import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,17 @@ def done(job: Job) -> Done:
 def listened(engine: EngineConfig, run: Run, truth: Truth, *, reports: bool) -> Heard:
     """The alerts that the rules fire on a run."""
     samples = sampled(engine, run, reports=reports)
-    step = samples.every_seconds
+    step = samples[0].every_seconds
     quiet_at = min(run.ends_at, step * (truth.quiet_at // step + 1))
     return hear(samples, run.fault_at, quiet_at, run.ends_at)
 
 
-def sampled(engine: EngineConfig, run: Run, *, reports: bool, every_seconds: float = SCRAPE_SECONDS) -> Samples:
-    """The samples that Prometheus would have scraped in a run."""
-    samples = Product(engine, run, reports=reports).play(names_in(), every_seconds)
-    samples.without_idle_buckets()
-    samples.add_constant("up", {}, 1.0)
-    samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
-    return samples
+def sampled(engine: EngineConfig, run: Run, *, reports: bool, every_seconds: float = SCRAPE_SECONDS) -> list[Samples]:
+    """The samples that Prometheus would have scraped in a run, pod by pod."""
+    mode, found = Mode.REPORTS if reports else Mode.ESTIMATOR, []
+    for pod in range(run.pods):
+        samples = Product(engine, run, mode=mode, pod=pod).play(names_in(), every_seconds)
+        samples.without_idle()
+        samples.add_target()
+        found.append(samples)
+    return found

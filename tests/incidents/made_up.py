@@ -1,75 +1,30 @@
-"""Made-up truths, alerts and cases, from which tests build the runs that they grade."""
+"""Small runs made by hand: each request takes the same way, so that a test can say what a sidecar must have counted."""
 
-from bench.incidents.grade import Case, Who, graded
-from bench.incidents.prometheus import Firing, Heard
-from bench.incidents.truth import LaneTruth, Truth
-from bench.incidents.world import Mode
+from collections.abc import Iterable
 
-
-CHAT, CODE = ("chat", "ttft"), ("code", "ttft")
-FAULT_AT, HEALS_AT, QUIET_AT = 600.0, 1200.0, 1300.0
-WHO = Who("burst", "chunks-2048", 12, Mode.REPORTS, front_end=False)
-QUEUE = frozenset({"queue"})
+from bench.incidents.request import Request, Run, State
 
 
-def lane(
-    *,
-    root: frozenset[str] = QUEUE,
-    strict: frozenset[str] = QUEUE,
-    phases: frozenset[str] = QUEUE,
-    must_page: bool = False,
-    burns: bool = False,
-    must_ticket: bool = False,
-    burns_at: float | None = None,
-) -> LaneTruth:
-    """One lane and objective; by itself it is calm."""
-    burns = burns or must_page
-    return LaneTruth(
-        root, strict, phases, "queue", must_page, burns, must_ticket, must_ticket, burns_at, 50, 100, burns=burns
-    )
+TTFT_SECONDS, GAP_SECONDS, EVENTS = 0.5, 0.03, 10
 
 
-BURNS = lane(must_page=True, burns_at=620.0)
-CALM = lane()
+def answered(
+    number: int, at: float, *, lane: str = "code", pod: int = 0, model: str = "llama", prompt_tokens: int = 1500
+) -> Request:
+    """A streamed request that is answered well within a second, with a report in its answer."""
+    request = Request(number, lane, prompt_tokens, EVENTS, True, at, pod, model)
+    request.cached_tokens = 1200
+    request.reads = [at + TTFT_SECONDS + GAP_SECONDS * which for which in range(EVENTS)]
+    request.events = [1] * EVENTS
+    request.ended_at = request.reads[-1]
+    request.flushed_at = request.ended_at + 0.0005
+    request.report = (0.1, 0.35, request.reads[-1] - request.reads[0])
+    return request
 
 
-def fired(
-    at: float, phase: str, of_lane: str | None = "chat", severity: str = "page", pod: str | None = None
-) -> Firing:
-    """An alert that began to fire; without a lane it is about the engine of a pod."""
-    labels = {"alertname": f"LLM{phase.title()}Burn", "severity": severity, "phase": phase}
-    labels |= {} if of_lane is None else {"lane": of_lane, "objective": "ttft"}
-    return Firing(at, labels | ({} if pod is None else {"pod": pod}))
-
-
-def heard(
-    during: list[Firing],
-    before: list[Firing] | None = None,
-    after: list[Firing] | None = None,
-    worst_pod: str | None = None,
-) -> Heard:
-    """Everything that was heard in one run."""
-    found = Heard(before or [], during, after or [], {CHAT: "queue"}, {CHAT: "load"}, {}, {})
-    if worst_pod is not None:
-        found.worst_pod[CHAT] = worst_pod
-    return found
-
-
-def truth(chat: LaneTruth, code: LaneTruth = CALM, *, pods: int = 1, at_fault: tuple[int, ...] = (0,)) -> Truth:
-    """The truth of a run with two lanes."""
-    return Truth({CHAT: chat, CODE: code}, QUIET_AT, HEALS_AT, pods, at_fault)
-
-
-def case_of(
-    during: list[Firing],
-    chat: LaneTruth = BURNS,
-    *,
-    who: Who = WHO,
-    pods: int = 1,
-    at_fault: tuple[int, ...] = (0,),
-    worst_pod: str | None = None,
-) -> Case:
-    """The only case of a run in which these alerts fired."""
-    made = truth(chat, pods=pods, at_fault=at_fault)
-    (case,), _ = graded(who, made, heard(during, worst_pod=worst_pod), FAULT_AT)
-    return case
+def run_of(requests: Iterable[Request], ends_at: float = 120.0, *, pods: int = 1) -> Run:
+    """A run of these requests on engines that are up all the time. The fault lasts from a third to two thirds of it."""
+    states = [
+        State(at, True, 2, 3, 0.25, 0, int(at), 0, 0, pod) for at in range(0, int(ends_at), 5) for pod in range(pods)
+    ]
+    return Run(list(requests), states, ends_at / 3, 2 * ends_at / 3, ends_at, pods)

@@ -19,7 +19,7 @@ from bench.incidents.bounds import (
 from bench.incidents.grade import CHANGED, LANE_CALM, FalsePage
 from bench.incidents.measures import Figure, Measure, figures
 from bench.incidents.world import Mode
-from tests.incidents.made_up import case_of, fired, lane
+from tests.incidents.made_up_cases import case_of, fired, lane
 
 
 RIGHT, WRONG, MISSED = case_of([fired(660.0, "queue")]), case_of([fired(660.0, "prefill")]), case_of([])

@@ -4,7 +4,7 @@ import pytest
 
 from bench.incidents.grade import graded
 from bench.incidents.prometheus import Firing
-from tests.incidents.made_up import BURNS, CALM, CHAT, CODE, FAULT_AT, WHO, case_of, fired, heard, lane, truth
+from tests.incidents.made_up_cases import BURNS, CALM, CHAT, CODE, FAULT_AT, WHO, case_of, fired, heard, lane, truth
 
 
 LATER = lane(must_page=True, burns_at=1000.0)

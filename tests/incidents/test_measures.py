@@ -20,7 +20,7 @@ from bench.incidents.measures import (
     share,
 )
 from bench.incidents.world import Mode
-from tests.incidents.made_up import case_of, fired, lane
+from tests.incidents.made_up_cases import case_of, fired, lane
 
 
 RIGHT = case_of([fired(660.0, "queue")])

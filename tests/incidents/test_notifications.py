@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.incidents.notifications import Counted, Spell, Told, config_for, counted, new_of, replay
+from bench.incidents.notifications import Counted, Told, config_for, counted, new_of, replay
+from bench.incidents.prometheus import Spell
 from tests.support.alertmanager import shipped
 
 

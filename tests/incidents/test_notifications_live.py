@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.incidents.notifications import Counted, Replay, Spell, Told, counted, replay
+from bench.incidents.notifications import Counted, Replay, Told, counted, replay
+from bench.incidents.prometheus import Spell
 from tests.alert_rules.alert_table import alert
 from tests.support.tools import need_tool
 

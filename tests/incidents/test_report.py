@@ -6,7 +6,7 @@ from bench.incidents.grade import LANE_CALM, FalsePage
 from bench.incidents.measures import Woken, share
 from bench.incidents.report import interval, scoreboard, table
 from bench.incidents.world import Mode
-from tests.incidents.made_up import case_of, fired, lane
+from tests.incidents.made_up_cases import case_of, fired, lane
 
 
 RIGHT, WRONG, MISSED = case_of([fired(660.0, "queue")]), case_of([fired(660.0, "prefill")]), case_of([])
