@@ -44,7 +44,7 @@ TODAY: Mapping[tuple[Mode, Figure], Past] = {
 def agrees(measure: Measure, past: Past) -> bool | None:
     """Whether a result is the same as an earlier one: it lies within the earlier bracket or, where none was published,
     the earlier value lies within the result's own. None without a result."""
-    if not measure.count:
+    if not measure.size:
         return None
     if past.low is not None and past.high is not None:
         return past.low <= measure.value <= past.high
@@ -86,7 +86,7 @@ def not_kept(found: Mapping[Figure, Measure], mode: Mode, limits: Limits) -> lis
             continue
         measure = found[figure]
         wanted = f"at least {limit.at_least:g}" if limit.at_most is None else f"at most {limit.at_most:g}"
-        if not measure.count:
+        if not measure.size:
             words.append(f"{figure}: no cases, {wanted} wanted")
         elif not limit.keeps(measure.value):
             words.append(f"{figure}: {measure.value:.3g}, {wanted} wanted")
@@ -110,7 +110,7 @@ def low_classes(cases: Sequence[Case], limits: Limits) -> list[str]:
 
 def _class(of: str, name: str, found: Measure, least: float) -> str:
     share_right = f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
-    return f"{of} {name}: S2 {share_right} of {found.count} lanes in {found.runs} runs, not {least:.0%}"
+    return f"{of} {name}: S2 {share_right} of {found.size} lanes in {found.runs} runs, not {least:.0%}"
 
 
 # --- issue 4 -----------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ that must have a ticket. Only the first page counts that reaches its owner: amon
 about the engine of its pods (these inhibit the others). `unattributed` is neither right nor wrong: the page says that
 the phase is unknown.
 
-Each case is graded three times. The *lenient* grade accepts each phase whose owner can mend the fault, S1 a narrower
-set, and S2 only the phases of the injected causes.
+Each case is graded three times, by sets of phases that `kinds.py` fixes: the *lenient* grade accepts each phase whose
+owner can mend the fault, S2 only the phases of the injected causes, and S1 these and the few for which there is a reason.
 """
 
 from collections.abc import Iterable, Iterator

@@ -43,12 +43,12 @@ Values = Sequence[tuple[RunKey, float]]
 
 
 class Measure(NamedTuple):
-    """A statistic with its 95 % bracket, over `count` values of `runs` runs; all NaN if `count` is 0."""
+    """A statistic with its 95 % bracket, over `size` values of `runs` runs; all NaN if `size` is 0."""
 
     value: float
     low: float
     high: float
-    count: int
+    size: int
     runs: int
 
 
@@ -147,7 +147,7 @@ def s2(cases: Iterable[Case], result: str = RIGHT) -> Measure:
 
 
 def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, Measure]:
-    """The figures of one mode, from its cases and notifications. A figure without cases has count 0."""
+    """The figures of one mode, from its cases and notifications. A figure without cases has size 0."""
     burning = pages_of(cases)
     owed = pages_of(burning, owed=True)
     told = list(woken)

@@ -142,7 +142,9 @@ def replay(
                 for number, spells in enumerate(runs.values())
             }
             late = _play(tracks, alertmanager.url, unix, times)
-            _sleep_until(max((each.real(each.last + linger_seconds) for each in tracks.values()), default=0.0))
+            _sleep_until(
+                max((each.real(each.last + linger_seconds) for each in tracks.values() if each.spells), default=0.0)
+            )
     told: dict[str, list[Told]] = {namespace: [] for namespace in tracks}
     for notification in sorted(sink.notifications, key=lambda each: each.arrived_at):
         found = notification.body["groupLabels"]["namespace"]

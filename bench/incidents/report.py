@@ -99,13 +99,13 @@ def _of(each: Sequence[_M], mode: Mode) -> list[_M]:
 
 
 def _cell(figure: Figure, measure: Measure) -> str:
-    if not measure.count:
+    if not measure.size:
         return "-"
     if figure in SECONDS:
         return f"{measure.value:.0f} [{measure.low:.0f}, {measure.high:.0f}]"
     if figure in COUNTS:
         return f"{measure.value:.2f} [{measure.low:.2f}, {measure.high:.2f}] of {measure.runs}"
-    return f"{measure.value:.1%} [{measure.low:.1%}, {measure.high:.1%}] of {measure.count}"
+    return f"{measure.value:.1%} [{measure.low:.1%}, {measure.high:.1%}] of {measure.size}"
 
 
 def _past(figure: Figure) -> str:
@@ -134,7 +134,7 @@ def _misses(cases: Sequence[Case], found: dict[Figure, Measure], mode: Mode) -> 
 
 
 def _band(band: Band) -> str:
-    right = f"{band.right.value:.1%} [{band.right.low:.1%}, {band.right.high:.1%}] right of {band.right.count}"
+    right = f"{band.right.value:.1%} [{band.right.low:.1%}, {band.right.high:.1%}] right of {band.right.size}"
     kept = "kept" if band.kept else "not kept"
     return f"stated confidence {band.low:.0%} to {band.high:.0%}, mean {band.stated:.1%}: {right}, {kept}"
 
