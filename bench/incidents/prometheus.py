@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -20,7 +21,7 @@ from bench.incidents.samples import Labels, Samples, edges_of
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RULE_FILES = (RULES / "llm-recording.yml", RULES / "llm-alerts.yml")
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 1200
 _NAME = re.compile(r"(?<![\w:])(?:llm_\w+|up)\b(?![:\w])")
 _BUCKET = re.compile(r"(?<![\w:])(?P<name>llm_\w+_bucket)\b(?:\{(?P<matchers>[^{}]*)\})?")
 _EDGE = re.compile(r'(?:^|,)\s*le="(?P<le>[^"]*)"')
@@ -55,8 +56,7 @@ class Firing:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Spell:
+class Spell(NamedTuple):
     """An interval in which one alert fired without a break."""
 
     labels: dict[str, str]

@@ -13,7 +13,7 @@ from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
 from sidecar.classify.length import COUNTED_PROMPTS
-from tests.incidents.made_up import answered, run_of
+from tests.incidents.made_up_runs import answered, run_of
 
 
 NAMES = frozenset(

@@ -4,7 +4,7 @@ from bench.incidents.engines import CHUNKS_2048
 from bench.incidents.product import Product
 from bench.incidents.samples import Column, Samples
 from bench.incidents.world import Mode, Throttle
-from tests.incidents.made_up import answered, run_of
+from tests.incidents.made_up_runs import answered, run_of
 
 
 NAMES = frozenset(
