@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from bench.incidents.engines import ENGINES, HIGHEST_LOAD, LOWEST_LOAD
 from bench.incidents.healthy import HealthyDay
 from bench.incidents.kinds import KINDS, Kind
-from bench.incidents.play import GIVE_UP_SHARE, LATE_RUNS_SHARE, LATE_SECONDS, LOST_REPORTS_SHARE
+from bench.incidents.play import LATE_RUNS_SHARE
+from bench.incidents.pod import GIVE_UP_SHARE, LATE_SECONDS, LOST_REPORTS_SHARE
 from bench.incidents.report import days_line, table
 from bench.incidents.run import Done
 
