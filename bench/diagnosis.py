@@ -57,7 +57,7 @@ class Compared:
 
 def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
     """Every burn alert of one run with its diagnosis."""
-    kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed).name]
+    kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed)]
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
     incident = kind.sample(engine, load_factor(seed), magnitude, rng)

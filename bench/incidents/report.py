@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from bench.incidents.bounds import ISSUE_10, TODAY, low_classes, not_kept
 from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, FalsePage
-from bench.incidents.healthy import HealthyDay
 from bench.incidents.measures import (
     FALSE_WHYS,
     Band,
@@ -28,7 +27,6 @@ from bench.incidents.measures import (
     s2,
     share,
 )
-from bench.incidents.prometheus import Firing
 from bench.incidents.run import Done
 from bench.incidents.world import Mode
 
@@ -56,21 +54,11 @@ def line(done: Done, left: int) -> str:
     if any(case.result == WRONG for case in done.cases):
         told += "; evidence " + " ".join(
             f"{name} {low:.2f}-{high:.2f}"
-            for heard in done.heard.values()
-            for name, (low, high) in heard.evidence.items()
+            for evidence in done.evidence.values()
+            for name, (low, high) in evidence.items()
         )
     job = done.job
     return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
-
-
-def days_line(day: HealthyDay) -> str:
-    """One healthy day, as a line of text."""
-
-    def named(fired: Sequence[Firing]) -> str:
-        counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
-        return ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
-
-    return f"{day.number + 1} on {day.engine}: {day.requests:,} requests, pages: {named(day.pages)}; tickets: {named(day.tickets)}"
 
 
 def scoreboard(cases: Sequence[Case], false: Sequence[FalsePage], woken: Sequence[Woken] = ()) -> str:
