@@ -139,7 +139,8 @@ class Pod:
             aim = aims.ttft if asked.streaming else aims.e2e
             if aim is not None:
                 patience = 1.0 + 7.0 * asked.luck / GIVE_UP_SHARE
-                self._expect(asked.at + aim.threshold_seconds + patience, "give up", admitted)
+                # A sidecar that stood still for longer than that hears at once that its client has left.
+                self._expect(max(at, asked.at + aim.threshold_seconds + patience), "give up", admitted)
 
     def _fails(self, request: Request, at: float, outcome: Outcome) -> None:
         request.ended_at = request.flushed_at = self._quota.runs_at(at)
@@ -261,7 +262,7 @@ class Pod:
         assert served.scheduled_at is not None
         queue = served.scheduled_at - served.submitted_at
         prefill, decode = made[0] - served.scheduled_at, made[-1] - made[0]
-        stream = answer.flushed_at - sent[-1]
+        stream = max(0.0, answer.flushed_at - sent[-1])  # an engine holds the last tokens of an unfinished event
         front_end = served.submitted_at - served.arrived_at
         request.phases = TruePhases(front_end, queue, prefill, decode, stream, served.delivery_seconds)
         if not complete:

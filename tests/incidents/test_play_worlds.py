@@ -278,6 +278,15 @@ def test_a_harsh_quota_of_a_fault_makes_reads_late_on_the_pods_at_fault() -> Non
     assert pair.throttled == {0: Throttle(0.06), 1: Throttle(0.06)}
 
 
+def test_a_client_that_left_before_the_sidecar_ran_has_given_up() -> None:
+    """The sidecar stands still for a minute at a time, which is longer than any client waits that gives up."""
+    run = play(CHUNKS_2048, 5, incident(Fault(throttle=Throttle(0.5, 60.0))), factor=QUIET)
+
+    left = [each for each in run.requests if each.outcome is Outcome.CLIENT_CANCELLED]
+    assert len(left) / len(during(run)) == pytest.approx(0.2, abs=0.06)
+    assert all(each.ended_at is not None and each.ended_at >= each.received_at for each in left)
+
+
 def test_a_connection_that_breaks_loses_what_was_not_read() -> None:
     """Tokens that a hop still holds when the engine dies never come, and nothing is read after the end."""
     faults = Incident((Episode(Fault(hop=Hop(1000, 60.0))), Episode(Fault(down=True), 300.0, 400.0)))
