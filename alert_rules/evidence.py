@@ -6,6 +6,7 @@ is read from five numbers per model (reference: blame.md), each over its own med
 
 from alert_rules.burn import WHO
 from alert_rules.rule import Record
+from sidecar.slo.causes import Cause
 
 
 MODEL = "namespace, model"
@@ -16,12 +17,12 @@ _POD_MODEL = 'group by (namespace, pod, model) (llm_requests_received_total{mode
 
 
 def _now(evidence: str, expr: str, why: str) -> Record:
-    return Record("model:llm_evidence:now", expr, why, {"evidence": evidence})
+    return Record("model:llm_evidence:now", expr, why, {"evidence": str(evidence)})
 
 
 NOW = (
     _now(
-        "prefill",
+        Cause.PREFILL_COST,
         f"""
         sum by ({MODEL}) (rate(llm_prefill_own_seconds_total[2m]))
           / (sum by ({MODEL}) (rate(llm_prefill_expected_seconds_total[2m])) > 0)
@@ -36,9 +37,9 @@ NOW = (
         """,
         "Share of the prompts that is not cached, by the engine's own counters.",
     ),
-    _now("load", f"sum by ({MODEL}) (rate(llm_requests_received_total[2m])) > 0", "Arrivals a second."),
+    _now(Cause.LOAD, f"sum by ({MODEL}) (rate(llm_requests_received_total[2m])) > 0", "Arrivals a second."),
     _now(
-        "prompts",
+        Cause.PROMPT_MIX,
         f"""
         sum by ({MODEL}) (rate(llm_received_prompt_tokens_total[2m]))
           / (sum by ({MODEL}) (rate(llm_received_measured_requests_total[2m])) > 0)
@@ -46,7 +47,7 @@ NOW = (
         "Prompt tokens per arriving request.",
     ),
     _now(
-        "decode",
+        Cause.DECODE_COST,
         f"histogram_quantile(0.1, sum by ({MODEL}, le) (rate(llm_inter_token_seconds_bucket[2m]))) > 0",
         "The quiet gap between tokens: its tenth percentile, which no prefill in between stretches.",
     ),
@@ -141,7 +142,7 @@ UNCACHED = Record(
     How many times more has to be computed than if each lane's prompts were cached as they used to be. Longer prompts, or more
     requests of a lane that never was cached, are no loss of the cache.
     """,
-    {"evidence": "uncached"},
+    {"evidence": Cause.UNCACHED.value},
 )
 TOP = Record(
     "model:llm_evidence:top",

@@ -8,6 +8,7 @@ nothing missed. All tiers and all alerts use it.
 from alert_rules.burn import FEWEST_MISSES, WHO
 from alert_rules.evidence import MODEL
 from alert_rules.rule import Record
+from sidecar.slo.causes import NO_CAUSE, Cause
 
 
 FEWEST_VOTES = 5
@@ -30,22 +31,22 @@ _POD_MODEL = f'group by ({_POD}, model) (llm_requests_received_total{{model!="ot
 
 
 def _fault(cause: str, expr: str, why: str) -> Record:
-    return Record("pod:llm_engine_fault:cause", expr, why, {"cause": cause})
+    return Record("pod:llm_engine_fault:cause", expr, why, {"cause": str(cause)})
 
 
 FAULTS = (
     _fault(
-        "down",
+        Cause.DOWN,
         f"max by ({_POD}) (llm_engine_up == 0 or increase(llm_engine_restarts_total[5m]) > 0) * 0 + 1",
         "The engine is down, or has come back within five minutes.",
     ),
     _fault(
-        "silence",
+        Cause.SILENCE,
         f"max by ({_POD}) (increase(llm_engine_stalled_seconds_total[5m]) > 0) * 0 + 1",
         "Within five minutes it has been silent for longer than the work explains that was pending: what piled up meanwhile is its doing.",
     ),
     _fault(
-        "preemption",
+        Cause.PREEMPTION,
         f"""
         (
           sum by ({_POD}) (rate(llm_engine_preemptions_total[5m]))
@@ -79,9 +80,9 @@ FAULTY = Record(
     f"""
     sum by ({WHO}, cause) (
       (
-          pod:llm_engine_fault:cause{{cause="down"}}
+          pod:llm_engine_fault:cause{{cause="{Cause.DOWN}"}}
         or on ({_POD})
-          pod:llm_engine_fault:cause{{cause="silence"}}
+          pod:llm_engine_fault:cause{{cause="{Cause.SILENCE}"}}
         or on ({_POD})
           pod:llm_engine_fault:cause
       )
@@ -133,7 +134,7 @@ VOTES = (
     ),
 )
 
-_DEARER = 'model:llm_evidence:top{evidence=~"prefill|uncached"}'
+_DEARER = f'model:llm_evidence:top{{evidence=~"{Cause.PREFILL_COST}|{Cause.UNCACHED}"}}'
 _VOTING = f"(sum by ({WHO}) (lane:llm_slo_votes:window) * 0 + 1)"
 MOVED = Record(
     "lane:llm_slo_verdict:moved",
@@ -143,9 +144,9 @@ MOVED = Record(
       {_VOTING} * on (namespace, model, lane) group_left (evidence) (
         label_replace(
           (
-            lane:llm_prompt_tokens:longer unless on ({MODEL}) model:llm_evidence:top{{evidence!="prompts"}}
+            lane:llm_prompt_tokens:longer unless on ({MODEL}) model:llm_evidence:top{{evidence!="{Cause.PROMPT_MIX}"}}
           ) * 0 + 1,
-          "evidence", "prompts", "", ""
+          "evidence", "{Cause.PROMPT_MIX}", "", ""
         )
         unless on ({MODEL}) model:llm_engine_kv:full_ratio >= {FAULTY_SHARE}
       )
@@ -159,7 +160,7 @@ BURSTS = Record(
     "lane:llm_slo_verdict:bursts",
     f"""
     sum by ({WHO}) (lane:llm_slo_votes:window{{objective="ttft"}}) * 0 + 1
-    and on ({MODEL}) model:llm_evidence:ratio{{evidence="decode"}} < {COLLAPSED}
+    and on ({MODEL}) model:llm_evidence:ratio{{evidence="{Cause.DECODE_COST}"}} < {COLLAPSED}
     """,
     "The quiet gap between tokens has all but vanished: they are collected somewhere and come together, so the first comes late.",
 )
@@ -354,13 +355,13 @@ CAUSE = Record(
     f"""
       sum by ({WHO}, cause) (lane:llm_slo_verdict:engine{{cause!=""}}) * 0 + 1
     or on ({WHO})
-      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:engine) * 0 + 1, "cause", "kv", "", "")
+      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:engine) * 0 + 1, "cause", "{Cause.KV}", "", "")
     or on ({WHO})
       ({_MISSING}) * on ({MODEL}) group_left (cause) ({_TOP})
     or on ({WHO})
-      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:phase{{phase="queue"}}), "cause", "slots", "", "")
+      label_replace(sum by ({WHO}) (lane:llm_slo_verdict:phase{{phase="queue"}}), "cause", "{Cause.SLOTS}", "", "")
     or on ({WHO})
-      label_replace({_MISSING}, "cause", "none", "", "")
+      label_replace({_MISSING}, "cause", "{NO_CAUSE}", "", "")
     """,
     "What has grown with it: a hint beside the verdict. A queue that nothing explains is one for slots.",
 )

@@ -11,7 +11,7 @@ from random import Random
 
 
 class Mode(StrEnum):
-    """What the product is told by the engine of a run."""
+    """The information that the product gets from the engine of a run."""
 
     REPORTS = "reports"
     """A report for almost every request, usage with cached tokens, and the engine's metrics."""

@@ -13,8 +13,9 @@ import yaml
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Missing, Number, Question, State
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, Cause, Verdict
+from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, Verdict
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from sidecar.diagnosis.facts import Comparison, over, total
-from sidecar.diagnosis.verdict import WORTH_NAMING, Evidence
+from sidecar.diagnosis.verdict import WORTH_NAMING
 from sidecar.history.growth import Growth, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
+from sidecar.slo.causes import Cause
 
 
 QUIET_GAP = 0.1
@@ -39,7 +40,7 @@ class Now:
     """One model's numbers of the last two minutes."""
 
     model: Values
-    """By `Evidence`, and `uncached_by_engine` in place of `uncached`."""
+    """By a cause of GROWN_CAUSES, and `uncached_by_engine` in place of `uncached`."""
     lanes: Mapping[str, Values]
     """Lane to prompt tokens per arriving request, and cached ones per finished request."""
 
@@ -48,16 +49,16 @@ def now(windows: Windows, model: str) -> Now:
     window = windows.growth[NOW_SECONDS]
     hits = over(window.counted(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), window.counted(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL))
     found = {
-        Evidence.PREFILL.value: over(
+        Cause.PREFILL_COST.value: over(
             window.counted(p.PREFILL_OWN_SECONDS_TOTAL, model), window.counted(p.PREFILL_EXPECTED_SECONDS_TOTAL, model)
         ),
         BY_ENGINE: None if hits is None else 1.0 - hits,
-        Evidence.LOAD.value: over(total(window, p.REQUESTS_RECEIVED_TOTAL, model), window.seconds) or None,
-        Evidence.PROMPTS.value: over(
+        Cause.LOAD.value: over(total(window, p.REQUESTS_RECEIVED_TOTAL, model), window.seconds) or None,
+        Cause.PROMPT_MIX.value: over(
             total(window, p.RECEIVED_PROMPT_TOKENS_TOTAL, model),
             total(window, p.RECEIVED_MEASURED_REQUESTS_TOTAL, model),
         ),
-        Evidence.DECODE.value: _quiet_gap(window, model),
+        Cause.DECODE_COST.value: _quiet_gap(window, model),
     }
     lanes = {lane for of, lane in window.counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {}) if of == model}
     return Now(_known(found), {lane: _lane(windows, model, lane) for lane in sorted(lanes)})
@@ -76,13 +77,13 @@ def disturbed(windows: Windows, model: str) -> bool:
 def compared(windows: Windows, model: str, is_now: Now, usual: Now) -> Comparison:
     """How many times its usual self each has become."""
     ratios = {
-        Evidence(which): value / usual.model[which]
+        Cause(which): value / usual.model[which]
         for which, value in is_now.model.items()
         if which != BY_ENGINE and usual.model.get(which, 0.0) > 0
     }
     uncached = _uncached(windows, model, is_now, usual)
     if uncached is not None:
-        ratios[Evidence.UNCACHED] = uncached
+        ratios[Cause.UNCACHED] = uncached
     longer = {
         lane
         for lane, values in is_now.lanes.items()

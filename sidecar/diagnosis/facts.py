@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import Case, Cause, Evidence, LaneObjective, ModelLane, Verdict
+from sidecar.diagnosis.verdict import Case, LaneObjective, ModelLane, Verdict
 from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
@@ -15,6 +15,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
@@ -33,7 +34,7 @@ SPAN_FOR_REGIME_SECONDS = 600.0
 class Comparison:
     """Ratios of a model's evidence to its baseline."""
 
-    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    ratios: Mapping[Cause, float] = field(default_factory=dict)
     longer: frozenset[str] = frozenset()
     """Lanes whose own prompts have grown."""
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from sidecar.diagnosis.interventions import Intervention, Unhelpful
 from sidecar.diagnosis.measured import Latency, Measured, Regime
-from sidecar.diagnosis.verdict import Cause
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 

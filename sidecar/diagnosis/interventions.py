@@ -6,7 +6,7 @@ One file per runbook, of the same name. A fix is a mapping of
 |---|---|
 | `name` | unique among all files; or `same_as`, the name of a fix that stands elsewhere (with `targets` of its own, if they differ) |
 | `fix` | what to do, in one line |
-| `targets` | the causes or phases that it works against |
+| `targets` | the causes (`sidecar/slo/causes.py`) or phases that it works against |
 | `cost` | `minutes`, `restart`, `replicas` or `project` |
 | `works_when` | `spike`, `steady` or `both` |
 | a kind of engine (`ENGINES`) | the engine's own flag; absent: it has none, or the fix is made elsewhere |
@@ -26,9 +26,9 @@ from typing import Any
 import yaml
 
 from sidecar.diagnosis.measured import Regime
-from sidecar.diagnosis.verdict import Cause
 from sidecar.engines.kinds import KINDS
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 
 
 ENGINES = tuple(
@@ -141,8 +141,8 @@ def ranked(
 
     What does not work in the regime comes last, and is not left out: a spike may turn out to stay.
     """
-    wanted = {phase.value, *(cause.value for cause in causes if cause is not Cause.NONE)}
-    aimed = wanted != {phase.value}
+    wanted: set[str] = {phase, *causes}
+    aimed = wanted != {phase}
 
     def rank(item: tuple[int, Intervention]) -> tuple[bool, bool, int, int]:
         place, fix = item

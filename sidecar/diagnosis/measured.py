@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sidecar.diagnosis.verdict import Evidence, Verdict
+from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
@@ -94,7 +95,7 @@ class Measured:
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
     """As the page would have it."""
-    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    ratios: Mapping[Cause, float] = field(default_factory=dict)
     baseline: bool = False
     """The ratios have something to be over."""
     baseline_is_young: bool = False

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
-from sidecar.diagnosis.verdict import Cause, Evidence, LaneObjective, Verdict
+from sidecar.diagnosis.verdict import LaneObjective, Verdict
 from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
 from sidecar.metrics.declaration import Histogram
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import NO_CAUSE, Cause
 from sidecar.slo.objective import Objective
 
 
@@ -157,7 +158,7 @@ def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Ver
         causes = [labels["cause"] for labels in _mine(answers["cause"], who)]
         found[who] = Verdict(
             phase=phase,
-            cause=Cause(causes[0]) if causes else Cause.NONE,
+            cause=Cause(causes[0]) if causes and causes[0] != NO_CAUSE else None,
             waited_in={Blame(labels["phase"]): value for labels, value in answers["waited_in"] if _is(labels, who)},
             votes=next((value for labels, value in answers["split"] if _is(labels, who)), 0.0),
             provisional=bool(_mine(answers["provisional"], who)),
@@ -167,9 +168,9 @@ def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Ver
     return found
 
 
-def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Evidence, float]:
+def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Cause, float]:
     """Ratios to the frozen baseline."""
-    return {Evidence(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
+    return {Cause(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 
 def _is(labels: Mapping[str, str], who: LaneObjective) -> bool:

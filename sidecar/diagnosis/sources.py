@@ -20,8 +20,9 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
-from sidecar.diagnosis.verdict import Evidence, LaneObjective, Verdict, decide
+from sidecar.diagnosis.verdict import LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
+from sidecar.slo.causes import Cause
 
 
 QUERY_TIMEOUT_SECONDS = 20.0
@@ -77,7 +78,7 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     loaded = bool(known["loaded"])
     if loaded:
         verdicts = promql.recorded_verdicts(known)
-        ratios: dict[str, Mapping[Evidence, float]] = {
+        ratios: dict[str, Mapping[Cause, float]] = {
             model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)
         }
     else:

@@ -82,7 +82,7 @@ def _headline(d: Mapping[str, Any]) -> str:
         named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: nobody can say which"
     else:
         named = phase_name(phase).upper()
-    cause = f", cause {d['cause']}" if d["cause"] not in (None, "none") else ""
+    cause = f", cause {d['cause']}" if d["cause"] is not None else ""
     return f"{named}  ({_OBJECTIVES[d['first']]} first{cause})  {subject}"
 
 

@@ -16,8 +16,9 @@ from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
 from sidecar.diagnosis.measured import Latency, Measured, Regime
-from sidecar.diagnosis.verdict import Cause, Evidence, Verdict, top
+from sidecar.diagnosis.verdict import Verdict, top
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
 
@@ -170,7 +171,7 @@ def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blam
         phase = verdict.phase
     else:
         phase = _by_parts(m) if first is Objective.TTFT else Blame.UNATTRIBUTED
-        if phase is Blame.QUEUE and top(m.ratios) in (Evidence.PREFILL, Evidence.UNCACHED):
+        if phase is Blame.QUEUE and top(m.ratios) in (Cause.PREFILL_COST, Cause.UNCACHED):
             phase = Blame.PREFILL
     return phase, CANDIDATES[first] if phase is Blame.UNATTRIBUTED else ()
 
@@ -252,7 +253,7 @@ def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:
 
 def _whichever(step: Step, cause: Cause | None, regime: Regime | None) -> tuple[bool, bool, int]:
     """Before it is known which of the candidates it is: in time, for the cause, cheap."""
-    beside = cause not in (None, Cause.NONE) and cause not in step.what.targets
+    beside = cause is not None and cause not in step.what.targets
     return not step.what.works_in(regime), beside, list(Cost).index(step.what.cost)
 
 

@@ -7,10 +7,10 @@ to name a phase where nothing missed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
@@ -31,37 +31,8 @@ WAITING_THERE = 0.5
 """Of those who wait now, in one stage: from here on it decides, while too few ledgers have closed."""
 
 
-class Evidence(StrEnum):
-    """What can have grown, engine-wide: the closed set of the label `evidence`."""
-
-    PREFILL = "prefill"
-    """Prefill costs more than was expected of the same prompts."""
-    UNCACHED = "uncached"
-    """More has to be computed than if each lane's prompts were cached as they used to be."""
-    LOAD = "load"
-    """More arrivals a second."""
-    PROMPTS = "prompts"
-    """More tokens in each prompt."""
-    DECODE = "decode"
-    """The quiet gap between tokens is longer."""
-
-
-class Cause(StrEnum):
-    """What a verdict is explained by: the closed set of the label `cause`."""
-
-    LOAD = "load"
-    PROMPTS = "prompts"
-    PREFILL = "prefill"
-    UNCACHED = "uncached"
-    DECODE = "decode"
-    KV = "kv"
-    SLOTS = "slots"
-    PREEMPTION = "preemption"
-    SILENCE = "silence"
-    DOWN = "down"
-    NONE = "none"
-
-
+GROWN_CAUSES = (Cause.PREFILL_COST, Cause.UNCACHED, Cause.LOAD, Cause.PROMPT_MIX, Cause.DECODE_COST)
+"""Causes with a number of the whole engine that can have grown: the closed set of the label `evidence`."""
 FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 """Of an engine, in the order in which one explains the other."""
 
@@ -93,7 +64,7 @@ class Case:
     misses_30m: float = 0.0
     votes_5m: Mapping[Blame, float] = field(default_factory=dict)
     votes_30m: Mapping[Blame, float] = field(default_factory=dict)
-    ratios: Mapping[Evidence, float] = field(default_factory=dict)
+    ratios: Mapping[Cause, float] = field(default_factory=dict)
     """Of the whole model, over a baseline that is frozen while objectives are missed."""
     faulty: Mapping[Cause, float] = field(default_factory=dict)
     """Fault to the share of the misses that stand on pods which have it, 0 to 1."""
@@ -112,25 +83,26 @@ class Case:
         return self.votes_5m if self.misses_5m >= FEWEST_MISSES else self.votes_30m
 
     @property
-    def top(self) -> Evidence | None:
+    def top(self) -> Cause | None:
         return top(self.ratios)
 
     @property
     def bursts(self) -> bool:
         """The quiet gap has all but vanished: tokens are collected somewhere and come together, so the first comes late."""
-        return self.objective is Objective.TTFT and self.ratios.get(Evidence.DECODE, 1.0) < COLLAPSED
+        return self.objective is Objective.TTFT and self.ratios.get(Cause.DECODE_COST, 1.0) < COLLAPSED
 
     @property
     def dearer(self) -> bool:
         """Whether this lane's queue is its prefill's: prompts cost more, or are its own and longer, with room for them."""
-        own = self.longer and self.top in (None, Evidence.PROMPTS) and self.kv_full_pods < FAULTY_SHARE
-        return own or self.top in (Evidence.PREFILL, Evidence.UNCACHED)
+        own = self.longer and self.top in (None, Cause.PROMPT_MIX) and self.kv_full_pods < FAULTY_SHARE
+        return own or self.top in (Cause.PREFILL_COST, Cause.UNCACHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     phase: Blame
-    cause: Cause
+    cause: Cause | None
+    """None: nothing stands out."""
     waited_in: Mapping[Blame, float]
     """Shares of the split votes, 0 to 1, before any correction."""
     votes: float
@@ -143,9 +115,9 @@ class Verdict:
     """The queue's share went to prefill, because prefill made the queue."""
 
 
-def top(ratios: Mapping[Evidence, float]) -> Evidence | None:
+def top(ratios: Mapping[Cause, float]) -> Cause | None:
     """The evidence that has grown most, if any is worth naming."""
-    worth = {evidence: ratio for evidence, ratio in ratios.items() if ratio >= WORTH_NAMING}
+    worth = {cause: ratio for cause, ratio in ratios.items() if ratio >= WORTH_NAMING}
     return max(worth, key=worth.__getitem__) if worth else None
 
 
@@ -203,7 +175,7 @@ def _fault(case: Case, waited_in: Mapping[Blame, float]) -> Cause | None:
     return Cause.KV if case.kv_full >= FAULTY_SHARE and case.top is None else None
 
 
-def _cause(case: Case, phase: Blame) -> Cause:
+def _cause(case: Case, phase: Blame) -> Cause | None:
     if case.top is not None:
-        return Cause(case.top.value)
-    return Cause.SLOTS if phase is Blame.QUEUE else Cause.NONE
+        return case.top
+    return Cause.SLOTS if phase is Blame.QUEUE else None

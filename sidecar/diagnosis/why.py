@@ -9,18 +9,19 @@ from math import isinf
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Number
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import WORTH_NAMING, Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import WORTH_NAMING, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
 _GROWN = {
-    Evidence.PREFILL: "Prefill costs {times} what it usually does, per expected second",
-    Evidence.UNCACHED: "{times} the usual share of the prompts is not cached",
-    Evidence.LOAD: "Arrivals are {times} the usual",
-    Evidence.PROMPTS: "Prompts are {times} as long as usual",
-    Evidence.DECODE: "The quiet gap between tokens is {times} the usual",
+    Cause.PREFILL_COST: "Prefill costs {times} what it usually does, per expected second",
+    Cause.UNCACHED: "{times} the usual share of the prompts is not cached",
+    Cause.LOAD: "Arrivals are {times} the usual",
+    Cause.PROMPT_MIX: "Prompts are {times} as long as usual",
+    Cause.DECODE_COST: "The quiet gap between tokens is {times} the usual",
 }
 _CAUSES = {
     Cause.DOWN: "The engine is down, or has come back within five minutes.",

@@ -11,7 +11,7 @@ from sidecar.slo.attribution import SIDECAR, Blame
 
 
 class Cause(StrEnum):
-    """What broke on a pod: the closed set of the causes of a root (design section 7)."""
+    """A fault on a pod: the closed set of the causes of a root (design section 7)."""
 
     LOAD = "load"
     """More work arrives than before; steps are as dear as they were."""
@@ -53,6 +53,9 @@ class Cause(StrEnum):
     """A limit of the sidecar was reached: files, memory, connections."""
 
 
+NO_CAUSE = "none"
+"""Value of the label `cause` where nothing stands out."""
+
 CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
     Blame.QUEUE: (Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
     Blame.PREFILL: (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX),
@@ -63,7 +66,7 @@ CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
     SIDECAR: (Cause.SIDECAR_LATE, Cause.SIDECAR_BUDGET),
 }
 """Phase of a root to its causes. A TPOT miss of wide steps that are not dearer is `load`: the capacity team's.
-`unattributed` has no cause: nobody knows what broke."""
+`unattributed` has no cause: it is the phase of a fault that is not known."""
 
 PHASE_OF: Mapping[Cause, str] = {cause: phase for phase, causes in CAUSES_BY_PHASE.items() for cause in causes}
 

@@ -11,9 +11,11 @@ from markdown_it import MarkdownIt
 from yarl import URL
 
 from sidecar.admin.runbooks import INDEX, draw, read
+from sidecar.diagnosis.verdict import FAULTS, GROWN_CAUSES
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
+from sidecar.slo.causes import NO_CAUSE, Cause
 from tests.support.admin import Visit, visit
 from tests.support.tools import need_tool
 
@@ -34,19 +36,19 @@ COLUMNS = ["fix", "targets", "cost", "works when", "vLLM", "SGLang", "TensorRT-L
 COSTS = ["minutes", "restart", "replicas", "project"]
 """Cheapest first: the order of every table of fixes."""
 REGIMES = {"spike", "steady", "both"}
-CAUSES = {"load", "prompts", "prefill", "uncached", "decode", "kv", "slots", "preemption", "silence", "down", "none"}
+CAUSES = {*GROWN_CAUSES, *FAULTS, Cause.KV, Cause.SLOTS, NO_CAUSE}
 """Causes that a page can name: `lane:llm_slo_verdict:cause`."""
 PHASES = {phase.value for phase in Phase} | {"engine", "sidecar"}
-EVIDENCE = {"load", "prompts", "prefill", "uncached", "decode", "none"}
+EVIDENCE = {*GROWN_CAUSES, NO_CAUSE}
 """Evidence that can stand beside every verdict that is read from votes: what grew, or `none`."""
-CAUSES_OF = {
-    "LLMQueueBurn": EVIDENCE | {"kv", "slots"},
+CAUSES_OF: dict[str, set[str]] = {
+    "LLMQueueBurn": EVIDENCE | {Cause.KV, Cause.SLOTS},
     "LLMPrefillBurn": EVIDENCE,
     "LLMFirstTokenBurn": EVIDENCE,
-    "LLMUnattributedBurn": EVIDENCE | {"kv", "slots"},
-    "LLMDecodeBurn": EVIDENCE | {"kv"},
+    "LLMUnattributedBurn": EVIDENCE | {Cause.KV, Cause.SLOTS},
+    "LLMDecodeBurn": EVIDENCE | {Cause.KV},
     "LLMStreamBurn": EVIDENCE,
-    "LLMEngineBurn": {"preemption", "silence", "down", "kv"},
+    "LLMEngineBurn": {*FAULTS, Cause.KV},
 }
 
 TARGET_LABELS = {"namespace", "pod"}
@@ -250,7 +252,7 @@ def test_fixes_are_ranked_by_cost_and_say_when_they_work(name: str) -> None:
 def test_every_fix_targets_something_that_a_page_can_name(name: str) -> None:
     targets = {target for fix in fixes(name) for target in fix["targets"].split(", ")}
 
-    assert targets - CAUSES - PHASES == set()
+    assert targets - {*Cause} - PHASES == set()
 
 
 @pytest.mark.parametrize("name", CAUSES_OF)
@@ -262,7 +264,7 @@ def test_a_burn_runbook_knows_what_to_do_for_each_cause_that_its_page_can_name(n
     assert named == CAUSES_OF[name]
     for row in rows:  # `none` has no fix, and a cause of another runbook has its fixes there
         causes = set(re.findall(r"`(\w+)`", row[0]))
-        assert causes == {"none"} or causes <= targets or "LLM" in row[2] or name == "LLMStreamBurn", row
+        assert causes == {NO_CAUSE} or causes <= targets or "LLM" in row[2] or name == "LLMStreamBurn", row
 
 
 def test_every_cause_is_handled_by_some_burn_runbook() -> None:

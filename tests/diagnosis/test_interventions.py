@@ -7,8 +7,8 @@ import pytest
 from sidecar.admin.runbooks import INDEX, read
 from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, chapters, ranked
 from sidecar.diagnosis.measured import Regime
-from sidecar.diagnosis.verdict import Cause
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}
@@ -57,6 +57,21 @@ def test_what_is_aimed_at_the_cause_comes_before_what_is_cheaper() -> None:
     order = [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], None, None)]
 
     assert order == ["of the phase", "aimed", "cheap"]
+
+
+@pytest.mark.parametrize("phase", CHAPTERS)
+def test_the_first_advice_for_a_cause_works_against_that_cause(phase: Blame) -> None:
+    """A card that says "prefill, because prefill costs more" must not advise first what works against a lost cache."""
+    fixes = chapters()[CHAPTERS[phase]].fixes
+    beside = {
+        cause: first.name
+        for cause in Cause
+        if any(cause in fix.targets for fix in fixes)
+        for first in ranked(fixes, phase, [cause], None, None)[:1]
+        if not {cause, phase} & set(first.targets)
+    }
+
+    assert beside == {}
 
 
 def test_what_comes_too_late_in_a_spike_comes_last_and_stays() -> None:

@@ -5,9 +5,9 @@ import pytest
 from sidecar.diagnosis.findings import Confidence
 from sidecar.diagnosis.measured import Regime
 from sidecar.diagnosis.tree import diagnose
-from sidecar.diagnosis.verdict import Cause, Evidence
 from sidecar.metrics import catalogue as c
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.diagnosis.life import LANE, MODEL, Life
 
@@ -29,7 +29,7 @@ def test_a_quiet_lane_is_told_as_it_is() -> None:
     assert found.inter_token.p99_seconds == pytest.approx(0.02, rel=0.3)
     assert (found.verdicts, found.regime, found.baseline) == ({}, None, True)
     assert found.ratios == pytest.approx(
-        {Evidence.PREFILL: 1.0, Evidence.UNCACHED: 1.0, Evidence.LOAD: 1.0, Evidence.PROMPTS: 1.0, Evidence.DECODE: 1.0}
+        {Cause.PREFILL_COST: 1.0, Cause.UNCACHED: 1.0, Cause.LOAD: 1.0, Cause.PROMPT_MIX: 1.0, Cause.DECODE_COST: 1.0}
     )
 
 
@@ -65,9 +65,9 @@ def test_dearer_prefill_moves_what_waited_in_the_queue() -> None:
 
     found = diagnose(life.now())
 
-    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PREFILL)
+    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PREFILL_COST)
     assert found.measured.verdicts[Objective.TTFT].waited_in == {Blame.QUEUE: 1.0}
-    assert found.measured.ratios[Evidence.PREFILL] == pytest.approx(2.0)
+    assert found.measured.ratios[Cause.PREFILL_COST] == pytest.approx(2.0)
 
 
 def test_a_lost_cache_is_prefills_too() -> None:
@@ -78,7 +78,7 @@ def test_a_lost_cache_is_prefills_too() -> None:
     found = diagnose(life.now())
 
     assert (found.phase, found.cause) == (Blame.PREFILL, Cause.UNCACHED)
-    assert found.measured.ratios[Evidence.UNCACHED] == pytest.approx(5.0)
+    assert found.measured.ratios[Cause.UNCACHED] == pytest.approx(5.0)
 
 
 def test_a_lanes_own_longer_prompts_are_its_prefill() -> None:
@@ -88,7 +88,7 @@ def test_a_lanes_own_longer_prompts_are_its_prefill() -> None:
 
     found = diagnose(life.now())
 
-    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PROMPTS)
+    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PROMPT_MIX)
 
 
 def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
@@ -99,7 +99,7 @@ def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
 
     found = diagnose(life.now())
 
-    assert (found.phase, found.cause, found.confidence) == (Blame.PREFILL, Cause.PREFILL, Confidence.FAIR)
+    assert (found.phase, found.cause, found.confidence) == (Blame.PREFILL, Cause.PREFILL_COST, Confidence.FAIR)
     assert "The baseline is made of less than three minutes of calm." in found.because
 
 
@@ -109,7 +109,7 @@ def test_the_baseline_stands_still_while_objectives_are_missed() -> None:
     life.minutes(15)
     life.minutes(90, missing=0.5, cost=2.0)
 
-    assert life.now().ratios[Evidence.PREFILL] == pytest.approx(2.0)
+    assert life.now().ratios[Cause.PREFILL_COST] == pytest.approx(2.0)
     assert life.now().baseline_is_young is False
 
 

@@ -19,16 +19,16 @@ from sidecar.diagnosis.verdict import (
     FAULTY_SHARE,
     FEWEST_MISSES,
     FEWEST_VOTES,
+    GROWN_CAUSES,
     LEAD,
     SPLIT_ENOUGH,
     WORTH_NAMING,
     Case,
-    Cause,
-    Evidence,
     Verdict,
     decide,
 )
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import NO_CAUSE, Cause
 from sidecar.slo.objective import Objective
 from tests.support.tools import need_tool
 
@@ -90,12 +90,12 @@ def drawn(dice: random.Random) -> Case:
     scale = dice.choice([0.5, 2.0, 10.0])
     votes = {phase: dice.choice([0.0, dice.uniform(0.1, 3.0) * scale]) for phase in phases}
     older = {phase: count + dice.uniform(0.0, 2.0) * scale for phase, count in votes.items()}
-    grown = dice.sample(list(Evidence), dice.choice([0, 0, 1, 3]))
+    grown = dice.sample(list(GROWN_CAUSES), dice.choice([0, 0, 1, 3]))
     ratios = {
-        which: dice.choice([WORTH_NAMING, 1.6]) if which in grown else dice.choice([1.0, 1.2]) for which in Evidence
+        which: dice.choice([WORTH_NAMING, 1.6]) if which in grown else dice.choice([1.0, 1.2]) for which in GROWN_CAUSES
     }
     if dice.random() < 0.15:
-        ratios[Evidence.DECODE] = dice.choice([0.2, 0.3])
+        ratios[Cause.DECODE_COST] = dice.choice([0.2, 0.3])
     state = dice.choice([{}, {Blame.QUEUE: dice.uniform(0.2, 0.9)}, {Blame.PREFILL: dice.uniform(0.55, 0.9)}])
     return Case(
         objective=objective,
@@ -161,7 +161,7 @@ def judged(cases: dict[int, Case], verdicts: dict[int, Verdict], folder: Path) -
         return [
             {
                 "labels": f'lane:llm_slo_verdict:{label}{{namespace="n{number}",model="m",lane="l",'
-                f'objective="{cases[number].objective.value}",{label}="{getattr(one, label).value}"}}',
+                f'objective="{cases[number].objective.value}",{label}="{getattr(one, label) or NO_CAUSE}"}}',
                 "value": 1,
             }
             for number, one in verdicts.items()
@@ -191,7 +191,7 @@ def test_the_rules_say_what_the_diagnosis_says(tmp_path: Path) -> None:
 
     assert complaint == "", differing(complaint, cases, verdicts)
     assert {one.phase for one in verdicts.values()} == set(Blame)
-    assert {one.cause for one in verdicts.values()} == set(Cause)
+    assert {one.cause for one in verdicts.values()} == {*GROWN_CAUSES, *FAULTS, Cause.KV, Cause.SLOTS, None}
     assert {one.collected for one in verdicts.values()} == {True, False}
     assert {(one.moved, one.provisional) for one in verdicts.values()} == {
         *((False, False), (False, True), (True, False), (True, True))
@@ -212,7 +212,7 @@ def test_a_case_that_was_told_wrongly_is_found(tmp_path: Path) -> None:
     case = Case(objective=Objective.TTFT, misses_5m=20, misses_30m=20, votes_5m={Blame.QUEUE: 20.0})
     right = decide(case)
     assert right is not None
-    wrong = Verdict(phase=Blame.PREFILL, cause=Cause.NONE, waited_in={}, votes=20.0)
+    wrong = Verdict(phase=Blame.PREFILL, cause=None, waited_in={}, votes=20.0)
 
     assert judged({0: case}, {0: right}, tmp_path) == ""
     assert "FAILED" in judged({0: case}, {0: wrong}, tmp_path)

@@ -61,11 +61,11 @@ PAGE: Answers = {
     "llm_slo_allowed_misses_total{": [(WHO, 60.0)],
     "count(model:llm_evidence:now": [({}, 5.0)],
     "lane:llm_slo_verdict:phase": [({**WHO, "phase": "prefill"}, 1.0)],
-    "lane:llm_slo_verdict:cause": [({**WHO, "cause": "prefill"}, 1.0)],
+    "lane:llm_slo_verdict:cause": [({**WHO, "cause": "prefill_cost"}, 1.0)],
     "lane:llm_slo_waited_in:ratio": [({**WHO, "phase": "queue"}, 0.8), ({**WHO, "phase": "prefill"}, 0.2)],
     "lane:llm_slo_votes:split": [(WHO, 250.0)],
-    "lane:llm_slo_verdict:moved": [({**WHO, "evidence": "prefill"}, 1.0)],
-    "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prefill"}, 2.2)],
+    "lane:llm_slo_verdict:moved": [({**WHO, "evidence": "prefill_cost"}, 1.0)],
+    "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prefill_cost"}, 2.2)],
     "llm_engine_info": [({"engine": "sglang", "version": "0.5.6"}, 1.0)],
 }
 
@@ -108,10 +108,10 @@ def test_where_rules_are_recorded_the_pages_verdict_is_taken_as_it_is() -> None:
 
     (found,) = answer["diagnoses"]
     assert (found["source"], found["namespace"], found["engine"]) == ("prometheus", "llm", "sglang")
-    assert (found["phase"], found["cause"]) == ("prefill", "prefill")
+    assert (found["phase"], found["cause"]) == ("prefill", "prefill_cost")
     assert found["measured"]["verdicts"]["ttft"] == {
         "phase": "prefill",
-        "cause": "prefill",
+        "cause": "prefill_cost",
         "waited_in": {"queue": 0.8, "prefill": 0.2},
         "votes": 250.0,
         "provisional": False,

@@ -103,9 +103,9 @@ def test_a_real_prometheus_without_rules_tells_the_same_as_the_ring(prometheus: 
     (found,) = json.loads(json.dumps(answer, allow_nan=False))["diagnoses"]
     measured = found["measured"]
     assert (found["namespace"], found["model"], found["lane"]) == ("llm", "llama", "chat")
-    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "prefill", "ttft")
+    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "prefill_cost", "ttft")
     assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
-    assert measured["evidence_ratios"]["prefill"] == pytest.approx(2.0, rel=0.02)
+    assert measured["evidence_ratios"]["prefill_cost"] == pytest.approx(2.0, rel=0.02)
     assert measured["load"]["arrivals_per_second"] == pytest.approx(8.0, rel=0.1)
     assert measured["phases"]["queue"]["mean_seconds"] == pytest.approx(2.0, rel=0.02)
     assert found["time_to_first_token"]["burn"] == pytest.approx(10.0, rel=0.05)

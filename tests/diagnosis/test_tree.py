@@ -11,8 +11,8 @@ from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import contained, diagnose
-from sidecar.diagnosis.verdict import Cause, Evidence
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.support.measured import BROKEN, WELL, anything, live, verdict
 
@@ -193,7 +193,7 @@ def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() 
         inter_token=Latency(p99_seconds=0.02, samples=5000),
         load=Load(arrivals_per_second=1.0),
         phases={Blame.QUEUE: PhaseTime(mean_seconds=2.0), Blame.PREFILL: PhaseTime(mean_seconds=0.2)},
-        ratios={Evidence.PREFILL: 2.0, Evidence.LOAD: 1.0},
+        ratios={Cause.PREFILL_COST: 2.0, Cause.LOAD: 1.0},
     )
 
-    assert (diagnose(lane).phase, diagnose(lane).cause) == (Blame.PREFILL, Cause.PREFILL)
+    assert (diagnose(lane).phase, diagnose(lane).cause) == (Blame.PREFILL, Cause.PREFILL_COST)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from sidecar.diagnosis.findings import Confidence
 from sidecar.diagnosis.measured import PhaseTime
 from sidecar.diagnosis.tree import diagnose
-from sidecar.diagnosis.verdict import Cause
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.support.measured import live, verdict
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sidecar.diagnosis.verdict import LEAD, WORTH_NAMING, Case, Cause, Evidence, Verdict, decide
+from sidecar.diagnosis.verdict import GROWN_CAUSES, LEAD, WORTH_NAMING, Case, Verdict, decide
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
@@ -32,21 +33,21 @@ def test_the_votes_decide_and_nothing_explains_a_queue_but_slots() -> None:
 @pytest.mark.parametrize(
     ("grown", "phase", "cause"),
     [
-        (Evidence.PREFILL, Blame.PREFILL, Cause.PREFILL),
-        (Evidence.UNCACHED, Blame.PREFILL, Cause.UNCACHED),
-        (Evidence.LOAD, Blame.QUEUE, Cause.LOAD),
-        (Evidence.PROMPTS, Blame.QUEUE, Cause.PROMPTS),
-        (Evidence.DECODE, Blame.QUEUE, Cause.DECODE),
+        (Cause.PREFILL_COST, Blame.PREFILL, Cause.PREFILL_COST),
+        (Cause.UNCACHED, Blame.PREFILL, Cause.UNCACHED),
+        (Cause.LOAD, Blame.QUEUE, Cause.LOAD),
+        (Cause.PROMPT_MIX, Blame.QUEUE, Cause.PROMPT_MIX),
+        (Cause.DECODE_COST, Blame.QUEUE, Cause.DECODE_COST),
     ],
 )
-def test_what_has_grown_most_names_the_cause_and_may_move_a_queue(grown: Evidence, phase: Blame, cause: Cause) -> None:
-    found = decided(case(ratios=dict.fromkeys(Evidence, 1.3) | {grown: 2.0}))
+def test_what_has_grown_most_names_the_cause_and_may_move_a_queue(grown: Cause, phase: Blame, cause: Cause) -> None:
+    found = decided(case(ratios=dict.fromkeys(GROWN_CAUSES, 1.3) | {grown: 2.0}))
 
     assert (found.phase, found.cause, found.moved) == (phase, cause, phase is Blame.PREFILL)
 
 
 def test_what_has_grown_by_less_than_a_quarter_is_not_named() -> None:
-    edges = [decided(case(ratios={Evidence.PREFILL: ratio})).phase for ratio in (WORTH_NAMING - 0.01, WORTH_NAMING)]
+    edges = [decided(case(ratios={Cause.PREFILL_COST: ratio})).phase for ratio in (WORTH_NAMING - 0.01, WORTH_NAMING)]
 
     assert edges == [Blame.QUEUE, Blame.PREFILL]
 
@@ -54,8 +55,8 @@ def test_what_has_grown_by_less_than_a_quarter_is_not_named() -> None:
 def test_longer_prompts_of_a_lane_are_its_prefill_unless_it_waits_for_memory() -> None:
     found = [
         decided(case(longer=True)).phase,
-        decided(case(longer=True, ratios={Evidence.PROMPTS: 2.0})).phase,
-        decided(case(longer=True, ratios={Evidence.LOAD: 2.0})).phase,
+        decided(case(longer=True, ratios={Cause.PROMPT_MIX: 2.0})).phase,
+        decided(case(longer=True, ratios={Cause.LOAD: 2.0})).phase,
         decided(case(longer=True, kv_full_pods=0.5)).phase,
     ]
 
@@ -64,12 +65,12 @@ def test_longer_prompts_of_a_lane_are_its_prefill_unless_it_waits_for_memory() -
 
 def test_where_gaps_vanish_the_first_token_was_held_back() -> None:
     """Of time to first token alone: of the others' misses it says nothing."""
-    found = [decided(case(ratios={Evidence.DECODE: ratio})) for ratio in (0.24, 0.25)]
-    late = decided(case(Objective.E2E, ratios={Evidence.DECODE: 0.1}))
+    found = [decided(case(ratios={Cause.DECODE_COST: ratio})) for ratio in (0.24, 0.25)]
+    late = decided(case(Objective.E2E, ratios={Cause.DECODE_COST: 0.1}))
 
     assert [(one.phase, one.collected) for one in found] == [(Blame.STREAM, True), (Blame.QUEUE, False)]
     assert late.phase is Blame.QUEUE
-    assert decided(case(ratios={Evidence.DECODE: 0.1, Evidence.PREFILL: 2.0})).phase is Blame.STREAM
+    assert decided(case(ratios={Cause.DECODE_COST: 0.1, Cause.PREFILL_COST: 2.0})).phase is Blame.STREAM
 
 
 def test_a_faulty_engine_outranks_votes_unless_output_was_held_behind_it() -> None:
@@ -83,7 +84,7 @@ def test_a_faulty_engine_outranks_votes_unless_output_was_held_behind_it() -> No
 
 def test_a_full_cache_is_the_engines_only_where_nothing_else_has_grown() -> None:
     assert (decided(case(kv_full=1.0)).phase, decided(case(kv_full=1.0)).cause) == (Blame.ENGINE, Cause.KV)
-    assert decided(case(kv_full=1.0, ratios={Evidence.LOAD: 2.0})).phase is Blame.QUEUE
+    assert decided(case(kv_full=1.0, ratios={Cause.LOAD: 2.0})).phase is Blame.QUEUE
 
 
 def test_a_new_leader_must_be_ahead_by_ten_points() -> None:

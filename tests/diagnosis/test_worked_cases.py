@@ -9,8 +9,8 @@ from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.findings import Confidence, Diagnosis, Outcome, State
 from sidecar.diagnosis.interventions import Cost
 from sidecar.diagnosis.tree import DEFERRED, diagnose
-from sidecar.diagnosis.verdict import Cause
 from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 

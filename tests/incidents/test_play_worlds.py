@@ -292,7 +292,7 @@ def test_a_connection_that_breaks_loses_what_was_not_read() -> None:
 
 def test_all_unkindnesses_together_give_a_run_that_is_the_same_each_time() -> None:
     world = World(
-        utilisation=0.5,
+        utilisation=0.25,
         step_noise=0.2,
         length_sigma=0.7,
         coalesced=0.2,

@@ -8,8 +8,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import GROWN_CAUSES, Verdict
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
@@ -42,7 +43,7 @@ def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
         phase = draw(st.sampled_from(VOTES[objective]))
         found[objective] = Verdict(
             phase=phase,
-            cause=draw(st.sampled_from(list(Cause))),
+            cause=draw(st.none() | st.sampled_from(list(Cause))),
             waited_in={} if phase is Blame.UNATTRIBUTED else {phase: 1.0},
             votes=draw(st.floats(0, 100)),
             provisional=draw(st.booleans()),
@@ -64,7 +65,7 @@ anything = st.builds(
         st.sampled_from([Blame(phase) for phase in ("queue", "prefill", "first_token", "decode")]), times
     ),
     verdicts=verdicts(),
-    ratios=st.dictionaries(st.sampled_from(list(Evidence)), st.floats(0, 5)),
+    ratios=st.dictionaries(st.sampled_from(list(GROWN_CAUSES)), st.floats(0, 5)),
     baseline=st.booleans(),
     load=st.builds(
         Load,
@@ -94,7 +95,7 @@ BROKEN = Latency(
 WELL = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=0.0, burn=0.0, burn_long=0.0)
 
 
-def verdict(phase: Blame, cause: Cause = Cause.NONE, votes: float = 40.0, **told: bool) -> Verdict:
+def verdict(phase: Blame, cause: Cause | None = None, votes: float = 40.0, **told: bool) -> Verdict:
     return Verdict(phase=phase, cause=cause, waited_in={phase: 1.0}, votes=votes, **told)
 
 

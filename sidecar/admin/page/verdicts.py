@@ -155,7 +155,7 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
     assert d.phase is not None
     assert d.first is not None
     about = [f"{NAMES[d.first]} first"]
-    if d.cause is not None and d.cause != "none":
+    if d.cause is not None:
         about.append(f"cause {d.cause}")
     if d.confidence is not None:
         about.append(f"confidence {d.confidence}")

@@ -13,8 +13,9 @@ from sidecar.admin.page.verdicts import STEPS, headline, in_short, verdicts, wor
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.tree import diagnose
-from sidecar.diagnosis.verdict import Cause, Evidence, Verdict
+from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.support.measured import anything
 from tests.support.page_reader import Reader
@@ -35,7 +36,7 @@ def lane(
 ) -> Diagnosis:
     verdict = Verdict(
         phase=phase,
-        cause=Cause.PREFILL if moved else Cause.NONE,
+        cause=Cause.PREFILL_COST if moved else None,
         waited_in=waited_in or {phase: 1.0},
         votes=misses,
         moved=moved,
@@ -49,7 +50,7 @@ def lane(
             ttft=Latency(p99_seconds=9.0, samples=200, threshold_seconds=1.0, misses=misses, burn=burn),
             inter_token=Latency(p99_seconds=0.02, samples=900, threshold_seconds=0.1, misses=0.0, burn=0.0),
             verdicts={Objective.TTFT: verdict},
-            ratios={Evidence.PREFILL: 2.2} if moved else {},
+            ratios={Cause.PREFILL_COST: 2.2} if moved else {},
         )
     )
 

@@ -39,7 +39,7 @@ def a_sidecar_that_is_two_minutes_old(scenario: Scenario) -> None:
     prefill_costs(scenario, 1, 2)
     prompt_lengths(scenario, 800, 1600)
 
-    ratio(scenario, 7, "prefill")
+    ratio(scenario, 7, "prefill_cost")
     lane_baseline(scenario, 7)
     verdict(scenario, 7, "queue")
 
@@ -51,7 +51,7 @@ def a_sidecar_that_is_four_minutes_old(scenario: Scenario) -> None:
     prefill_costs(scenario, 1, 2)
     prompt_lengths(scenario, 800, 1600)
 
-    ratio(scenario, 9, "prefill", 2)
+    ratio(scenario, 9, "prefill_cost", 2)
     lane_baseline(scenario, 9, 800)
     verdict(scenario, 9, "prefill")
 
@@ -64,7 +64,7 @@ def a_baseline_is_a_median(scenario: Scenario) -> None:
     lane(scenario, WELL, WELL, WELL)
 
     scenario.records(
-        "model:llm_evidence:baseline", 15, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill"
+        "model:llm_evidence:baseline", 15, ({"model": MODEL, "evidence": "prefill_cost"}, 2), evidence="prefill_cost"
     )
     lane_baseline(scenario, 15, 200)
 
@@ -79,7 +79,7 @@ def what_is_seen_while_it_burns(scenario: Scenario) -> None:
     disturbed(scenario, 7, MODEL, is_it=False)
     disturbed(scenario, 20, MODEL)
     scenario.records("model:llm_evidence:calm", 20)
-    ratio(scenario, 24, "prefill", 2)
+    ratio(scenario, 24, "prefill_cost", 2)
     lane_baseline(scenario, 24, 800)
     verdict(scenario, 24, "prefill")
 
@@ -90,7 +90,7 @@ def prefill_that_is_dear_for_a_minute(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"), broken("queue"), broken("queue"))
     prefill_costs(scenario, 1, 1, 1.8, 1)
 
-    ratio(scenario, 15, "prefill", 1.4)
+    ratio(scenario, 15, "prefill_cost", 1.4)
     verdict(scenario, 15, "queue")
     verdict(scenario, 16.25, "queue")
 
@@ -144,6 +144,6 @@ def nobody_sends_anything(scenario: Scenario) -> None:
     lane(scenario, WELL, NOTHING)
 
     now(scenario, 15, "load")
-    now(scenario, 15, "decode")
+    now(scenario, 15, "decode_cost")
     cause_of_nothing = f'lane:llm_slo_verdict:cause{{namespace="{scenario.namespace}"}}'
     scenario.yields(cause_of_nothing, 15)

@@ -49,11 +49,11 @@ def prefill_has_become_dearer(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"))
     prefill_costs(scenario, 1, GROWN)
 
-    ratio(scenario, 7, "prefill", 1)
-    ratio(scenario, 15, "prefill", GROWN)
+    ratio(scenario, 7, "prefill_cost", 1)
+    ratio(scenario, 15, "prefill_cost", GROWN)
     verdict(scenario, 15, "prefill")
-    cause(scenario, 15, "prefill")
-    scenario.records("lane:llm_slo_verdict:moved", 15, ({**WHO, "evidence": "prefill"}, 1))
+    cause(scenario, 15, "prefill_cost")
+    scenario.records("lane:llm_slo_verdict:moved", 15, ({**WHO, "evidence": "prefill_cost"}, 1))
     scenario.alerts(15, "LLMPrefillBurn page", "LLMPrefillBurn ticket")
     scenario.records("lane:llm_slo_waited_in:ratio", 15, ({**WHO, "phase": "queue"}, 1), phase="queue")
 
@@ -64,7 +64,7 @@ def prefill_is_a_little_dearer(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"))
     prefill_costs(scenario, 1, FLAT)
 
-    ratio(scenario, 15, "prefill", round(FLAT, 3))
+    ratio(scenario, 15, "prefill_cost", round(FLAT, 3))
     verdict(scenario, 15, "queue")
     cause(scenario, 15, "slots")
 
@@ -208,7 +208,7 @@ def prefill_has_grown_more_than_load(scenario: Scenario) -> None:
     prefill_costs(scenario, 1, 2)
 
     verdict(scenario, 15, "prefill")
-    cause(scenario, 15, "prefill")
+    cause(scenario, 15, "prefill_cost")
 
 
 @SUITE.scenario(8, 8)
@@ -219,7 +219,7 @@ def nobody_could_measure_a_prompt(scenario: Scenario) -> None:
     scenario.counts("llm_received_measured_requests_total", 0, **who)
     scenario.counts("llm_received_prompt_tokens_total", PROMPT_TOKENS, **who)
 
-    now(scenario, 15, "prompts")
+    now(scenario, 15, "prompt_mix")
 
 
 @SUITE.scenario(8, 8)
@@ -229,10 +229,10 @@ def decoding_has_become_slower(scenario: Scenario) -> None:
     prefill_costs(scenario, 1, GROWN)
     gaps(scenario, {0.01: 0.15, 0.15: 0.85}, {0.02: 0.15, 0.15: 0.85})
 
-    now(scenario, 7, "decode", 0.008)
-    ratio(scenario, 15, "decode", 2.2)
+    now(scenario, 7, "decode_cost", 0.008)
+    ratio(scenario, 15, "decode_cost", 2.2)
     verdict(scenario, 15, "queue")
-    cause(scenario, 15, "decode")
+    cause(scenario, 15, "decode_cost")
 
 
 @SUITE.scenario(8, 8)
@@ -241,9 +241,9 @@ def prefills_between_the_tokens(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"))
     gaps(scenario, {0.01: 1}, {0.01: 0.2, 0.15: 0.8})
 
-    now(scenario, 7, "decode", 0.006)
-    now(scenario, 15, "decode", 0.008)
-    ratio(scenario, 15, "decode", 1.364)
+    now(scenario, 7, "decode_cost", 0.006)
+    now(scenario, 15, "decode_cost", 0.008)
+    ratio(scenario, 15, "decode_cost", 1.364)
 
 
 @SUITE.scenario(8, 8)
@@ -253,7 +253,7 @@ def prefill_that_nobody_expects(scenario: Scenario) -> None:
     scenario.counts("llm_prefill_own_seconds_total", 10, 40, model=MODEL)
     scenario.counts("llm_prefill_expected_seconds_total", 0, model=MODEL)
 
-    now(scenario, 15, "prefill")
+    now(scenario, 15, "prefill_cost")
     verdict(scenario, 15, "queue")
 
 
@@ -267,7 +267,7 @@ def the_front_end_holds_them_while_prefill_is_dearer(scenario: Scenario) -> None
     prefill_costs(scenario, 1, 2)
 
     verdict(scenario, 15, "first_token")
-    cause(scenario, 15, "prefill")
+    cause(scenario, 15, "prefill_cost")
 
 
 @SUITE.scenario(8, 8)
@@ -297,4 +297,4 @@ def decode_votes_while_prefill_is_dearer(scenario: Scenario) -> None:
     prefill_costs(scenario, 1, 2)
 
     verdict(scenario, 15, "decode", objective="tpot")
-    cause(scenario, 15, "prefill", objective="tpot")
+    cause(scenario, 15, "prefill_cost", objective="tpot")

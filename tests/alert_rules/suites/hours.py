@@ -151,7 +151,9 @@ def an_outage_of_more_than_an_hour(scenario: Scenario) -> None:
     prompt_lengths(scenario, 800, 800)
 
     own = {"model": MODEL, "lane": LANE, "of": "received"}
-    scenario.records("model:llm_evidence:ratio", 280, ({"model": MODEL, "evidence": "prefill"}, 2), evidence="prefill")
+    scenario.records(
+        "model:llm_evidence:ratio", 280, ({"model": MODEL, "evidence": "prefill_cost"}, 2), evidence="prefill_cost"
+    )
     scenario.records("lane:llm_prompt_tokens:baseline", 280, (own, 800))
     scenario.pages(280, "LLMPrefillBurn")
 

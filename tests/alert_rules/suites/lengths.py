@@ -21,13 +21,13 @@ def prompts_of_a_lane_have_become_longer(scenario: Scenario) -> None:
     prompt_lengths(scenario, 800, 800)
     prompt_lengths(scenario, 800, 800 * GROWN * 1.5, lane="batch")
 
-    now(scenario, 7, "prompts", 800)
-    moved = ({"model": MODEL, "lane": "batch", "objective": "ttft", "evidence": "prompts"}, 1)
+    now(scenario, 7, "prompt_mix", 800)
+    moved = ({"model": MODEL, "lane": "batch", "objective": "ttft", "evidence": "prompt_mix"}, 1)
     scenario.records("lane:llm_slo_verdict:moved", 15, moved)
     verdict(scenario, 15, "queue", lane=LANE)
     verdict(scenario, 15, "prefill", lane="batch")
-    cause(scenario, 15, "prompts", lane=LANE)
-    cause(scenario, 15, "prompts", lane="batch")
+    cause(scenario, 15, "prompt_mix", lane=LANE)
+    cause(scenario, 15, "prompt_mix", lane="batch")
 
 
 @SUITE.scenario(8, 8)
@@ -46,7 +46,7 @@ def prompts_of_a_lane_are_a_third_longer(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"))
     prompt_lengths(scenario, 800, 800 * GROWN)
 
-    ratio(scenario, 15, "prompts", GROWN)
+    ratio(scenario, 15, "prompt_mix", GROWN)
     verdict(scenario, 15, "prefill")
 
 
@@ -93,7 +93,7 @@ def quiet_gaps_that_have_all_but_vanished(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue", prefill=0.3, first_token=0.2))
     gaps(scenario, {0.02: 1}, {0.005: 0.14, 0.15: 0.86})
 
-    ratio(scenario, 15, "decode", 0.23)
+    ratio(scenario, 15, "decode_cost", 0.23)
     scenario.records("lane:llm_slo_verdict:bursts", 15, (WHO, 1))
     held = [({**WHO, "phase": "stream"}, 1), ({**WHO, "phase": "engine"}, 0)]
     scenario.records("lane:llm_slo_verdict:waited_in", 15, *held)
@@ -107,7 +107,7 @@ def quiet_gaps_that_are_shorter(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue", prefill=0.3, first_token=0.2))
     gaps(scenario, {0.02: 1}, {0.005: 0.12, 0.15: 0.88})
 
-    ratio(scenario, 15, "decode", 0.269)
+    ratio(scenario, 15, "decode_cost", 0.269)
     verdict(scenario, 15, "queue")
 
 

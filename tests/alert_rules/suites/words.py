@@ -68,7 +68,7 @@ def a_queue_that_prefill_made(scenario: Scenario) -> None:
         (16.0, 6.9),
         "100% of the split misses waited in queue, worst pod engine-0 (100% of the misses)",
         "Prompts take longer to compute than they did, or more of them has to be computed.",
-        "Verdict: prefill. Cause hint: prefill. Against its own last quiet hour: prefill 2.20x load 1.00x."
+        "Verdict: prefill. Cause hint: prefill_cost. Against its own last quiet hour: prefill_cost 2.20x load 1.00x."
         " 100% of the closed misses carry a split.",
     )
 
