@@ -51,6 +51,18 @@ def agrees(measure: Measure, past: Past) -> bool | None:
     return measure.low <= past.value <= measure.high
 
 
+def not_as_before(found: Mapping[Figure, Measure], mode: Mode) -> list[str]:
+    """Every figure of one mode on the kind world that does not agree with `TODAY`, in words."""
+    words = []
+    for (of_mode, figure), past in TODAY.items():
+        measure = found[figure]
+        if of_mode is mode and agrees(measure, past) is False:
+            bracket = "" if past.low is None else f" [{past.low:g}, {past.high:g}]"
+            now = f"{measure.value:.3g} [{measure.low:.3g}, {measure.high:.3g}]"
+            words.append(f"{figure}: {now}, and {past.value:g}{bracket} in November 2026")
+    return words
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """Lowest and highest value of a figure; None: no limit on that side."""

@@ -5,7 +5,8 @@ factor, and so are the instants of the alerts. Each run is a namespace of its ow
 every `group_by` and every inhibition rule of the shipped file contains `namespace`; `config_for` refuses a file in which
 one does not. Every receiver keeps its name, and is a webhook.
 
-Prometheus is imitated: it sends an alert when it begins to fire, again every minute, and once when it ends. Two things
+Prometheus is imitated: it sends an alert when it begins to fire, again every minute, and once when it ends. An alert that
+begins at the very instant at which its group is told is in this notification or in the next one, as in life. Two things
 are not as in life. Alertmanager removes an empty group at most 30 s of real time after its last alert ended: a new
 alert of that group may meanwhile wait for `group_interval` and not for `group_wait`. And each step of Alertmanager and
 of this module takes real time, which counts `times` as much; `Replay.late_seconds` says how much that was.

@@ -14,6 +14,7 @@ from bench.incidents.bounds import (
     agrees,
     broken,
     low_classes,
+    not_as_before,
     not_kept,
 )
 from bench.incidents.grade import CHANGED, LANE_CALM, FalsePage
@@ -84,6 +85,19 @@ def test_where_no_bracket_was_published_the_results_own_decides() -> None:
     assert agrees(Measure(0.60, 0.52, 0.68, 300, 100), past) is True
     assert agrees(Measure(0.62, 0.56, 0.68, 300, 100), past) is False
     assert agrees(Measure(0.0, 0.0, 0.0, 0, 0), past) is None
+
+
+def test_each_figure_that_is_not_as_it_was_is_named() -> None:
+    """All cases are right within a minute, which the bench of November 2026 was not; nothing was replayed."""
+    found = figures([replace(RIGHT, seed=seed) for seed in range(10)])
+
+    assert not_as_before(found, Mode.REPORTS) == [
+        "right first page, lenient: 1 [1, 1], and 0.946 [0.91, 0.98] in November 2026",
+        "right first page, S1: 1 [1, 1], and 0.914 [0.86, 0.95] in November 2026",
+        "right first page, S2: 1 [1, 1], and 0.784 [0.72, 0.85] in November 2026",
+        "median seconds to page: 60 [60, 60], and 90 in November 2026",
+        "95th percentile of seconds to page: 60 [60, 60], and 315 in November 2026",
+    ]
 
 
 def test_every_engine_and_every_kind_of_ten_runs_that_is_seldom_right_is_named() -> None:

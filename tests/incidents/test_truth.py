@@ -159,7 +159,7 @@ def test_a_truth_knows_its_heal_its_pods_and_those_at_fault() -> None:
 
 
 def test_one_bad_pod_of_many_must_page_although_the_fleet_burns_too_slowly() -> None:
-    """Of four pods one is late, a quarter of all requests; a target of 95 % pages at a half."""
+    """One of four pods is late, so a quarter of all requests; a target of 95 % pages at a half."""
     run = run_of(of_pods(4, lambda pod, at: pod == 0 and 600 <= at < 1200), pods=4)
 
     found = truth(run).lanes["interactive", "ttft"]
