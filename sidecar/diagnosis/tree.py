@@ -14,7 +14,8 @@ from traceback import extract_tb
 from sidecar.diagnosis import asked, bound, trust, why
 from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
-from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
+from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, chapters, ranked
+from sidecar.diagnosis.levers import Cost
 from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.verdict import Verdict, top
 from sidecar.slo.attribution import Blame

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from sidecar.admin.runbooks import INDEX, read
-from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, chapters, ranked
+from sidecar.diagnosis.interventions import CHAPTERS, Intervention, chapters, ranked
+from sidecar.diagnosis.levers import Cost
 from sidecar.diagnosis.measured import Regime
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause

@@ -7,7 +7,7 @@ import pytest
 
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.findings import Confidence, Diagnosis, Outcome, State
-from sidecar.diagnosis.interventions import Cost
+from sidecar.diagnosis.levers import Cost
 from sidecar.diagnosis.tree import DEFERRED, diagnose
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
