@@ -25,7 +25,7 @@ with all mistakes at once (`intervention_errors.py`).
 Knows the files and their form, and how fixes are ranked. Refuses to know what is wrong.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -34,7 +34,7 @@ from typing import Any
 import yaml
 
 from sidecar.diagnosis.intervention_errors import errors
-from sidecar.diagnosis.levers import BOTH, Cost, Lever, QualityRisk
+from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
 from sidecar.slo.attribution import Blame
@@ -83,6 +83,10 @@ class Intervention:
     def works_in(self, regime: Regime | None) -> bool:
         """True if the fix helps for as long as the regime lasts. An unknown regime excludes no fix."""
         return regime is None or self.works_when in (BOTH, regime.value)
+
+    def fits(self, load: LoadLevel | None) -> bool:
+        """True if the fix works at this load level. An unknown level excludes no fix."""
+        return load is None or self.load in (BOTH, load.value)
 
     def known_to(self, engine: str | None) -> bool:
         """Whether this engine can do it: False where others have a flag for it, and this one has none."""
@@ -165,19 +169,34 @@ def _intervention(fix: Mapping[str, Any]) -> Intervention:
 
 
 def ranked(
-    fixes: Iterable[Intervention], phase: Blame, causes: Iterable[Cause], regime: Regime | None, engine: str | None
+    fixes: Iterable[Intervention],
+    phase: Blame,
+    causes: Iterable[Cause],
+    *,
+    regime: Regime | None,
+    load: LoadLevel | None,
+    engine: str | None,
+    costs: Sequence[Cost] = tuple(Cost),
 ) -> list[Intervention]:
-    """What this engine can do, best first: for the cause, then in time, then cheap. No cause: all of the phase's.
+    """The fixes that this engine can do, best first (`rank`). Fixes of equal rank stay in the order of the runbook.
 
-    What does not work in the regime comes last, and is not left out: a spike may turn out to stay.
+    A fix against the phase as such counts as aimed at each of its causes. A fix that does not work in the regime is not left out,
+    but comes last: a spike may turn out to stay.
     """
-    wanted: set[str] = {phase, *causes}
-    aimed = wanted != {phase}
+    wanted = {str(cause) for cause in causes}
+    if wanted:
+        wanted.add(phase)
+    possible = [fix for fix in fixes if fix.known_to(engine)]
+    return sorted(possible, key=lambda fix: rank(fix, wanted, regime=regime, load=load, costs=costs))
 
-    def rank(item: tuple[int, Intervention]) -> tuple[bool, bool, int, int]:
-        place, fix = item
-        beside = aimed and not wanted & set(fix.targets)
-        return not fix.works_in(regime), beside, list(Cost).index(fix.cost), place
 
-    possible = [(place, fix) for place, fix in enumerate(fixes) if fix.known_to(engine)]
-    return [fix for _, fix in sorted(possible, key=rank)]
+def rank(
+    fix: Intervention, wanted: set[str], *, regime: Regime | None, load: LoadLevel | None, costs: Sequence[Cost]
+) -> tuple[bool, bool, bool, int, bool]:
+    """Sort key: in time, aimed, at this load level, cheap, and among equals without a risk for the answers.
+
+    `wanted`: targets that are aimed at; empty where no cause is known, so that none comes before another. `costs`: cheapest first.
+    """
+    beside = bool(wanted) and not wanted & set(fix.targets)
+    risky = fix.quality_risk is QualityRisk.CHECK
+    return not fix.works_in(regime), beside, not fix.fits(load), costs.index(fix.cost), risky
