@@ -254,11 +254,15 @@ def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention
 
 
 def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause, ...]:
-    """Causes that it can be, where none is known. Empty where the baseline was asked: then none of them has grown."""
+    """Causes that it can be, where none is known. Empty where the baseline was asked: then none of them has grown.
+
+    No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected.
+    """
     if m.ratios:
         return ()
-    wide = (Cause.LOAD,) if phase is Blame.DECODE and load is LoadLevel.HIGH else ()
-    return (*CAUSES_BY_PHASE.get(phase, ()), *wide)
+    causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause is not Cause.KV_TRANSFER]
+    # Slow tokens of a full batch may be wide steps, which are load, as well as dear ones.
+    return (*causes, Cause.LOAD) if phase is Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
 
 
 def _costs(m: Measured) -> tuple[Cost, ...]:

@@ -8,8 +8,8 @@ from sidecar.admin.runbooks import INDEX, read
 from sidecar.diagnosis.interventions import CHAPTERS, Intervention, chapters, ranked
 from sidecar.diagnosis.levers import Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import PHASE_OF, Cause
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}
@@ -81,6 +81,27 @@ def test_the_first_advice_for_a_cause_works_against_that_cause(phase: Blame) -> 
     }
 
     assert beside == {}
+
+
+@pytest.mark.parametrize(
+    ("phase", "cause"), [(PHASE_OF[cause], cause) for cause in Cause if PHASE_OF[cause] != SIDECAR]
+)
+def test_every_cause_of_the_closed_table_has_a_fix_under_its_phase(phase: Blame, cause: Cause) -> None:
+    """The first advice for a root is never one that works against another root of the phase."""
+    first = ranked(chapters()[CHAPTERS[phase]].fixes, phase, [cause], regime=None, load=None, engine=None)[0]
+
+    assert {cause, phase} & {*first.targets}, first.name
+
+
+def test_a_slow_client_is_not_met_by_a_change_of_the_hop() -> None:
+    fixes = chapters()[CHAPTERS[Blame.STREAM]].fixes
+
+    first = {
+        cause: ranked(fixes, Blame.STREAM, [cause], regime=None, load=None, engine=None)[0].name
+        for cause in (Cause.HOP, Cause.CLIENT)
+    }
+
+    assert first == {Cause.HOP: "buffering-off", Cause.CLIENT: "limit-the-slow-reader"}
 
 
 def test_what_comes_too_late_in_a_spike_comes_last_and_stays() -> None:
