@@ -1,9 +1,11 @@
 """Plays one run in virtual time: a healthy engine, an incident, its end; and records every request.
 
-It knows how to apply faults (`fault.py`) to the simulated replica and to the network around it. It refuses to judge:
-`truth.py` says what should be paged, the product says what is.
+It knows how to apply faults (`fault.py`) to the engine of each pod (`replica.py`), and when clients come and leave. It
+refuses to know the way from engine to client (`deliver.py`), and to judge: `truth.py` says what should be paged, the
+product says what is.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -12,13 +14,13 @@ from math import inf
 from random import Random
 from typing import Any
 
+from bench.incidents.deliver import Delivery
 from bench.incidents.engines import BUCKETS, HIGHEST_LOAD, LOWEST_LOAD, EngineConfig
-from bench.incidents.fault import NOTHING, Episode, Fault, Hop
+from bench.incidents.fault import NOTHING, Episode, Fault
+from bench.incidents.replica import Replica, Served, model_of
 from bench.incidents.request import Request, Run, State, TruePhases
 from bench.incidents.traffic import Active, Asked, Day, arrivals
-from bench.incidents.wire import through_hop, to_slow_client, together
-from sidecar.simulator.simulated_request import SimulatedRequest
-from sidecar.simulator.simulation import Simulation
+from bench.incidents.world import KIND_WORLD, Throttle, World
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -34,6 +36,10 @@ LOST_REPORTS_SHARE = 0.05
 LATE_RUNS_SHARE = 0.4
 """Share of runs with an engine that sends reports out-of-band, 5 to 15 s after the end."""
 LATE_SECONDS = (5.0, 15.0)
+REFUSED_SECONDS = 0.003
+"""From a request to the refusal of its connection."""
+ERROR_SECONDS = 0.005
+"""From a request to the engine's answer, if that is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +62,32 @@ def load_factor(seed: int) -> float:
     return Random(f"{seed}/load").uniform(LOWEST_LOAD, HIGHEST_LOAD)
 
 
-def play(engine: EngineConfig, seed: int, incident: Incident, *, factor: float | None = None) -> Run:
-    """One run from its first arrival to its end. The same arguments give the same run, to the last bit."""
+def play(
+    engine: EngineConfig, seed: int, incident: Incident, *, world: World = KIND_WORLD, factor: float | None = None
+) -> Run:
+    """One run from its first arrival to its end. The same arguments give the same run, to the last bit.
+
+    `factor`: load factor of each pod; None: the world's share of `engine.saturates_at`, or the seed's factor.
+    """
+    if factor is None:
+        factor = load_factor(seed) if world.utilisation is None else world.utilisation * engine.saturates_at
     recovers_at = HEALTHY_SECONDS + incident.seconds
-    stage = _Stage(engine, seed, incident, Run([], [], HEALTHY_SECONDS, recovers_at, recovers_at + RECOVERY_SECONDS))
-    return stage.run(load_factor(seed) if factor is None else factor)
+    blank = Run([], [], HEALTHY_SECONDS, recovers_at, recovers_at + RECOVERY_SECONDS)
+    return _fleet(engine, seed, incident, world, blank=blank, factor=factor)
 
 
-def healthy(engine: EngineConfig, seed: int, ends_at: float, day: Day) -> Run:
-    """A run without an incident, with rates that follow a daily curve up to the highest load."""
-    stage = _Stage(engine, seed, NO_INCIDENT, Run([], [], ends_at, ends_at, ends_at), day)
-    return stage.run(HIGHEST_LOAD)
+def healthy(
+    engine: EngineConfig,
+    seed: int,
+    ends_at: float,
+    day: Day,
+    *,
+    world: World = KIND_WORLD,
+    factor: float = HIGHEST_LOAD,
+) -> Run:
+    """A run without an incident, with rates that follow a daily curve up to this load factor."""
+    blank = Run([], [], ends_at, ends_at, ends_at)
+    return _fleet(engine, seed, NO_INCIDENT, world, blank=blank, factor=factor, day=day)
 
 
 def pair_of(incident: Incident) -> Incident:
@@ -74,48 +95,111 @@ def pair_of(incident: Incident) -> Incident:
     return replace(incident, episodes=())
 
 
+def _fleet(
+    engine: EngineConfig,
+    seed: int,
+    incident: Incident,
+    world: World,
+    *,
+    blank: Run,
+    factor: float,
+    day: Day | None = None,
+) -> Run:
+    """Play every pod by itself, and merge their requests. The first pods are at fault; a set-up holds for all.
+
+    `blank`: a run without requests. The pods draw different numbers. Their engines are of one kind, which reports to
+    all sidecars in time or to all late.
+    """
+    at_fault = tuple(range(world.at_fault))
+    late = Random(f"{seed}/engine").random() < LATE_RUNS_SHARE
+    played = []
+    for pod in range(world.pods):
+        own = incident if pod in at_fault else pair_of(incident)
+        stage = _Stage(engine, str(seed) if pod == 0 else f"{seed}/{pod}", own, world, pod=pod, blank=blank)
+        played.append(stage.run(factor, day, late=late))
+    requests = sorted((request for run in played for request in run.requests), key=lambda each: each.received_at)
+    for number, request in enumerate(requests):
+        request.number = number
+    restarts_after = world.sidecar_restarts_after_seconds
+    return replace(
+        blank,
+        requests=requests,
+        states=sorted((state for run in played for state in run.states), key=lambda state: state.at),
+        pods=world.pods,
+        at_fault=at_fault,
+        sidecar_restarts_at={} if restarts_after is None else dict.fromkeys(at_fault, blank.fault_at + restarts_after),
+        throttled=_throttled(incident, world),
+    )
+
+
+def _throttled(incident: Incident, world: World) -> dict[int, Throttle]:
+    """Pod to the CPU quota of its sidecar during the fault."""
+    faults = [incident.setup, *(episode.fault for episode in incident.episodes)]
+    found = {}
+    for pod in range(world.pods):
+        own = [fault.throttle for fault in (faults if pod < world.at_fault else faults[:1]) if fault.throttle]
+        throttle = own[-1] if own else world.throttle
+        if throttle is not None:
+            found[pod] = throttle
+    return found
+
+
 class _InEngine:
     """One request in the engine."""
 
-    __slots__ = ("asked", "request", "simulated")
+    __slots__ = ("asked", "born_at", "request", "served")
 
-    def __init__(self, asked: Asked, request: Request, simulated: SimulatedRequest) -> None:
+    def __init__(self, asked: Asked, request: Request, served: Served, born_at: float) -> None:
         self.asked = asked
         self.request = request
-        self.simulated = simulated
+        self.served = served
+        self.born_at = born_at
+        """Instant at which the engine's process began: its own instants count from there."""
 
 
 class _Stage:
-    """State of one run while it is played."""
+    """State of one pod while its part of a run is played."""
 
-    def __init__(self, engine: EngineConfig, seed: int, incident: Incident, run: Run, day: Day | None = None) -> None:
+    def __init__(
+        self, engine: EngineConfig, seed: str, incident: Incident, world: World, *, pod: int, blank: Run
+    ) -> None:
         self._engine = engine
         self._seed = seed
-        self._run = run
-        self._active = Active(incident.episodes, run, incident.setup)
-        self._day = day
+        self._world = world
+        self._pod = pod
+        self._run = replace(blank, requests=[], states=[])
+        self._active = Active(incident.episodes, blank, incident.setup)
         self._objectives = engine.objectives()
-        rng = Random(f"{seed}/engine")
-        self._late = rng.random() < LATE_RUNS_SHARE
-        self._simulation: Simulation | None = None
+        self._models = {load.lane: model_of(engine, world.topology, load.lane) for load in engine.lanes}
+        self._delivery = Delivery(world, self._active, seed)
+        self._quota = self._delivery.quota
+        self._late = False
+        self._replica: Replica | None = None
         self._born_at = 0.0
         self._process = -1
+        self._received_at = 0.0
         self._admitted_requests: list[_InEngine] = []
         self._order = count()
         self._due: list[tuple[float, int, str, Any]] = []
 
-    def run(self, factor: float) -> Run:
+    def run(self, factor: float, day: Day | None, *, late: bool) -> Run:
+        """Play it. `late`: reports come some time after the answers."""
         run = self._run
+        self._late = late
         self._start(0.0)
         for edge in self._active.edges():
             self._expect(edge, "edge", None)
         self._expect(0.0, "state", None)
-        for asked in arrivals(self._engine, factor, self._seed, self._active, self._day):
-            self._happen(asked.at)
-            self._arrive(asked)
+        sigma = self._world.length_sigma
+        for asked in arrivals(self._engine, factor, self._seed, self._active, day, length_sigma=sigma):
+            # A sidecar with a quota takes requests when it runs, in the order in which they came.
+            self._received_at = max(self._received_at, self._quota.runs_at(asked.at))
+            if self._received_at < run.ends_at:
+                self._happen(self._received_at)
+                self._arrive(asked, self._received_at)
         self._happen(run.ends_at)
-        if self._simulation is not None:
-            self._simulation.advance(run.ends_at - self._born_at)
+        if self._replica is not None:
+            self._replica.advance(run.ends_at - self._born_at)
         self._write_all()
         return run
 
@@ -135,24 +219,28 @@ class _Stage:
             else:
                 self._give_up(at, about)
 
-    def _arrive(self, asked: Asked) -> None:
+    def _arrive(self, asked: Asked, at: float) -> None:
+        run, replica = self._run, self._replica
         request = Request(
-            len(self._run.requests), asked.lane, asked.prompt_tokens, asked.output_tokens, asked.streaming, asked.at
+            len(run.requests), asked.lane, asked.prompt_tokens, asked.output_tokens, asked.streaming, at, self._pod
         )
-        self._run.requests.append(request)
-        simulation = self._simulation
-        if simulation is None:
-            request.ended_at = request.flushed_at = asked.at + 0.003
-            request.outcome = Outcome.ENGINE_UNREACHABLE
+        request.model = self._models[asked.lane]
+        run.requests.append(request)
+        if replica is None:
+            self._fails(request, at + REFUSED_SECONDS, Outcome.ENGINE_UNREACHABLE)
             return
-        simulation.advance(asked.at - self._born_at)  # tokens made until now are in the list of each request
+        replica.advance(at - self._born_at)  # tokens made until now are in the list of each request
         prompt = min(asked.prompt_tokens, self._engine.limits.max_model_len - asked.output_tokens)
         request.prompt_tokens = prompt
+        # Other digits of its luck than those that decide whether its client gives up.
+        if any((asked.luck * 15_485_863) % 1.0 < episode.fault.errors for episode in self._active.at(at)):
+            self._fails(request, at + ERROR_SECONDS, Outcome.ENGINE_ERROR)
+            return
         size = self._engine.limits.block_size
         blocks = min(asked.shared_tokens, prompt) // size if asked.prefix else 0
         hashes = [f"{asked.prefix}/{block}".encode() for block in range(blocks)]
-        simulated = simulation.arrive(asked.at - self._born_at, prompt, asked.output_tokens, hashes)
-        admitted = _InEngine(asked, request, simulated)
+        served = replica.arrive(at - self._born_at, asked.lane, prompt, asked.output_tokens, hashes)
+        admitted = _InEngine(asked, request, served, self._born_at)
         self._admitted_requests.append(admitted)
         if asked.luck < GIVE_UP_SHARE:
             aims = self._objectives.aims(asked.lane, BUCKETS.bucket_of(prompt))
@@ -161,20 +249,24 @@ class _Stage:
                 patience = 1.0 + 7.0 * asked.luck / GIVE_UP_SHARE
                 self._expect(asked.at + aim.threshold_seconds + patience, "give up", admitted)
 
+    def _fails(self, request: Request, at: float, outcome: Outcome) -> None:
+        request.ended_at = request.flushed_at = self._quota.runs_at(at)
+        request.outcome = outcome
+
     def _give_up(self, at: float, admitted: _InEngine) -> None:
         """A client leaves if it has received nothing yet."""
-        request, simulated = admitted.request, admitted.simulated
-        if request.ended_at is not None or self._simulation is None:
+        request, served = admitted.request, admitted.served
+        if request.ended_at is not None or self._replica is None:
             return
-        self._simulation.advance(at - self._born_at)
+        self._replica.advance(at - self._born_at)
         self._write(admitted)
-        if (request.reads and request.reads[0] <= at) or (not request.streaming and simulated.finished):
-            request.ended_at = None if not simulated.finished else request.ended_at
+        if (request.reads and request.reads[0] <= at) or (not request.streaming and served.finished):
+            request.ended_at = None if not served.finished else request.ended_at
             return
-        self._simulation.abort(at - self._born_at, simulated)
+        self._replica.abort(at - self._born_at, served)
         request.reads, request.events, request.pauses, request.phases = [], [], [], None
-        request.ended_at = request.flushed_at = at
-        request.outcome, request.cancelled_in, request.report = Outcome.CLIENT_CANCELLED, Stage.WAITING, None
+        self._fails(request, at, Outcome.CLIENT_CANCELLED)
+        request.cancelled_in, request.report = Stage.WAITING, None
 
     def _edge(self, at: float) -> None:
         """An episode begins or ends."""
@@ -185,12 +277,17 @@ class _Stage:
         if any(fault.down for fault in faults):
             self._crash(at)
             return
-        if self._simulation is None or any(fault.fresh for fault in began):
-            if self._simulation is not None:
-                self._simulation.advance(inf)  # the old process finishes its requests: a rolling update
+        if self._replica is None or any(fault.fresh for fault in began):
+            if self._replica is not None:
+                self._replica.advance(inf)  # the old process finishes its requests: a rolling update
             self._start(at)
-        assert self._simulation is not None
-        self._simulation.adjust(at - self._born_at, **self._knobs(faults))
+        assert self._replica is not None
+        self._adjust(at, faults)
+
+    def _adjust(self, at: float, faults: Sequence[Fault]) -> None:
+        assert self._replica is not None
+        transfer_seconds = sum(fault.transfer_seconds for fault in faults)
+        self._replica.adjust(at - self._born_at, self._knobs(faults), transfer_seconds)
 
     def _knobs(self, faults: Sequence[Fault]) -> dict[str, Any]:
         knobs: dict[str, Any] = {
@@ -210,46 +307,40 @@ class _Stage:
         self._write_all()
         self._process += 1
         self._born_at = at
-        self._simulation = Simulation(self._engine.limits, self._engine.costs)
-        faults = [episode.fault for episode in self._active.at(at)]
-        self._simulation.adjust(0.0, **self._knobs(faults))
+        self._replica = Replica(self._engine, self._world, f"{self._seed}/{self._process}")
+        self._adjust(at, [episode.fault for episode in self._active.at(at)])
 
     def _crash(self, at: float) -> None:
         """The engine process dies: requests in flight are truncated or fail."""
-        if self._simulation is None:
+        if self._replica is None:
             return
-        self._simulation.advance(at - self._born_at)
+        self._replica.advance(at - self._born_at)
         self._write_all()
         for admitted in self._admitted_requests:
             request = admitted.request
             if request.ended_at is None or request.ended_at > at:
                 said = bool(request.reads) and request.reads[0] <= at
-                request.ended_at = request.flushed_at = at
-                request.outcome = Outcome.ENGINE_TRUNCATED if said else Outcome.ENGINE_ERROR
+                self._fails(request, at, Outcome.ENGINE_TRUNCATED if said else Outcome.ENGINE_ERROR)
                 request.report = None
+                self._lose_unread(admitted)
         self._admitted_requests.clear()
-        self._simulation = None
+        self._replica = None
+
+    def _lose_unread(self, admitted: _InEngine) -> None:
+        """Drop reads that would have come after the connection broke, apart from tokens that were on their way."""
+        request = admitted.request
+        assert request.ended_at is not None
+        last_at = request.ended_at + admitted.served.delivery_seconds + 1e-6
+        kept = bisect_right(request.reads, last_at)
+        request.reads, request.events = request.reads[:kept], request.events[:kept]
 
     def _state(self, at: float) -> None:
-        simulation = self._simulation
-        if simulation is None:
-            self._run.states.append(State(at, False, 0, 0, 0.0, 0, 0, 0, self._process))
+        replica = self._replica
+        if replica is None:
+            self._run.states.append(State(at, False, 0, 0, 0.0, 0, 0, 0, self._process, self._pod))
             return
-        simulation.advance(at - self._born_at)
-        totals, pool = simulation.totals, simulation.pool
-        self._run.states.append(
-            State(
-                at,
-                True,
-                len(simulation.waiting),
-                len(simulation.running),
-                min(1.0, pool.used / pool.blocks),
-                totals.preemptions,
-                totals.prefix_queries,
-                totals.prefix_hits,
-                self._process,
-            )
-        )
+        replica.advance(at - self._born_at)
+        self._run.states.append(State(at, True, *replica.reading(), self._process, self._pod))
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -260,52 +351,30 @@ class _Stage:
         self._admitted_requests = [
             admitted
             for admitted in self._admitted_requests
-            if not admitted.simulated.finished and admitted.request.ended_at is None
+            if not admitted.served.finished and admitted.request.ended_at is None
         ]
 
     def _write(self, admitted: _InEngine) -> None:
         """Record a request as far as it has come."""
-        request, simulated, born_at = admitted.request, admitted.simulated, self._born_at
-        made = simulated.token_instants
+        request, served = admitted.request, admitted.served
+        made, complete = served.token_instants, served.finished
         if not made:
             return
-        sent = [born_at + at + simulated.delivery_seconds for at in made]
-        hop, slow = self._ways(admitted)
-        if not request.streaming:
-            instants, counts = [sent[-1]], [len(sent)]
-        elif hop is None:
-            instants, counts = together(sent)
-        else:
-            instants, counts = through_hop(sent, hop, complete=simulated.finished)
-        reads, pauses, flushed_at = instants, list[tuple[float, float]](), instants[-1] + 0.0005
-        if slow is not None and request.streaming:
-            reads, pauses, flushed_at = to_slow_client(instants, counts, slow)
-            pauses = [pause for pause in pauses if pause[0] < reads[-1]]
-        if request.streaming:
-            request.reads, request.events, request.pauses = reads, counts, pauses
-        request.cached_tokens = simulated.cached_tokens
-        request.preemptions = simulated.preemptions
-        assert simulated.scheduled_at is not None
-        queue = simulated.scheduled_at - simulated.submitted_at
-        prefill, decode = made[0] - simulated.scheduled_at, made[-1] - made[0]
-        stream = flushed_at - sent[-1]
-        front_end = simulated.submitted_at - simulated.arrived_at
-        request.phases = TruePhases(front_end, queue, prefill, decode, stream, simulated.delivery_seconds)
-        if not simulated.finished:
+        sent = [admitted.born_at + at + served.delivery_seconds for at in made]
+        answer = self._delivery.delivered(request.number, admitted.asked, sent, complete=complete)
+        request.reads, request.events, request.pauses = answer.reads, answer.events, answer.pauses
+        request.cached_tokens = served.cached_tokens
+        request.preemptions = served.preemptions
+        assert served.scheduled_at is not None
+        queue = served.scheduled_at - served.submitted_at
+        prefill, decode = made[0] - served.scheduled_at, made[-1] - made[0]
+        stream = answer.flushed_at - sent[-1]
+        front_end = served.submitted_at - served.arrived_at
+        request.phases = TruePhases(front_end, queue, prefill, decode, stream, served.delivery_seconds)
+        if not complete:
             return
-        request.ended_at, request.flushed_at = max(reads[-1], sent[-1]), max(flushed_at, sent[-1])
+        request.ended_at, request.flushed_at = max(answer.last_read_at, sent[-1]), max(answer.flushed_at, sent[-1])
         luck = Random(f"{self._seed}/{request.number}/report")
         if luck.random() >= LOST_REPORTS_SHARE:
             request.report = (queue, prefill, decode)
             request.report_late_seconds = luck.uniform(*LATE_SECONDS) if self._late else 0.0
-
-    def _ways(self, admitted: _InEngine) -> tuple[Hop | None, float | None]:
-        """The hop that a request passes, and its client's tokens per second; None without a hop or slow client."""
-        hop, slow = None, None
-        for episode in self._active.at(admitted.asked.at):
-            hop = episode.fault.hop or hop
-            clients = episode.fault.slow_clients.get(admitted.asked.lane)
-            # Other digits of its luck than those that decide whether its client gives up.
-            if clients is not None and (admitted.asked.luck * 7919) % 1.0 < clients.share:
-                slow = clients.tokens_per_second
-        return hop, slow

@@ -335,7 +335,7 @@ class Simulation:
             for instants, most in zip(made, left, strict=True):
                 more = min(self._accepted(), most - len(instants))
                 context += more
-                instants += (at,) * more
+                instants.extend((at,) * more)
         return made
 
     def _emit(self, request: SimulatedRequest, instants: Sequence[float]) -> None:
