@@ -38,10 +38,14 @@ FEWEST_NOW = 20
 FEWEST_STRETCHES_NOW = 3
 WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
+WORST_STRETCH = 0.5
+"""The same for the work of stretches with prompts, which are fewer. Above it, prompts share no steps with decodes."""
 LEAST_COVERAGE = 0.8
 COVERAGE_WEIGHT = 0.001
 """Weight of the newest step in the mean coverage."""
 CALM_MEMORY = 0.998
+TYPICAL_SEQUENCES = 8
+TYPICAL_CONTEXT = 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
 Z = 1.96
@@ -60,6 +64,13 @@ class Reason(StrEnum):
     """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
     FEW = "few"
     """Too few steps or prompts now."""
+
+
+class Part(StrEnum):
+    """The two costs of an engine: the closed set of the label `part`."""
+
+    DECODE = "decode"
+    PREFILL = "prefill"
 
 
 class Factor(NamedTuple):
@@ -124,6 +135,8 @@ class StepModel:
         self._prefill_fit = LeastSquares(2)
         self._per_token: tuple[float, float] | None = None
         self._learned_stretches = 0
+        self._error = 0.0
+        """Sum over stretches while learning of the error of their expected work; fades."""
         self._calm_excess = self._calm_work = 0.0
         """Sums over stretches while learning, which fade: a fit of relative errors leaves a bias in the sums."""
         self._next_fit = FEWEST_STEPS
@@ -186,11 +199,23 @@ class StepModel:
             return silent
         if self._per_token is None:
             return Reason.YOUNG
+        if self._error > WORST_STRETCH * self._calm_work:
+            return Reason.RESIDUALS
         found = [each for each in self._excesses if each.ended_at >= at - PREFILL_SECONDS and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
         return _ratio(found, usual)
+
+    def step_seconds(self, at: float) -> float | None:
+        """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
+
+        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown.
+        """
+        now = self.decode(at)
+        if self.costs is None or not isinstance(now, Factor):
+            return None
+        return now.value * self.costs.decode_seconds(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
 
     # --- one step --------------------------------------------------------------------------------------------------------
 
@@ -243,6 +268,7 @@ class StepModel:
             if self.learning:
                 self._calm_excess = CALM_MEMORY * self._calm_excess + excess
                 self._calm_work = CALM_MEMORY * self._calm_work + work
+                self._error = CALM_MEMORY * self._error + abs(excess - work)
         if self.learning:
             self._learn_prefill(stretch, excess)
 
