@@ -114,15 +114,41 @@ def _tight_pool(engine: EngineConfig, factor: float, spare: float) -> int:
         * engine.limits.blocks_for(load.prompt_tokens - load.shared_tokens + load.output_tokens)
         for load in engine.lanes
     )
-    shared = sum(PREFIXES * engine.limits.blocks_for(load.shared_tokens) for load in engine.lanes)
     longest = engine.limits.blocks_for(engine.limits.max_model_len)
-    return min(engine.limits.kv_blocks, round(longest + shared + spare * usual))
+    return min(engine.limits.kv_blocks, round(longest + _shared_blocks(engine) + spare * usual))
+
+
+def _running(engine: EngineConfig) -> tuple[int, float]:
+    """Sequences that a full engine runs at once, and the mean KV blocks of one beyond its shared prefix."""
+    own = {load.lane: load.prompt_tokens - load.shared_tokens + load.output_tokens for load in engine.lanes}
+    each = sum(load.per_second * own[load.lane] for load in engine.lanes) / sum(
+        load.per_second for load in engine.lanes
+    )
+    blocks = engine.limits.blocks_for(round(each))
+    return min(engine.slots, max(1, (engine.limits.kv_blocks - _shared_blocks(engine)) // blocks)), blocks
+
+
+def _shared_blocks(engine: EngineConfig) -> int:
+    """KV blocks of all shared prefixes."""
+    return sum(PREFIXES * engine.limits.blocks_for(load.shared_tokens) for load in engine.lanes)
+
+
+def _full_pool(engine: EngineConfig, share: float) -> int:
+    """KV blocks for this share of the sequences that a full engine runs, and at least for the longest request."""
+    sequences, blocks = _running(engine)
+    pool = round(_shared_blocks(engine) + share * sequences * blocks)
+    return min(engine.limits.kv_blocks, max(pool, engine.limits.blocks_for(engine.limits.max_model_len)))
 
 
 def prompts_beyond_kv(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
-    """Prompts outgrow the KV pool, and answers double: each request holds its blocks until its answer ends."""
+    """Prompts outgrow the KV pool, and answers double: each request holds its blocks until its answer ends.
+
+    A busy engine keeps its slots: with more of them, its pool would be full before the fault.
+    """
     setup = Fault(knobs={"slots": engine.limits.max_num_seqs, "kv_blocks": _tight_pool(engine, factor, 0.7)})
     growth = _between(1.5, 5.0, magnitude)
+    if _is_busy(engine, factor):
+        setup, growth = Fault(knobs={"kv_blocks": _full_pool(engine, 2.2)}), _between(3.0, 6.0, magnitude)
     fault = Fault(prompts={"interactive": growth, "code": growth}, outputs={"interactive": 2.0})
     return Incident((Episode(fault),), setup)
 
@@ -178,8 +204,11 @@ def decode_slow(_engine: EngineConfig, _factor: float, magnitude: float, _rng: R
 
 def preemption(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
     """Answers grow, and the KV pool shrinks (another process takes some of it), so that running requests have no room
-    to grow. The batch is not limited by slots, so admitted requests are preempted.
+    to grow. The batch is not limited by slots, so admitted requests are preempted. A busy engine keeps its slots.
     """
+    if _is_busy(engine, factor):
+        pool = _full_pool(engine, _between(1.0, 0.5, magnitude))
+        return _always(Fault(knobs={"kv_blocks": pool}, outputs=_everywhere(engine, _between(2.5, 6.0, magnitude))))
     busy = _to_load(engine, factor, 0.5, least=1.0)
     pool = _tight_pool(engine, max(factor, 0.5 * engine.saturates_at), _between(0.5, 0.05, magnitude))
     fault = Fault(knobs={"kv_blocks": pool}, outputs=_everywhere(engine, _between(2.5, 6.0, magnitude)))
@@ -304,15 +333,13 @@ def prompts_grow(engine: EngineConfig, _factor: float, magnitude: float, _rng: R
     The set-up builds such a cache, and lowers the slots to the sequences that the old one held.
     """
     growth = _between(1.5, 4.0, magnitude)
-    blocks_for, most = engine.limits.blocks_for, engine.limits.max_model_len
-    own = {load.lane: load.prompt_tokens - load.shared_tokens + load.output_tokens for load in engine.lanes}
-    shared = sum(PREFIXES * blocks_for(load.shared_tokens) for load in engine.lanes)
-    mean = sum(load.per_second * own[load.lane] for load in engine.lanes) / sum(
-        each.per_second for each in engine.lanes
+    slots, _ = _running(engine)
+    longest = max(
+        load.shared_tokens + 1.6 * growth * (load.prompt_tokens - load.shared_tokens + load.output_tokens)
+        for load in engine.lanes
     )
-    slots = min(engine.slots, max(1, (engine.limits.kv_blocks - shared) // blocks_for(round(mean))))
-    longest = max(min(most, round(load.shared_tokens + 1.6 * growth * own[load.lane])) for load in engine.lanes)
-    pool = max(engine.limits.kv_blocks, shared + slots * blocks_for(longest))
+    room = slots * engine.limits.blocks_for(min(engine.limits.max_model_len, round(longest)))
+    pool = max(engine.limits.kv_blocks, _shared_blocks(engine) + room)
     return _always(Fault(prompts=_everywhere(engine, growth)), Fault(knobs={"kv_blocks": pool, "slots": slots}))
 
 

@@ -63,7 +63,8 @@ def test_kinds_made_of_others_have_no_cause_of_their_own() -> None:
     """Every incident that they sample names its kinds, and each of those has a cause."""
     for name in MADE_OF_OTHERS:
         kind = BY_NAME[name]
-        assert (kind.causes, kind.phases, kind.strict("code", "tpot", kv_ran_full=True)) == ((), set(), set())
+        assert not kind.causes
+        assert not kind.phases | kind.strict("code", "tpot", kv_ran_full=True)
         for seed in range(30):
             incident = kind.sample(ENGINES[seed % 5], 0.8, 0.5, Random(seed))
             assert all(BY_NAME[part].causes for part in incident.made_of)
