@@ -4,20 +4,28 @@ promtool then prints the values that it got, and these are the answer. It knows 
 unchanged; it refuses to know which alerts should fire.
 """
 
+import json
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import isnan
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import yaml
 
 from bench.incidents.samples import Labels, Samples, edges_of
 
+
+Q = TypeVar("Q", bound=Hashable)
+Question = tuple[str, float]
+"""A PromQL expression, and the instant at which it is evaluated, in seconds."""
+Answer = list[tuple[Labels, float]]
+"""Labels and value of each sample."""
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RULE_FILES = (RULES / "llm-recording.yml", RULES / "llm-alerts.yml")
@@ -30,7 +38,6 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _PART = re.compile(r"(\d+)(ms|[smhdwy])")
 _UNIT_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 _LANE = "namespace, model, lane, objective"
-_PAGES_AND_TICKETS = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
 _NOT_THE_ALERTS = ("__name__", "alertstate")
 """Labels of the series ALERTS that the alert itself does not have."""
 SPELLS_BEFORE_SECONDS = 60.0
@@ -124,74 +131,84 @@ def hear(
 ) -> Heard:
     """Evaluate the rules on the samples of all pods every 15 s. Raises RuntimeError if promtool itself fails."""
     step = samples[0].every_seconds
-    questions = _questions(step, fault_at, quiet_at, ends_at)
-    first_at = max(0.0, step * ((fault_at - SPELLS_BEFORE_SECONDS) // step))
-    instants = [first_at + number * step for number in range(int((ends_at - first_at) / step) + 1)]
-    questions |= {f"at {at:g}": (_PAGES_AND_TICKETS, at) for at in instants}
+    instants = [step * number for number in range(int(ends_at / step) + 1)]
+    questions = {
+        (about, at): (expr, at) for about, expr in _ASKED.items() for at in instants if about == FIRES or at >= fault_at
+    }
     got = ask(samples, questions, rule_files)
 
-    def firings(question: str) -> list[Firing]:
-        found = [Firing(value, dict(labels)) for labels, value in got.get(question, [])]
-        return sorted(found, key=lambda each: (each.at, each.alert))
+    def told(about: str) -> list[tuple[float, dict[str, str], float]]:
+        """Instant, labels and value of each answer since the fault, in order of time."""
+        found = ((at, got[about, at]) for at in instants if at >= fault_at)
+        return [(at, dict(labels), value) for at, answers in found for labels, value in answers]
 
-    def first(question: str, label: str) -> dict[tuple[str, str], str]:
+    def first(about: str, label: str) -> dict[tuple[str, str], str]:
         found: dict[tuple[str, str], str] = {}
-        for labels, _ in sorted(got[question], key=lambda each: each[1]):
-            named = dict(labels)
-            found.setdefault((named["lane"], named["objective"]), named.get(label, ""))
+        for _, labels, _ in told(about):
+            found.setdefault((labels["lane"], labels["objective"]), labels.get(label, ""))
         return found
 
-    def by_evidence(question: str) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for labels, value in got[question]:
-            found.setdefault(dict(labels)["evidence"], []).append(value)
-        return found
-
-    low, high = by_evidence("low"), by_evidence("high")
+    looks = [(at, [labels for labels, _ in got[FIRES, at]]) for at in instants]
+    began = begun(looks)
+    spells_at = fault_at - SPELLS_BEFORE_SECONDS
+    evidence: dict[str, list[float]] = {}
+    for _, labels, value in told("evidence"):
+        if not isnan(value):
+            evidence.setdefault(labels["evidence"], []).append(value)
     return Heard(
-        firings("before"),
-        firings("during"),
-        firings("after"),
+        _firsts(each for each in began if each.at < fault_at),
+        _firsts(each for each in began if fault_at <= each.at <= quiet_at),
+        _firsts(each for each in began if each.at > quiet_at) if ends_at - quiet_at > 4 * step else [],
         first("waited", "phase"),
         first("cause", "cause"),
-        {(dict(labels)["lane"], dict(labels)["objective"]): value for labels, value in got["provisional"]},
-        {name: (min(low[name]), max(values)) for name, values in high.items()},
-        spells([(at, [labels for labels, _ in got[f"at {at:g}"]]) for at in instants], ends_at),
+        {(labels["lane"], labels["objective"]): at for at, labels, _ in told("provisional")},
+        {name: (min(values), max(values)) for name, values in evidence.items()},
+        [
+            each
+            for each in spells([look for look in looks if look[0] >= spells_at], ends_at)
+            if each.labels["severity"] in ("page", "ticket")
+        ],
         first("worst", "pod"),
     )
 
 
-Questions = dict[str, tuple[str, float]]
-"""Name of a question to its PromQL expression and the instant at which it is evaluated, in seconds."""
+FIRES = "fires"
+_PAGED = f'and on ({_LANE}) ALERTS{{alertstate="firing",severity="page"}}'
+_ASKED = {
+    FIRES: 'ALERTS{alertstate="firing"}',
+    "waited": f"topk by ({_LANE}) (1, lane:llm_slo_waited_in:ratio) {_PAGED}",
+    "cause": f"lane:llm_slo_verdict:cause == 1 {_PAGED}",
+    "provisional": f"lane:llm_slo_verdict:provisional == 1 {_PAGED}",
+    "evidence": "model:llm_evidence:ratio",
+    # As the annotation of a burn alert asks (alert_rules/wording.py).
+    "worst": f"topk by ({_LANE}) (1, sum by ({_LANE}, pod) (increase(llm_slo_misses_total[5m])) > 0) {_PAGED}",
+}
+"""Expressions that are evaluated at each step. One subquery instead would exceed promtool's limit of 10,000 samples."""
+
+Look = tuple[float, Sequence[Labels]]
+"""Instant of an evaluation, and the labels of all alerts that fire."""
 
 
-def _questions(step: float, fault_at: float, quiet_at: float, ends_at: float) -> Questions:
-    """The questions of one run, each asked once; the intervals in which alerts fire are asked for besides."""
-    firing = 'ALERTS{alertstate="firing"}'
-    began = f"min_over_time(timestamp({firing} unless {firing} offset {step:g}s)"
-    paged = f'and on ({_LANE}) ALERTS{{alertstate="firing",severity="page"}}'
-    whole = f"[{ends_at - fault_at:g}s:{step:g}s]"
-    misses = f"sum by ({_LANE}, pod) (increase(llm_slo_misses_total[5m])) > 0"
-    questions: Questions = {
-        "before": (f"{began}[{fault_at - step:g}s:{step:g}s])", fault_at - step),
-        "during": (f"{began}[{quiet_at - fault_at:g}s:{step:g}s])", quiet_at),
-        "waited": (
-            f"min_over_time(timestamp(topk by ({_LANE}) (1, lane:llm_slo_waited_in:ratio) {paged}){whole})",
-            ends_at,
-        ),
-        "cause": (f"min_over_time(timestamp(lane:llm_slo_verdict:cause == 1 {paged}){whole})", ends_at),
-        "provisional": (f"max_over_time(timestamp(lane:llm_slo_verdict:provisional == 1 {paged}){whole})", ends_at),
-        "low": (f"min_over_time(model:llm_evidence:ratio{whole})", ends_at),
-        "high": (f"max_over_time(model:llm_evidence:ratio{whole})", ends_at),
-        # As the annotation of a burn alert asks (alert_rules/wording.py).
-        "worst": (f"min_over_time(timestamp(topk by ({_LANE}) (1, {misses}) {paged}){whole})", ends_at),
-    }
-    if ends_at - quiet_at > 4 * step:
-        questions["after"] = (f"{began}[{ends_at - quiet_at - step:g}s:{step:g}s])", ends_at)
-    return questions
+def begun(looks: Iterable[Look]) -> list[Firing]:
+    """Every beginning of an alert, in order of time."""
+    found: list[Firing] = []
+    before: set[Labels] = set()
+    for at, firing in looks:
+        now = {tuple(sorted(pair for pair in labels if pair[0] != "__name__")) for labels in firing}
+        found += [Firing(at, dict(labels)) for labels in sorted(now - before)]
+        before = now
+    return found
 
 
-def spells(looks: Iterable[tuple[float, Iterable[Labels]]], ends_at: float) -> list[Spell]:
+def _firsts(began: Iterable[Firing]) -> list[Firing]:
+    """The first beginning of each alert, by instant and name."""
+    found: dict[Labels, Firing] = {}
+    for each in began:
+        found.setdefault(tuple(each.labels.items()), each)
+    return sorted(found.values(), key=lambda each: (each.at, each.alert))
+
+
+def spells(looks: Iterable[Look], ends_at: float) -> list[Spell]:
     """Intervals of firing, from the alerts that fired at each evaluation. `looks`: instant and labels, in order."""
     began: dict[Labels, float] = {}
     found: list[Spell] = []
@@ -203,17 +220,20 @@ def spells(looks: Iterable[tuple[float, Iterable[Labels]]], ends_at: float) -> l
     return sorted(found, key=lambda each: (each.began_at, each.ended_at, sorted(each.labels.items())))
 
 
-Answers = dict[str, list[tuple[Labels, float]]]
+def ask(
+    samples: Sequence[Samples], questions: Mapping[Q, Question], rule_files: Sequence[Path] = RULE_FILES
+) -> dict[Q, Answer]:
+    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step).
 
-
-def ask(samples: Sequence[Samples], questions: Questions, rule_files: Sequence[Path] = RULE_FILES) -> Answers:
-    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step)."""
+    Groups of rules are evaluated in the order of their files: without an order, promtool shuffles them in each run.
+    """
     step = f"{samples[0].every_seconds:g}s"
     edges = edges_of(samples) | edges_in(rule_files)
     series = [{"series": selector, "values": values} for each in samples for selector, values in each.written(edges)]
     test = {
         "rule_files": [str(path.resolve()) for path in rule_files],
         "evaluation_interval": step,
+        "group_eval_order": _groups(tuple(rule_files)),
         "tests": [
             {
                 "interval": step,
@@ -239,16 +259,18 @@ def ask(samples: Sequence[Samples], questions: Questions, rule_files: Sequence[P
     return read(judged.stdout + judged.stderr, questions)
 
 
-def read(printed: str, questions: Questions) -> Answers:
+def read(printed: str, questions: Mapping[Q, Question]) -> dict[Q, Answer]:
     """Answers by question. A question that promtool does not mention met its expectation: its answer is empty."""
     asked = {(expr, at): question for question, (expr, at) in questions.items()}
-    answers: Answers = {question: [] for question in questions}
-    question: str | None = None
+    answers: dict[Q, Answer] = {question: [] for question in questions}
+    question: Q | None = None
     for line in printed.splitlines():
         words = line.strip()
         if words.startswith("expr: "):
             quoted, _, time = words.removeprefix("expr: ").rpartition(", time: ")
-            question = asked.get((yaml.safe_load(quoted), _seconds(time.rstrip(","))))
+            if not time.endswith(","):
+                raise RuntimeError(f"promtool could not evaluate it: {words}")
+            question = asked.get((json.loads(quoted), _seconds(time)))
             if question is None:
                 raise RuntimeError(f"promtool answers an expression that was not asked for: {words}")
         elif words.startswith("got: "):
@@ -261,6 +283,12 @@ def read(printed: str, questions: Questions) -> Answers:
         else:
             raise RuntimeError(f"promtool says: {printed[:2000]}")
     return answers
+
+
+@cache
+def _groups(rule_files: tuple[Path, ...]) -> list[str]:
+    read = (yaml.safe_load(path.read_text()) for path in rule_files)
+    return [group["name"] for document in read for group in document["groups"]]
 
 
 def _seconds(duration: str) -> float:

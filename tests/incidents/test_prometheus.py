@@ -48,6 +48,14 @@ def test_promtool_that_fails_is_not_taken_for_silence() -> None:
         read("Unit Testing:  run.yml\n  FAILED:\nrules.yml: yaml: line 3: nonsense\n", {})
 
 
+def test_a_question_that_promtool_cannot_evaluate_is_not_taken_for_an_empty_answer() -> None:
+    printed = """  FAILED:
+    expr: "y", time: 15m, err: query processing would load too many samples into memory in query execution
+"""
+    with pytest.raises(RuntimeError, match="too many samples"):
+        read(printed, {"none": ("y", 900.0)})
+
+
 def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
     """A counter of the product rises from the twentieth scrape on; the rule requires half a minute of it."""
     need_tool("promtool")
