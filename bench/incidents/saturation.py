@@ -12,6 +12,7 @@ from dataclasses import replace
 from bench.incidents.engines import BUCKETS, BY_NAME, EngineConfig, LaneLoad
 from bench.incidents.play import healthy
 from bench.incidents.request import Request, Run
+from bench.incidents.sampling import MODERATE
 from bench.incidents.traffic import Day
 from bench.incidents.world import World
 from sidecar.slo.objective import Aim, Aims, Objective
@@ -33,8 +34,6 @@ FAIR_SECONDS = 3600.0
 FAIR_SHARE = 1 / 3
 """Share of the allowed misses that a healthy hour may use."""
 FAIR_MARGIN = 1.25
-PLANNED_UTILISATION = 0.6
-"""Objectives are set for the busiest usual hour, so an engine that is quieter has those of this utilisation."""
 LEAST_TTFT_SECONDS = 0.2
 LEAST_TPOT_MEDIANS = 1.3
 """No drawn engine promises tokens faster than this multiple of their median."""
@@ -146,10 +145,11 @@ def fair(engine: EngineConfig, world: World, factor: float) -> EngineConfig:
     two digits. The engines of `engines.py` never get lower thresholds than their own; a drawn engine has only guesses,
     so all its thresholds come from here, at least 0.2 s of TTFT and 1.3 medians of TPOT.
 
-    Its `saturates_at` becomes the one measured in this world.
+    They are set for the busiest usual hour: at low factors that is the load to which a set-up may raise it. The
+    engine's `saturates_at` becomes the one measured in this world.
     """
     full_at = saturates_at(engine, world)
-    busy = max(factor, PLANNED_UTILISATION * full_at)
+    busy = max(factor, MODERATE * full_at)
     run = healthy_run(patient(engine), FAIR_SEED, FAIR_SECONDS, world, busy)
     taken: dict[Key, list[tuple[str, float]]] = defaultdict(list)
     for request in run.requests:
