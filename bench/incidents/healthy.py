@@ -16,8 +16,9 @@ from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.fault import Episode, Fault
 from bench.incidents.play import Incident, healthy, play
 from bench.incidents.product import Product
-from bench.incidents.prometheus import RULE_FILES, Firing, Spell, ask, names_in, spells
+from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
 from bench.incidents.request import Run
+from bench.incidents.samples import Samples
 from bench.incidents.saturation import alone, fair, saturates_at
 from bench.incidents.traffic import Day
 from bench.incidents.world import Mode, World, unkind_world
@@ -47,6 +48,8 @@ FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
 
 QUIET_PER_SECOND = 1 / 60
 """Requests of all lanes on a quiet day."""
+QUIET_TOGETHER = 10
+"""Quiet days that one Prometheus evaluates at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +115,31 @@ def rolling_restart(number: int) -> HealthyDay:
     return _heard(number, engine, merged(runs), f"rolling restart of {pods} pods")
 
 
-def quiet_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
-    """Play one day with one request a minute, in all lanes together, at any hour."""
-    engine, world = _engine(number), _world(QUIET_SEED + number)
-    factor = QUIET_PER_SECOND / sum(load.per_second for load in engine.lanes)
-    engine = fair(engine, world, factor)
-    run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
-    return _heard(number, engine, run, "quiet day")
+def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[HealthyDay]:
+    """Play these days with one request a minute, in all lanes together, at any hour.
+
+    Each is a namespace of its own, and one Prometheus evaluates the rules for all of them: most of the cost of a day is
+    that of the rules, whatever the number of series.
+    """
+    played, samples = [], []
+    for number in numbers:
+        engine, world = _engine(number), _world(QUIET_SEED + number)
+        factor = QUIET_PER_SECOND / sum(load.per_second for load in engine.lanes)
+        engine = fair(engine, world, factor)
+        run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
+        played.append((number, engine.name, len(run.requests)))
+        samples += [_in_namespace(each, str(number)) for each in _sampled(engine, run, _mode(number))]
+    fired = _fired(samples, seconds)
+
+    def of(number: int) -> list[Firing]:
+        return [each for each in fired if each.labels.get("namespace", str(number)) == str(number)]
+
+    return [_day(number, name, requests, of(number), "quiet day") for number, name, requests in played]
+
+
+def quiet_batches(count: int) -> list[tuple[int, ...]]:
+    """The numbers of so many quiet days, in groups that are evaluated together."""
+    return [tuple(range(first, min(first + QUIET_TOGETHER, count))) for first in range(0, count, QUIET_TOGETHER)]
 
 
 def merged(runs: Sequence[Run]) -> Run:
@@ -164,27 +185,48 @@ def _restart(pod: int, pods: int) -> Incident:
 
 def _heard(number: int, engine: EngineConfig, run: Run, stretch: str) -> HealthyDay:
     """Pass a run through the product and the rules."""
-    mode = MODES[number % len(MODES)]
-    fired = [Firing(each.began_at, each.labels) for each in _spells(engine, run, mode)]
+    samples = _sampled(engine, run, _mode(number))
+    return _day(number, engine.name, len(run.requests), _fired(samples, run.ends_at), stretch)
+
+
+def _mode(number: int) -> Mode:
+    return MODES[number % len(MODES)]
+
+
+def _sampled(engine: EngineConfig, run: Run, mode: Mode) -> list[Samples]:
+    """The samples of each pod, every 15 s."""
+    found = []
+    for pod in range(run.pods):
+        samples = Product(engine, run, mode=mode, pod=pod).play(names_in(), STEP_SECONDS)
+        samples.without_idle()
+        samples.add_target()
+        found.append(samples)
+    return found
+
+
+def _in_namespace(samples: Samples, namespace: str) -> Samples:
+    """The same samples, scraped in another namespace."""
+    samples.columns = {
+        (name, (("namespace", namespace), *labels)): column for (name, labels), column in samples.columns.items()
+    }
+    return samples
+
+
+def _fired(samples: Sequence[Samples], ends_at: float) -> list[Firing]:
+    """Every beginning of a page or a ticket, from the first minute to the last."""
+    instants = [STEP_SECONDS * number for number in range(int(ends_at / STEP_SECONDS) + 1)]
+    got = ask(samples, {f"at {at:g}": (FIRING, at) for at in instants}, RULE_FILES)
+    found = spells([(at, [labels for labels, _ in got[f"at {at:g}"]]) for at in instants], ends_at)
+    return [Firing(each.began_at, each.labels) for each in found]
+
+
+def _day(number: int, engine: str, requests: int, fired: Sequence[Firing], stretch: str) -> HealthyDay:
     return HealthyDay(
         number,
-        engine.name,
-        len(run.requests),
+        engine,
+        requests,
         [each for each in fired if each.labels["severity"] == "page"],
         [each for each in fired if each.labels["severity"] == "ticket"],
         stretch,
-        mode,
+        _mode(number),
     )
-
-
-def _spells(engine: EngineConfig, run: Run, mode: Mode) -> list[Spell]:
-    """Every interval in which a page or a ticket fires, from the first minute to the last."""
-    samples = []
-    for pod in range(run.pods):
-        of_pod = Product(engine, run, mode=mode, pod=pod).play(names_in(), STEP_SECONDS)
-        of_pod.without_idle()
-        of_pod.add_target()
-        samples.append(of_pod)
-    instants = [STEP_SECONDS * number for number in range(int(run.ends_at / STEP_SECONDS) + 1)]
-    got = ask(samples, {f"at {at:g}": (FIRING, at) for at in instants}, RULE_FILES)
-    return spells([(at, [labels for labels, _ in got[f"at {at:g}"]]) for at in instants], run.ends_at)

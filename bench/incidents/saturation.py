@@ -6,12 +6,13 @@ chosen by what an alert does with it.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bench.incidents.engines import BUCKETS, BY_NAME, EngineConfig, LaneLoad
 from bench.incidents.play import healthy
 from bench.incidents.request import Request, Run
+from bench.incidents.sampling import MODERATE
 from bench.incidents.traffic import Day
 from bench.incidents.world import World
 from sidecar.slo.objective import Aim, Aims, Objective
@@ -33,8 +34,6 @@ FAIR_SECONDS = 3600.0
 FAIR_SHARE = 1 / 3
 """Share of the allowed misses that a healthy hour may use."""
 FAIR_MARGIN = 1.25
-PLANNED_UTILISATION = 0.6
-"""Objectives are set for the busiest usual hour, so an engine that is quieter has those of this utilisation."""
 LEAST_TTFT_SECONDS = 0.2
 LEAST_TPOT_MEDIANS = 1.3
 """No drawn engine promises tokens faster than this multiple of their median."""
@@ -61,7 +60,7 @@ def patient(engine: EngineConfig) -> EngineConfig:
     """The same engine with thresholds that no request misses, so that no client gives up."""
 
     def at_ease(aims: Aims) -> Aims:
-        return replace(aims, **{name.value: _within(aims.aim(name), PATIENT_SECONDS) for name in Objective})
+        return _changed(aims, {each: _within(aims.aim(each), PATIENT_SECONDS) for each in Objective})
 
     return replace(
         engine, lanes=tuple(replace(load, aims=at_ease(load.aims), aims_by_bucket={}) for load in engine.lanes)
@@ -70,6 +69,12 @@ def patient(engine: EngineConfig) -> EngineConfig:
 
 def _within(aim: Aim | None, threshold_seconds: float) -> Aim | None:
     return None if aim is None else replace(aim, threshold_seconds=threshold_seconds)
+
+
+def _changed(aims: Aims, to: Mapping[Objective, Aim | None]) -> Aims:
+    """The aims with some objectives replaced."""
+    ttft, tpot, e2e = (to.get(each, aims.aim(each)) for each in Objective)
+    return Aims(ttft, tpot, e2e, aims.shares)
 
 
 # --- how much ---------------------------------------------------------------------------------------------------------
@@ -146,10 +151,11 @@ def fair(engine: EngineConfig, world: World, factor: float) -> EngineConfig:
     two digits. The engines of `engines.py` never get lower thresholds than their own; a drawn engine has only guesses,
     so all its thresholds come from here, at least 0.2 s of TTFT and 1.3 medians of TPOT.
 
-    Its `saturates_at` becomes the one measured in this world.
+    They are set for the busiest usual hour: at low factors that is the load to which a set-up may raise it. The
+    engine's `saturates_at` becomes the one measured in this world.
     """
     full_at = saturates_at(engine, world)
-    busy = max(factor, PLANNED_UTILISATION * full_at)
+    busy = max(factor, MODERATE * full_at)
     run = healthy_run(patient(engine), FAIR_SEED, FAIR_SECONDS, world, busy)
     taken: dict[Key, list[tuple[str, float]]] = defaultdict(list)
     for request in run.requests:
@@ -190,15 +196,15 @@ def _fair_aims(
     lane: str, aims: Aims, taken: dict[Key, list[tuple[str, float]]], buckets: Sequence[str], *, keeps_own: bool
 ) -> Aims:
     """New objectives from the latencies of the requests in these buckets."""
-    changed = {}
+    changed: dict[Objective, Aim | None] = {}
     for objective in Objective:
         aim = aims.aim(objective)
         seconds = sorted(each for bucket, each in taken.get((lane, objective), []) if bucket in buckets)
         if aim is not None and seconds:
-            changed[objective.value] = replace(
+            changed[objective] = replace(
                 aim, threshold_seconds=_fair_threshold(aim, objective, seconds, keeps_own=keeps_own)
             )
-    return replace(aims, **changed)
+    return _changed(aims, changed)
 
 
 def _fair_threshold(aim: Aim, objective: Objective, seconds: Sequence[float], *, keeps_own: bool) -> float:
@@ -218,15 +224,16 @@ def _fair_threshold(aim: Aim, objective: Objective, seconds: Sequence[float], *,
 
 def _at_least(aims: Aims, others: Aims) -> Aims:
     """Thresholds raised to those of the others."""
-    raised = {}
+    raised: dict[Objective, Aim | None] = {}
     for objective in Objective:
         aim, other = aims.aim(objective), others.aim(objective)
         if aim is not None and other is not None:
-            raised[objective.value] = _within(aim, max(aim.threshold_seconds, other.threshold_seconds))
-    return replace(aims, **raised)
+            raised[objective] = _within(aim, max(aim.threshold_seconds, other.threshold_seconds))
+    return _changed(aims, raised)
 
 
 def two_digits_up(seconds: float) -> float:
     """The next number of two digits: 0.0331 is 0.034, 12.2 is 13. `seconds` is above 0."""
     digits = 1 - math.floor(math.log10(seconds))
-    return round(math.ceil(round(seconds * 10**digits, 9)) / 10**digits, max(digits, 0))
+    unit = 10.0**-digits
+    return round(math.ceil(round(seconds / unit, 9)) * unit, max(digits, 0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.incidents.healthy import HealthyDay, healthy_day, merged, quiet_day, rolling_restart, told
+from bench.incidents.healthy import HealthyDay, healthy_day, merged, quiet_batches, quiet_days, rolling_restart, told
 from bench.incidents.prometheus import Firing
 from bench.incidents.request import Request, Run, State
 from bench.incidents.world import Mode
@@ -47,15 +47,21 @@ def test_a_restart_of_pods_one_by_one_as_planned_sends_no_page() -> None:
     assert found.pages == []
 
 
+def test_quiet_days_are_evaluated_ten_at_a_time() -> None:
+    assert quiet_batches(13) == [tuple(range(10)), (10, 11, 12)]
+    assert quiet_batches(0) == []
+
+
 @pytest.mark.bench
 def test_a_few_hours_with_one_request_a_minute_send_no_page() -> None:
+    """Both are evaluated at once, and each is told apart."""
     need_tool("promtool")
 
-    found = quiet_day(1, 3 * 3600.0)
+    found = quiet_days((0, 1), 3 * 3600.0)
 
-    assert 120 < found.requests < 250
-    assert found.engine == "drawn-healthy-1"
-    assert found.pages == []
+    assert [day.engine for day in found] == ["chunks-2048", "drawn-healthy-1"]
+    assert [120 < day.requests < 250 for day in found] == [True, True]
+    assert [day.pages for day in found] == [[], []]
 
 
 @pytest.mark.bench
