@@ -23,7 +23,8 @@ from bench.incidents.healthy import (
     RESTARTS,
     HealthyDay,
     healthy_day,
-    quiet_day,
+    quiet_batches,
+    quiet_days,
     rolling_restart,
     told,
 )
@@ -152,15 +153,13 @@ def _runs(todo: list[Job], processes: int) -> list[Done]:
 
 def _healthy(arguments: argparse.Namespace) -> list[HealthyDay]:
     days = []
-    stretches = (
-        (healthy_day, arguments.healthy_days),
-        (rolling_restart, arguments.rolling_restarts),
-        (quiet_day, arguments.quiet_days),
-    )
-    for play, count in stretches:
+    for play, count in ((healthy_day, arguments.healthy_days), (rolling_restart, arguments.rolling_restarts)):
         for day in _in_parallel(play, list(range(count)), arguments.jobs):
             days.append(day)
             print(told(day), flush=True)
+    for batch in _in_parallel(quiet_days, quiet_batches(arguments.quiet_days), arguments.jobs):
+        days += batch
+        print(*map(told, batch), sep="\n", flush=True)
     return sorted(days, key=lambda day: (day.stretch, day.number))
 
 

@@ -16,9 +16,10 @@ from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS, Kind
 from bench.incidents.measures import Woken
 from bench.incidents.notifications import counted, replay
-from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, pair_of, play
+from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, play_both
 from bench.incidents.product import SCRAPE_SECONDS, Product
 from bench.incidents.prometheus import Heard, Spell, hear, names_in
+from bench.incidents.replica import of_world
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
@@ -108,8 +109,7 @@ def done(job: Job) -> Done:
     kinds = [KINDS_BY_NAME[name] for name in incident.made_of or (job.kind,)]
 
     def played() -> tuple[Run, Truth]:
-        run = play(engine, job.seed, incident, world=world, factor=factor)
-        pair = play(engine, job.seed, pair_of(incident), world=world, factor=factor)
+        run, pair = play_both(engine, job.seed, incident, world=world, factor=factor)
         return run, truth_of(engine, kinds, run, pair)
 
     run, truth = played()
@@ -160,6 +160,7 @@ def _placed(engine: EngineConfig, world: World, seed: int) -> tuple[EngineConfig
         factor = load_factor(seed)
         return (engine if engine in ENGINES else fair(engine, world, factor)), factor
     assert world.utilisation is not None
+    engine = of_world(engine, world)
     factor = world.utilisation * saturates_at(engine, world)
     return fair(engine, world, factor), factor
 
