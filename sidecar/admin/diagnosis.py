@@ -50,7 +50,7 @@ class Diagnoses:
         return self._live.learn(now)
 
     def engine_down(self, now: Snapshot) -> EngineDown | None:
-        """The engine, if it does not answer as of this snapshot."""
+        """The engine, if it fails its health checks as of this snapshot."""
         return self._live.engine_down(now)
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:

@@ -36,11 +36,14 @@ def questions() -> Mapping[str, Question]:
     return {name: Question(**one) for name, one in said.items()}
 
 
-def missing(measured: Measured, verdict: Verdict | None) -> tuple[Missing, ...]:
-    """The reasons for a refusal; empty if an answer is possible. `verdict`: the page's, if it has one."""
+def missing(measured: Measured, verdict: Verdict | None, *, missed: bool = False) -> tuple[Missing, ...]:
+    """The reasons for a refusal; empty if an answer is possible.
+
+    `verdict`: the page's, if it has one. `missed`: an objective is broken by its misses, which need no further samples.
+    """
     if verdict is not None and verdict.phase is Blame.ENGINE:
         return ()
-    return tuple(_disagreements(measured) or (() if verdict is not None else _too_little(measured)))
+    return tuple(_disagreements(measured) or ([] if verdict is not None or missed else _too_little(measured)))
 
 
 def _disagreements(m: Measured) -> list[Missing]:

@@ -15,13 +15,13 @@ from sidecar.diagnosis.measured import EngineDown
 
 
 DOWN_RUNBOOK = "LLMEngineDown"
-"""Runbook for an engine that does not answer."""
+"""Runbook for an engine that fails its health checks."""
 DOCUMENT_VERSION = 1
 """Version of the schema. A new key does not change it; a key that is removed or changes its meaning does."""
 
 
 def document(diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = ()) -> dict[str, Any]:
-    """The whole document. `down`: engines that do not answer now, also if no lane had a request."""
+    """The whole document. `down`: engines that fail their health checks now, also if no lane had a request."""
     return {
         "schema_version": DOCUMENT_VERSION,
         "engines_down": [_down(engine) for engine in down],

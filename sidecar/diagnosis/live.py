@@ -49,7 +49,7 @@ class LiveDiagnosis:
         self._verdicts = yield from self._decided(windows, (yield from self._compared(windows)))
 
     def engine_down(self, now: Snapshot) -> EngineDown | None:
-        """The engine, if it does not answer its health checks as of this snapshot."""
+        """The engine, if it fails its health checks as of this snapshot."""
         if not _is_down(now):
             return None
         return EngineDown(seconds=None if self._down_at is None else now.at - self._down_at)

@@ -71,7 +71,7 @@ class Load:
     running: float | None = None
     """Requests that the engine works on, of all lanes and models, averaged over the last minute."""
     lane_waiting: float | None = None
-    """Requests of this lane that wait for their first token, counted by the sidecar, averaged over the last minute."""
+    """Requests of this lane in the sidecar that have no output yet, or are not streamed, averaged over the last minute."""
     kv_usage: float | None = None
     preempted: float | None = None
     """Preemptions of the engine over the arrivals of all lanes."""
@@ -133,7 +133,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDown:
-    """An engine that does not answer its health checks, or several of one namespace."""
+    """An engine that fails its health checks (no answer, or 5xx), or several of one namespace."""
 
     namespace: str | None = None
     pods: tuple[str, ...] = ()

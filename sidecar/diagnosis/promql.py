@@ -238,7 +238,7 @@ def kv_full_pods(answers: Mapping[str, Samples], model: str) -> float:
 
 
 def engine_up(fleet: Fleet) -> str:
-    """Query for the health of each pod's engine: 1 if it answers, else 0."""
+    """Query for the health of each pod's engine: 1 if it passes its health checks, else 0."""
     return f"min by (pod) (llm_engine_up{{{fleet.of()}}})"
 
 

@@ -35,30 +35,32 @@ def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
     return "\n".join("".join(f"{part}\n" for line in block for part in _fold(line, columns)) for block in blocks)
 
 
-def _rank(d: Mapping[str, Any]) -> tuple[int, bool, float]:
+def _rank(d: Mapping[str, Any]) -> tuple[int, bool, bool, float]:
     """Sort key: broken lanes, the worst first; lanes without an answer; lanes that are well; lanes with too few samples."""
     if d["outcome"] == "verdict":
-        return 0, d["phase"] != "engine", -_over(d)
+        return 0, d["phase"] != "engine", _first_number(d).get("misses") == 0, -float(_first_number(d).get("over") or 0)
     if d["outcome"] == "well":
-        return 2, False, 0.0
+        return 2, False, False, 0.0
     few = all(item.get("few_samples") for item in d["missing"])
-    return (3 if few else 1), False, 0.0
+    return (3 if few else 1), False, False, 0.0
 
 
-def _over(d: Mapping[str, Any]) -> float:
-    number = {"ttft": d["time_to_first_token"], "tpot": d["inter_token"]}.get(d["first"])
-    return 0.0 if number is None or number["over"] is None else float(number["over"])
+def _first_number(d: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The latency to be repaired first; empty for a whole answer, which has no line of its own."""
+    numbers: dict[str, Mapping[str, Any]] = {"ttft": d["time_to_first_token"], "tpot": d["inter_token"]}
+    return numbers.get(d["first"], {})
 
 
 def _down(engine: Mapping[str, Any]) -> Iterable[str]:
-    pods = ", ".join(engine["pods"])
-    of = "" if engine["of_pods"] is None else f"{len(engine['pods'])} of {engine['of_pods']} pods: {pods}"
-    namespace = f"namespace {engine['namespace']}" if engine["namespace"] else ""
-    about = ", ".join(filter(None, (namespace, of)))
-    yield f"THE ENGINE IS DOWN{f'  [{about}]' if about else ''}"
+    pods, namespace = engine["pods"], f"namespace {engine['namespace']}" if engine["namespace"] else ""
+    about = ", ".join(filter(None, (namespace, f"pod {', '.join(pods)}" if pods else "")))
+    many = "THE ENGINE IS DOWN"
+    if engine["of_pods"] is not None:
+        many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} DOWN"
+    yield f"{many}{f'  [{about}]' if about else ''}"
     age = engine["seconds"]
     since = "" if age is None else f" for {seconds(float(round(age) if age < 119.5 else 60 * round(age / 60)))}"
-    yield f"  It has not answered its health checks{since}."
+    yield f"  {'They have' if len(pods) > 1 else 'It has'} not passed a health check{since}."
     yield f"  Runbook: {engine['runbook']} (/runbooks/{engine['runbook']} on the sidecar's admin port)"
 
 

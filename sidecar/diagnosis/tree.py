@@ -76,15 +76,17 @@ def contained(told: Measured, failed: Callable[[Measured, Exception], None] = la
 def diagnose(told: Measured) -> Diagnosis:
     """The diagnosis of one lane. The first call reads the texts from files."""
     m = _with_thresholds(told)
+    active = bool(m.load.arrivals_per_second)
     numbers = {
-        Objective.TTFT: judged(m.ttft),
-        Objective.TPOT: judged(m.inter_token),
-        Objective.E2E: judged(m.e2e) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
+        Objective.TTFT: judged(m.ttft, active=active),
+        Objective.TPOT: judged(m.inter_token, active=active),
+        Objective.E2E: judged(m.e2e, active=active) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
     }
     ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
     first = _first(m, numbers)
     verdict = None if first is None else m.verdicts.get(first)
-    lacking = asked.missing(m, verdict)
+    missed = first is not None and numbers[first].latency.misses is not None
+    lacking = asked.missing(m, verdict, missed=missed)
     if lacking:
         return Diagnosis(measured=m, outcome=Outcome.REFUSED, ttft=ttft, inter_token=inter_token, missing=lacking)
     if first is None:
@@ -129,10 +131,10 @@ def diagnose(told: Measured) -> Diagnosis:
 # --- the two numbers -----------------------------------------------------------------------------------------------------
 
 
-def judged(latency: Latency) -> Number:
-    """The state of one latency: by its misses if the lane has the objective, else by the p99."""
+def judged(latency: Latency, *, active: bool = True) -> Number:
+    """The state of one latency: by its misses if the lane has the objective, else by the p99. `active`: requests come."""
     if latency.misses is not None:
-        over = _burning(latency)
+        over = _burning(latency, active=active)
         if not over and not latency.samples:
             return Number(latency, State.UNKNOWN, None)
         return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
@@ -142,18 +144,21 @@ def judged(latency: Latency) -> Number:
     return Number(latency, State.BROKEN if over > 1 else State.NEAR if over > NEAR else State.MET, over)
 
 
-def _burning(latency: Latency) -> float:
+def _burning(latency: Latency, *, active: bool) -> float:
     """Misses of the window over the allowed ones; 0 if there are so few that they may be chance.
 
-    The last half hour never makes an objective broken that is met now. It only shows, for a lane with few requests, that
-    one or two misses in the window are more than chance.
+    The last half hour never makes an objective broken that is met now. It only shows that one or two misses in the window
+    are more than chance, and it stands in for the window while requests come of which none is judged yet.
     """
-    misses, burn = latency.misses or 0.0, latency.burn or 0.0
-    if misses >= MISSES_BEYOND_CHANCE:
+    misses, burn = latency.misses or 0.0, latency.burn
+    if burn is not None and misses >= MISSES_BEYOND_CHANCE:
         return burn
-    if misses > 0 and (latency.misses_long or 0.0) >= MISSES_BEYOND_CHANCE:
-        return min(burn, latency.burn_long or 0.0)
-    return 0.0
+    if (latency.misses_long or 0.0) < MISSES_BEYOND_CHANCE:
+        return 0.0
+    long = latency.burn_long or 0.0
+    if burn is None:
+        return long if active else 0.0
+    return min(burn, long) if misses > 0 else 0.0
 
 
 def _with_thresholds(m: Measured) -> Measured:
@@ -184,7 +189,12 @@ def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None
         and numbers[of].latency.misses
     ]
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
-    return max(broken or failing, key=lambda of: (of in failing, numbers[of].over or 0.0), default=None)
+    # An objective of which no request was judged in the window comes after those that are missed now.
+    return max(
+        broken or failing,
+        key=lambda of: (of in failing, numbers[of].latency.misses != 0, numbers[of].over or 0.0),
+        default=None,
+    )
 
 
 # --- the phase -----------------------------------------------------------------------------------------------------------

@@ -175,8 +175,8 @@ def healed(m: Measured) -> list[str]:
     return [
         _was_missed(latency, NAMES[objective])
         for objective in Objective
-        if (latency := latency_of(m, objective)).misses is not None
-        and (latency.burn or 0.0) < 1.0 <= (latency.burn_long or 0.0)
+        if (latency := latency_of(m, objective)).burn is not None
+        and latency.burn < 1.0 <= (latency.burn_long or 0.0)
         and (latency.misses_long or 0.0) >= FEWEST_MISSES
     ]
 

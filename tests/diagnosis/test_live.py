@@ -6,7 +6,7 @@ from sidecar.diagnosis import facts
 from sidecar.diagnosis.findings import Confidence, Outcome, State
 from sidecar.diagnosis.measured import EngineDown, Regime
 from sidecar.diagnosis.tree import diagnose
-from sidecar.diagnosis.why import state
+from sidecar.diagnosis.why import healed, state
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
@@ -165,6 +165,18 @@ def test_an_objective_is_met_once_it_is_met_over_the_window() -> None:
     assert found.measured.verdicts[Objective.TTFT].votes > (found.measured.ttft.misses or 0.0)
     assert (found.outcome, found.ttft.state, found.ttft.over) == (Outcome.WELL, State.MET, 0.0)
     assert found.evidence[0].startswith("The time to first token is met now; it was missed until 7 min ago (720 misses")
+
+
+def test_an_objective_without_a_judged_request_in_the_window_is_not_called_met() -> None:
+    life = Life()
+    life.minutes(15)
+    life.minutes(5, missing=0.6, queue=2.0)
+    life.minutes(7, rate=0)
+
+    found = diagnose(life.now())
+
+    assert (found.outcome, found.ttft.state, found.has_few_samples) == (Outcome.REFUSED, State.UNKNOWN, True)
+    assert healed(found.measured) == []
 
 
 def test_votes_of_the_last_half_hour_are_called_so_and_lower_the_confidence() -> None:

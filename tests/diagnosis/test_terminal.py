@@ -66,11 +66,11 @@ def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
 
     assert shown == [
         "THE ENGINE IS DOWN",
-        "THE ENGINE IS DOWN  [namespace llm, 2 of 3 pods: a, b]",
+        "2 OF 3 ENGINES ARE DOWN  [namespace llm, pod a, b]",
         "No lane had a request within the window: there is nothing to diagnose.",
     ]
     said = text(document([], [here]))
-    assert "It has not answered its health checks for 3 min." in said
+    assert "It has not passed a health check for 3 min." in said
     assert "/runbooks/LLMEngineDown" in said
 
 

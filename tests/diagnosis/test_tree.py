@@ -109,6 +109,23 @@ def test_a_number_is_broken_from_its_budget_on_and_from_three_misses_on(
     assert diagnose(live(verdict(Blame.QUEUE), ttft=seen)).ttft.state is state
 
 
+@pytest.mark.parametrize(("arrivals", "state"), [(0.1, State.BROKEN), (0.0, State.UNKNOWN)])
+def test_while_no_request_is_judged_the_last_half_hour_counts_if_requests_come(arrivals: float, state: State) -> None:
+    """Requests that wait longer than the window say nothing good; without requests there is nothing to say."""
+    waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=waits, load=Load(arrivals_per_second=arrivals)))
+
+    assert found.ttft.state is state
+
+
+def test_an_objective_that_is_missed_now_comes_before_one_without_a_judged_request() -> None:
+    waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=9.0)
+    slow = Latency(p99_seconds=0.2, samples=500, misses=20.0, burn=2.0)
+
+    assert diagnose(live(verdict(Blame.QUEUE), ttft=waits, inter_token=slow)).first is Objective.TPOT
+
+
 def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
     found = diagnose(live(verdict(Blame.QUEUE), ttft=replace(BROKEN, misses=5.0, burn=0.4, burn_long=0.3)))
 
@@ -149,6 +166,15 @@ def test_a_lane_that_promises_whole_answers_alone_is_diagnosed_before_it_has_a_v
     assert found.evidence == (
         "The whole answer is missed 1 x as often as is allowed: 3 requests in the last 5 min, 5 in the last half hour.",
     )
+
+
+def test_an_objective_that_is_broken_by_its_misses_is_no_case_of_too_few_samples() -> None:
+    """No request got its first token, and no verdict is there yet: the misses are the answer."""
+    nothing = Latency(samples=0, misses=12.0, burn=20.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), verdicts={}, ttft=nothing, inter_token=Latency(samples=0, misses=0.0)))
+
+    assert (found.outcome, found.first, found.ttft.state) == (Outcome.VERDICT, Objective.TTFT, State.BROKEN)
 
 
 @pytest.mark.parametrize("number", ["ttft", "inter_token", "e2e"])

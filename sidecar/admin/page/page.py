@@ -80,7 +80,7 @@ class Status:
     healthy: tuple[bool, str]
     diagnoses: Sequence[Diagnosis] = ()
     engine_down: EngineDown | None = None
-    """The engine, if it does not answer its health checks."""
+    """The engine, if it fails its health checks."""
     lanes: Sequence[str] = ()
     """All lanes that can appear on the page, `other` included."""
     models: int = 1

@@ -49,7 +49,7 @@ class StatusSource(Protocol):
 
 class StatusPage:
     """The status page of one process. `clock`: monotonic seconds; `diagnoses`: one per lane, as of a snapshot;
-    `engine_down`: the engine, if it does not answer as of a snapshot.
+    `engine_down`: the engine, if it is down as of a snapshot.
     """
 
     def __init__(

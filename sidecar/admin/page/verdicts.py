@@ -95,8 +95,8 @@ def in_short(ordered: Sequence[Diagnosis], down: EngineDown | None = None) -> st
 def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis]) -> tuple[str, str, str, str]:
     since = "" if down.seconds is None else f", for {span(down.seconds)}"
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
-    missed = f" {len(broken)} {'lane misses its objective' if len(broken) == 1 else 'lanes miss their objectives'}."
-    sentence = f"It does not answer its health checks.{missed if broken else ''}"
+    also = f" {len(broken)} {'lane is' if len(broken) == 1 else 'lanes are'} broken." if broken else ""
+    sentence = f"It fails its health checks.{also}"
     link = f'<a href="/runbooks/{DOWN_RUNBOOK}">Runbook {DOWN_RUNBOOK}</a>'
     said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is down{since}'
     return said, f"{escape(sentence)} {link}", "bad", Blame.ENGINE.value

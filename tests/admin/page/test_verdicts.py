@@ -141,7 +141,7 @@ def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> No
 
     assert quiet.text.startswith("engine The engine is down, for 3 min")
     assert busy.text.startswith("engine The engine is down, for 3 min")
-    assert "1 lane misses its objective." in busy.text
+    assert "1 lane is broken." in busy.text
     assert [("href", "/runbooks/LLMEngineDown") in page.attributes for page in (quiet, busy)] == [True, True]
     assert in_short([], down) == "engine down · "
     assert Reader(headline([], BUSY, (True, ""), EngineDown())).text.startswith("engine The engine is down It")
