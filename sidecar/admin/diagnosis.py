@@ -16,7 +16,7 @@ from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.interventions import chapters
 from sidecar.diagnosis.live import LiveDiagnosis
-from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.diagnosis.tree import contained
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced, run_sliced
@@ -49,6 +49,10 @@ class Diagnoses:
         """Call it with every tick of the history."""
         return self._live.learn(now)
 
+    def engine_down(self, now: Snapshot) -> EngineDown | None:
+        """The engine, if it fails its health checks as of this snapshot."""
+        return self._live.engine_down(now)
+
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
         found = []
         for one in (yield from self._live.lanes(now, engine=self._engine(), hints=self._hints())):
@@ -67,8 +71,10 @@ class Diagnoses:
         lanes = [
             one for one in diagnoses if all(getattr(one.measured, name) == value for name, value in wanted.items())
         ]
+        down = self.engine_down(now)
+        engines_down = [] if down is None else [down]
         # In a thread: writing a long answer must not delay traffic.
-        body = await asyncio.to_thread(lambda: json.dumps(document(lanes), allow_nan=False).encode())
+        body = await asyncio.to_thread(lambda: json.dumps(document(lanes, engines_down), allow_nan=False).encode())
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=JSON_HEADERS)
 
     def _engine(self) -> str | None:

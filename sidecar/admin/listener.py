@@ -79,7 +79,7 @@ class AdminListener:
         self._runbooks = Runbooks()
         self._history = History(metrics, at=clock())
         self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
-        self._status = StatusPage(app, self._history, clock, self._diagnoses.of)
+        self._status = StatusPage(app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         self._scrapes.begin()

@@ -1,6 +1,6 @@
-"""What is still to be asked, and what a verdict lacks: which questions of `questions.yml` apply.
+"""The numbers that a verdict lacks, and the questions that would change its order: which of `questions.yml` apply.
 
-Knows conditions. The words stand in the data file.
+This module knows the conditions. The texts are in the data file.
 """
 
 from collections.abc import Mapping
@@ -20,26 +20,30 @@ from sidecar.slo.objective import Objective
 
 
 FEWEST_SAMPLES = 20
-"""First tokens; below, nothing is said where no objective decided it request by request."""
+"""First tokens that a diagnosis without a verdict needs."""
 CONTRADICTION = 1.5
-"""A part that exceeds its whole by more than this is no matter of populations and buckets."""
+"""Ratio of a part to its whole above which different populations and bucket edges no longer explain it."""
 REPORTS_AGREE = (0.5, 2.0)
-"""What requests reported over what the engine counted: beyond this no verdict stands on either."""
+"""Range of reported over counted seconds in which a verdict may rest on either."""
 SEEN_ENOUGH = 0.5
+"""Share of the engine's requests that the sidecar must see."""
 
 
 @cache
 def questions() -> Mapping[str, Question]:
-    """By name. Reads a file."""
+    """All questions by name. Reads a file."""
     said: dict[str, Any] = yaml.safe_load(files("sidecar").joinpath("diagnosis", "questions.yml").read_text("utf-8"))
     return {name: Question(**one) for name, one in said.items()}
 
 
-def missing(measured: Measured, verdict: Verdict | None) -> tuple[Missing, ...]:
-    """Why nothing can be said, if so: what is missing, and who gives it. `verdict`: the page's, if it has one."""
+def missing(measured: Measured, verdict: Verdict | None, *, missed: bool = False) -> tuple[Missing, ...]:
+    """The reasons for a refusal; empty if an answer is possible.
+
+    `verdict`: the page's, if it has one. `missed`: an objective is broken by its misses, which need no further samples.
+    """
     if verdict is not None and verdict.phase is Blame.ENGINE:
         return ()
-    return tuple(_disagreements(measured) or (() if verdict is not None else _too_little(measured)))
+    return tuple(_disagreements(measured) or ([] if verdict is not None or missed else _too_little(measured)))
 
 
 def _disagreements(m: Measured) -> list[Missing]:
@@ -74,21 +78,24 @@ def _too_little(m: Measured) -> list[Missing]:
         return [Missing(questions()[name].ask, questions()[name].how) for name, p99 in told.items() if p99 is None]
     samples = m.ttft.samples or 0
     if not m.load.arrivals_per_second and not samples:
-        return [Missing("No request within the window", questions()["traffic"].how)]
+        return [Missing("No request within the window", questions()["traffic"].how, few_samples=True)]
     if not samples and m.e2e.misses is not None:
-        # Nothing is streamed here: whole answers have an objective of their own.
+        # No answer is streamed here: whole answers have an objective of their own.
         return []
+    # Only a Prometheus can be asked for a longer window.
+    more = questions()["samples" if m.source == "prometheus" else "samples_here"].how
     if samples < FEWEST_SAMPLES:
         return [
             Missing(
-                f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least",
-                questions()["samples"].how,
+                f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least", more, few_samples=True
             )
         ]
     if not m.inter_token.samples:
         return [
             Missing(
-                "No gap between tokens within the window: one of the two numbers is unknown", questions()["samples"].how
+                "No gap between tokens within the window, so one of the two latencies is unknown",
+                more,
+                few_samples=True,
             )
         ]
     return []
@@ -101,7 +108,7 @@ def open_questions(
     cause: Cause | None,
     numbers: Mapping[Objective, Number],
 ) -> tuple[Question, ...]:
-    """Those whose answers would change the order, the most telling first."""
+    """Questions whose answers would change the order of the steps, most important first."""
     hand = m.source == "hand"
     told = {of for of, time in m.phases.items() if time.p99_seconds is not None or time.mean_seconds is not None}
     before = first is Objective.TTFT

@@ -1,7 +1,7 @@
-"""What prompts cost at the very least: arithmetic of the GPU's data sheet, for a person who told model, GPUs and rate. Pure.
+"""The least that prompts can cost, by the GPU's data sheet, for a person who gave model, GPUs and rate. Pure.
 
-A bound and no estimate: two operations per parameter and token, at the dense 16-bit peak of the data sheet, which no engine
-reaches. What exceeds even that cannot be repaired by a setting. Refuses GPUs that it does not know.
+A lower bound and no estimate: two operations per parameter and token, at the dense 16-bit peak of the data sheet, which no
+engine reaches. A load above this bound cannot be repaired by a setting. Unknown GPUs are refused.
 """
 
 from sidecar.diagnosis.measured import Measured
@@ -25,7 +25,7 @@ PEAK_FLOPS = {
 
 
 def prefill_seconds(measured: Measured) -> float | None:
-    """At the least, for the mean prompt alone on all GPUs, nothing cached. None where it was not told."""
+    """Least seconds for the mean prompt alone on all GPUs, nothing cached; None if a number is missing."""
     machine, tokens = measured.machine, measured.load.prompt_mean_tokens
     if machine.parameters is None or machine.gpus is None or machine.gpu is None or tokens is None:
         return None
@@ -33,7 +33,8 @@ def prefill_seconds(measured: Measured) -> float | None:
 
 
 def load(measured: Measured) -> float | None:
-    """Seconds of prefill that arrive in each second, at the least. Above 1 no setting serves them."""
+    """Least seconds of prefill that arrive in each second: above 1 no setting can serve them."""
+    # Machine and rate are given by hand, where the rate is that of the whole engine.
     seconds, rate = prefill_seconds(measured), measured.load.arrivals_per_second
     if seconds is None or rate is None:
         return None

@@ -1,7 +1,7 @@
-"""Numbers that a person tells on the command line: every flag with its unit, and every mistake at once.
+"""Numbers that a person gives on the command line: every flag with its unit, and every mistake at once.
 
-Knows how people write: `3.2s`, `80ms`, `60/s`, `13b`, `2xA100`, `95%`. Refuses a bare duration: 80 could be milliseconds
-or seconds, and a diagnosis a thousand times off is none.
+Values are written as `3.2s`, `80ms`, `60/s`, `13b`, `2xA100`, `95%`. A bare duration is refused: 80 could be
+milliseconds or seconds, and the diagnosis would be wrong by a factor of a thousand.
 """
 
 import re
@@ -19,7 +19,7 @@ from sidecar.slo.attribution import Blame
 
 
 class WrongValueError(ValueError):
-    """What is wrong with one value, in words."""
+    """The mistake in one value, in words."""
 
 
 def _number(text: str) -> float:
@@ -33,7 +33,7 @@ def _number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Seconds, of `3.2s`, `80ms`, `250us`, `1.5m`. Raises WrongValueError."""
+    """Seconds, from `3.2s`, `80ms`, `250us`, `1.5m`. Raises WrongValueError."""
     found = re.fullmatch(r"([\d.,]+)\s*(us|ms|s|m)", text.strip().lower())
     if found is None:
         raise WrongValueError(f"{text!r} is no duration: write 80ms, 3.2s or 2m")
@@ -41,7 +41,7 @@ def duration(text: str) -> float:
 
 
 def rate(text: str) -> float:
-    """Requests a second, of `60`, `60/s`, `90/m`. Raises WrongValueError."""
+    """Requests a second, from `60`, `60/s`, `90/m`. Raises WrongValueError."""
     found = re.fullmatch(r"([\d.,]+)\s*(?:/\s*(s|m|h))?", text.strip().lower())
     if found is None:
         raise WrongValueError(f"{text!r} is no rate: write 60/s or 90/m; a bare number is per second")
@@ -49,7 +49,7 @@ def rate(text: str) -> float:
 
 
 def ratio(text: str) -> float:
-    """0 to 1, of `0.95` or `95%`. Raises WrongValueError."""
+    """A share, 0 to 1, from `0.95` or `95%`. Raises WrongValueError."""
     value = _number(text.rstrip("% ")) / (100.0 if text.rstrip().endswith("%") else 1.0)
     if value > 1:
         raise WrongValueError(f"{text!r} is above 1: write 0.95 or 95%")
@@ -57,7 +57,7 @@ def ratio(text: str) -> float:
 
 
 def count(text: str) -> float:
-    """Tokens or requests, of `2200`, `2.2k`. Raises WrongValueError."""
+    """Tokens or requests, from `2200`, `2.2k`. Raises WrongValueError."""
     found = re.fullmatch(r"([\d.,]+)\s*(k?)", text.strip().lower())
     if found is None:
         raise WrongValueError(f"{text!r} is no count: write 2200 or 2.2k")
@@ -65,7 +65,7 @@ def count(text: str) -> float:
 
 
 def parameters(text: str) -> float:
-    """Parameters of a model, of `13b`, `0.5b`, `350m`. Raises WrongValueError."""
+    """Parameters of a model, from `13b`, `0.5b`, `350m`. Raises WrongValueError."""
     found = re.fullmatch(r"([\d.]+)\s*([bm])", text.strip().lower())
     if found is None:
         raise WrongValueError(f"{text!r} is no size of a model: write 13b or 350m")
@@ -73,7 +73,7 @@ def parameters(text: str) -> float:
 
 
 def gpus(text: str) -> tuple[int, str]:
-    """How many of which, of `2xA100`, `H100`. Raises WrongValueError."""
+    """Number and kind of GPUs, from `2xA100`, `H100`. Raises WrongValueError."""
     found = re.fullmatch(r"(?:(\d+)\s*x\s*)?([a-z]+\d+[a-z]*)", text.strip().lower())
     if found is None or found[2] not in PEAK_FLOPS or found[1] == "0":
         known = ", ".join(name.upper() for name in PEAK_FLOPS)
@@ -82,7 +82,7 @@ def gpus(text: str) -> tuple[int, str]:
 
 
 def regime(text: str) -> Regime:
-    """`spike` or `steady`. Raises WrongValueError."""
+    """A regime, from `spike` or `steady`. Raises WrongValueError."""
     if text not in {one.value for one in Regime}:
         raise WrongValueError(f"{text!r} is neither spike nor steady")
     return Regime(text)
@@ -113,10 +113,10 @@ BY_HAND_FLAGS = (
     Flag("first-token-p99", "SECONDS", "in front of and behind the scheduler, 99th percentile", duration),
     Flag("ttft-threshold", "SECONDS", "what is promised (default: assumed, 1.5s)", duration),
     Flag("tpot-threshold", "SECONDS", "what is promised (default: assumed, 80ms)", duration),
-    Flag("rate", "RATE", "arrivals: 60/s, 90/m; a bare number is per second", rate),
+    Flag("rate", "RATE", "arrivals at the whole engine: 60/s, 90/m; a bare number is per second", rate),
     Flag("prompt-mean", "TOKENS", "mean prompt", count),
     Flag("output-mean", "TOKENS", "mean answer", count),
-    Flag("waiting", "REQUESTS", "in the engine's queue, on average", count),
+    Flag("waiting", "REQUESTS", "in the engine's whole queue, on average", count),
     Flag("running", "REQUESTS", "that the engine works on, on average", count),
     Flag("kv-usage", "RATIO", "of the KV cache: 0.95 or 95%%", ratio),
     Flag("cached", "RATIO", "of the prompt tokens, from the prefix cache", ratio),
@@ -128,7 +128,7 @@ BY_HAND_FLAGS = (
 
 
 def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
-    """What the flags say, by name without dashes in front; and every mistake, each with its flag."""
+    """The numbers of the flags, and every mistake, each with its flag. `told`: values by the flag's name without dashes."""
     values: dict[str, Any] = {}
     errors = []
     for flag in BY_HAND_FLAGS:
@@ -154,6 +154,7 @@ def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
         phases={phase: PhaseTime(p99_seconds=values[name]) for phase, name in parts.items() if name in values},
         load=Load(
             arrivals_per_second=values.get("rate"),
+            engine_arrivals_per_second=values.get("rate"),
             prompt_mean_tokens=values.get("prompt-mean"),
             output_mean_tokens=values.get("output-mean"),
             waiting=values.get("waiting"),

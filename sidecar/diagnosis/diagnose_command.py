@@ -1,7 +1,7 @@
 """`sidecar diagnose`: reads its own flags, asks one source, prints text or JSON.
 
-Exit codes: 0 there is a verdict, or all is well; 1 no verdict, or the source did not answer; 2 wrong flags, all told at
-once. Knows flags and words; what they mean is the tree's.
+Exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict, or no answer from the source; 2 wrong flags,
+all of them listed. This module knows flags and texts; `tree.py` judges.
 """
 
 import argparse
@@ -25,8 +25,8 @@ _ABOUT_DIAGNOSE = """\
 Say which phase is to blame, and what to do: time to first token and
 inter-token latency apart, the phase with its evidence, what is second, what to
 do in which order, what not to do, and what is still to be asked. Without
-numbers it asks the sidecar on this host. Where it cannot say, it says what is
-missing.
+numbers it asks the sidecar on this host. If it has no answer, it names the
+missing numbers.
 """
 _EXAMPLES_OF_DIAGNOSE = """\
 examples:
@@ -47,8 +47,8 @@ examples:
 
 It always takes two numbers: a time to first token, and a time between tokens.
 One alone is refused.
-exit codes: 0 a verdict, or all is well; 1 no verdict, or no answer from the
-address; 2 wrong flags.
+exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict,
+or no answer from the address; 2 wrong flags.
 """
 _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
@@ -63,7 +63,7 @@ _ONLY_PROMETHEUS = ("namespace", "window")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run it; never raises for anything a user can type."""
+    """Run the command. Raises for nothing that a user can type."""
     parser = _parser()
     try:
         known, unknown = parser.parse_known_args(list(argv))
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
         return MISUSED
     if any(flag.name in told for flag in by_hand.BY_HAND_FLAGS):
         return _print(document([contained(numbers)]), told)
-    # Sockets and a loop are loaded only where somebody else is to be asked.
+    # Sockets and a loop are loaded only if a source is asked over the network.
     from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
 
     try:
@@ -110,10 +110,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    source = parser.add_argument_group("whom to ask")
+    source = parser.add_argument_group("source to ask")
     for name, value, words in _SOURCES:
         source.add_argument(f"--{name}", dest=name, metavar=value, help=words)
-    hand = parser.add_argument_group("numbers by hand (then nobody is asked)")
+    hand = parser.add_argument_group("numbers by hand (then no source is asked)")
     for flag in by_hand.BY_HAND_FLAGS:
         hand.add_argument(f"--{flag.name}", dest=flag.name, metavar=flag.shape, help=flag.words)
     return parser
@@ -159,4 +159,4 @@ def _print(answer: dict[str, Any], told: dict[str, str]) -> int:
     as_json = told.get("output") == "json"
     sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer, width()))
     outcomes = {one["outcome"] for one in answer["diagnoses"]}
-    return OK if outcomes & {"verdict", "well"} else FAILED
+    return OK if outcomes & {"verdict", "well"} or answer.get("engines_down") else FAILED

@@ -1,7 +1,7 @@
-"""A diagnosis as JSON: what `/diagnosis` answers and `--output=json` prints. The schema stands in docs/diagnosis.md.
+"""A diagnosis as JSON: the answer of `/diagnosis` and of `--output=json`. The schema is in docs/diagnosis.md.
 
-Knows keys; members of a closed set are their own text. What is unknown is null or absent, and never 0. Infinity, which
-JSON has not, is the string `+Inf`, as in Prometheus.
+Members of a closed set are written as their own text. An unknown number is null or absent, and never 0. Infinity, which
+JSON does not have, is the string `+Inf`, as in Prometheus.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,26 @@ from typing import Any
 
 from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
+from sidecar.diagnosis.measured import EngineDown
 
 
+DOWN_RUNBOOK = "LLMEngineDown"
+"""Runbook for an engine that fails its health checks."""
 DOCUMENT_VERSION = 1
-"""Of the schema. New keys may come without another; a key that goes, or changes its meaning, makes another."""
+"""Version of the schema. A new key does not change it; a key that is removed or changes its meaning does."""
 
 
-def document(diagnoses: Iterable[Diagnosis]) -> dict[str, Any]:
-    return {"schema_version": DOCUMENT_VERSION, "diagnoses": [one(diagnosis) for diagnosis in diagnoses]}
+def document(diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = ()) -> dict[str, Any]:
+    """The whole document. `down`: engines that fail their health checks now, also if no lane had a request."""
+    return {
+        "schema_version": DOCUMENT_VERSION,
+        "engines_down": [_down(engine) for engine in down],
+        "diagnoses": [one(diagnosis) for diagnosis in diagnoses],
+    }
+
+
+def _down(engine: EngineDown) -> dict[str, Any]:
+    return {**asdict(engine), "pods": list(engine.pods), "runbook": DOWN_RUNBOOK}
 
 
 def one(d: Diagnosis) -> dict[str, Any]:
@@ -57,6 +69,7 @@ def one(d: Diagnosis) -> dict[str, Any]:
                 for phase, time in m.phases.items()
             },
             "verdicts": {of: asdict(verdict) for of, verdict in m.verdicts.items()},
+            "votes_seconds": dict(m.votes_seconds),
             "evidence_ratios": dict(m.ratios),
             "load": asdict(m.load),
             "report_agreement": dict(m.agreement),

@@ -1,7 +1,7 @@
 """Evidence of one model over the whole engine, and its growth over a baseline: the same as alert_rules/evidence.py. Pure.
 
-Five numbers of a model and two of each lane, each over its own baseline, which is learned while nothing burns and is frozen
-while something does. An unknown number is absent.
+There are five numbers of a model and two of each lane. Each is compared with its own baseline, which is learned while no
+objective burns and is frozen while one does. An unknown number is absent.
 """
 
 from collections import deque
@@ -19,16 +19,19 @@ from sidecar.slo.causes import Cause
 
 
 QUIET_GAP = 0.1
-"""The quantile of gaps between tokens that no prefill in between stretches."""
+"""Quantile of the gaps between tokens that contain no prefill of another request."""
 BASELINE_SECONDS = 3600.0
+"""Age up to which samples count for the baseline."""
 CALM_SAMPLES = 8
-"""Fewer samples of calm are no baseline."""
+"""Samples that a baseline needs, taken while no objective burned."""
 YOUNG_SECONDS = 180.0
-"""From here on a baseline is trusted."""
+"""Calm time below which a baseline is called young."""
 DISTURBED_BURN = 2.0
+"""Misses over the allowed ones from which samples are not used as baseline."""
 DISTURBED_MISSES = 3.0
+"""Misses that this needs at least."""
 LEAST_TOKENS = 0.01
-"""A second: what is left to compute of prompts that were all cached."""
+"""Least uncached prompt tokens a second that are assumed as a divisor, for prompts that were all cached."""
 BY_ENGINE = "uncached_by_engine"
 RECEIVED, CACHED = "received", "cached"
 
@@ -37,10 +40,10 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One model's numbers of the last two minutes."""
+    """Numbers of one model over the last two minutes."""
 
     model: Values
-    """By a cause of GROWN_CAUSES, and `uncached_by_engine` in place of `uncached`."""
+    """Cause of GROWN_CAUSES to its number, with `uncached_by_engine` in place of `uncached`."""
     lanes: Mapping[str, Values]
     """Lane to prompt tokens per arriving request, and cached ones per finished request."""
 
@@ -65,7 +68,7 @@ def now(windows: Windows, model: str) -> Now:
 
 
 def disturbed(windows: Windows, model: str) -> bool:
-    """Some lane of the model burns: samples of now are no baseline."""
+    """Whether some lane of the model burns, so that samples of now are not used as baseline."""
     window = windows.growth[NOW_SECONDS]
     for who, missed in window.counters.get(p.SLO_MISSES_TOTAL.name, {}).items():
         allowed = window.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who) or 0.0
@@ -75,7 +78,7 @@ def disturbed(windows: Windows, model: str) -> bool:
 
 
 def compared(windows: Windows, model: str, is_now: Now, usual: Now) -> Comparison:
-    """How many times its usual self each has become."""
+    """Each number of now over its baseline."""
     ratios = {
         Cause(which): value / usual.model[which]
         for which, value in is_now.model.items()
@@ -95,12 +98,12 @@ def compared(windows: Windows, model: str, is_now: Now, usual: Now) -> Compariso
 
 @dataclass(slots=True)
 class _Usual:
-    """The median of the last hour's calm, of any numbers; the last one that there was, where too little is calm."""
+    """Median of each number over the calm samples of the last hour; the last known median if there are too few."""
 
     calm: deque[tuple[float, Values]] = field(default_factory=deque)
     values: dict[str, float] = field(default_factory=dict)
     longest_seconds: float = 0.0
-    """Of calm, that it was ever made of."""
+    """Longest time between the first and the last calm sample that a median was made of."""
 
     def learn(self, at: float, values: Values | None) -> None:
         if values is not None:
@@ -121,14 +124,14 @@ class Baseline:
         self._lanes: dict[str, _Usual] = {}
 
     def learn(self, at: float, is_now: Now, *, disturbed: bool) -> None:
-        """Take one sample more; nothing is learned while objectives are missed."""
+        """Take one more sample. Samples taken while an objective burns are not used."""
         self._model.learn(at, None if disturbed else is_now.model)
         for lane, values in is_now.lanes.items():
             self._lanes.setdefault(lane, _Usual()).learn(at, None if disturbed else values)
 
     @property
     def is_young(self) -> bool:
-        """It is made of so little calm that it may not be what is usual."""
+        """Whether it is made of less than YOUNG_SECONDS of calm."""
         return bool(self._model.values) and self._model.longest_seconds < YOUNG_SECONDS
 
     @property
@@ -154,7 +157,7 @@ def _lane(windows: Windows, model: str, lane: str) -> Values:
 
 
 def _uncached(windows: Windows, model: str, is_now: Now, usual: Now) -> float | None:
-    """How many times more has to be computed than if each lane's prompts were cached as they used to be."""
+    """Uncached prompt tokens over those that there would be if each lane's prompts were cached as in its baseline."""
     window = windows.growth[NOW_SECONDS]
     computed = over(total(window, p.UNCACHED_PROMPT_TOKENS_TOTAL, model), window.seconds)
     lost = [

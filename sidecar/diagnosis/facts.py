@@ -1,15 +1,16 @@
 """Numbers of a lane from growth and gauges: `Measured`, and the verdict's `Case`. Pure.
 
-A division by nothing is None; a quantile out of too few samples is None too.
+A ratio whose divisor is 0 or unknown is None, and so is a quantile from too few samples. A number of the whole engine is
+only ever divided by one of the whole engine.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import Case, LaneObjective, ModelLane, Verdict
+from sidecar.diagnosis.verdict import FEWEST_MISSES, Case, LaneObjective, ModelLane, Verdict
 from sidecar.history.growth import Growth, Total, Windows, quantile
-from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
+from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
@@ -20,14 +21,16 @@ from sidecar.slo.objective import Objective
 
 
 PREEMPTED = 0.05
-"""Preemptions over arrivals: from here on the engine has a fault."""
+"""Preemptions over the arrivals of all lanes: from this ratio on the engine has a fault."""
 KV_FULL_RATIO = 0.85
-"""On average: a request that does not fit waits while there are still some blocks free."""
+"""KV cache usage, averaged over a minute, from which the cache counts as full: a request that does not fit waits while
+some blocks are still free."""
 SAMPLES_FOR_P99 = 100
-"""A quantile needs a sample above it, or it is the maximum by another name."""
+"""Samples that a p99 needs: at least one is expected above the quantile, or it would be just the maximum."""
 SAMPLES_FOR_P50 = 5
+"""Samples that a median needs."""
 SPAN_FOR_REGIME_SECONDS = 600.0
-"""So much before the window must have been seen to say how long it has been so."""
+"""Observed seconds before the window that are needed to tell a spike from a steady state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +39,28 @@ class Comparison:
 
     ratios: Mapping[Cause, float] = field(default_factory=dict)
     longer: frozenset[str] = frozenset()
-    """Lanes whose own prompts have grown."""
+    """Lanes that have prompts longer than in their baseline."""
 
 
 def measured(
-    windows: Windows, who: ModelLane, all_verdicts: Mapping[LaneObjective, Verdict], known: Measured
+    windows: Windows,
+    who: ModelLane,
+    all_verdicts: Mapping[LaneObjective, Verdict],
+    known: Measured,
+    *,
+    votes_seconds: Mapping[LaneObjective, float] | None = None,
+    missed_until: Mapping[LaneObjective, float] | None = None,
 ) -> Measured:
-    """What a source knows besides growth and gauges, filled in with all that these say of one lane of one model."""
+    """The record of one lane of one model: `known`, completed with everything that growth and gauges tell.
+
+    `votes_seconds`: window of each verdict's votes, if `decide` did not choose it from these windows. `missed_until`: see
+    `Latency.missed_until_seconds`.
+    """
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
     verdicts = {of.objective: verdict for of, verdict in all_verdicts.items() if of[:2] == who}
     arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, *who)
+    until = {of.objective: age for of, age in (missed_until or {}).items() if of[:2] == who}
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, *who)
     uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, *who)
     return replace(
@@ -54,17 +68,23 @@ def measured(
         model=who.model,
         lane=who.lane,
         window_seconds=seconds,
-        ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS),
-        inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS),
-        e2e=_latency(windows, who, Objective.E2E, None),
+        ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS, until),
+        inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS, until),
+        e2e=_latency(windows, who, Objective.E2E, None, until),
         phases=_phases(shown, who),
         verdicts=verdicts,
+        votes_seconds={
+            of: (votes_seconds or {}).get(LaneObjective(*who, of)) or _votes_seconds(windows, LaneObjective(*who, of))
+            for of in verdicts
+        },
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
+            engine_arrivals_per_second=_engine_arrivals(windows, known.source),
             prompt_mean_tokens=_mean(shown.observed(c.PROMPT_TOKENS, *who)),
             output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, *who)),
             waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
             running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
+            lane_waiting=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "waiting"),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
@@ -77,7 +97,7 @@ def measured(
 
 
 def lanes(windows: Windows) -> list[ModelLane]:
-    """Model and lane of everything that had traffic within the window, or missed within the long one."""
+    """Every model and lane that had traffic within the window, or missed within the long one."""
     arrived = windows.growth[SHOWN_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
     missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
     active = {ModelLane(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
@@ -85,12 +105,12 @@ def lanes(windows: Windows) -> list[ModelLane]:
 
 
 def missed(windows: Windows) -> list[LaneObjective]:
-    """Everything that has a miss in the long window."""
+    """Every model, lane and objective that has a miss in the long window."""
     misses = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
     return [LaneObjective(model, lane, Objective(of)) for (model, lane, of), count in misses.items() if count > 0]
 
 
-# --- what a verdict is made of -------------------------------------------------------------------------------------------
+# --- the case of a verdict -----------------------------------------------------------------------------------------------
 
 
 def case(
@@ -102,7 +122,7 @@ def case(
     kv_full: float,
     kv_full_pods: float,
 ) -> Case:
-    """The case of `who`. `faulty`, `kv_full`: shares of its misses, see `Case`."""
+    """The case of one lane and objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     return Case(
         objective=who.objective,
@@ -115,7 +135,7 @@ def case(
         faulty=faulty,
         kv_full=kv_full,
         kv_full_pods=kv_full_pods,
-        waiting=waiting(windows, who.model),
+        waiting=waiting(windows),
     )
 
 
@@ -124,10 +144,18 @@ def _votes(growth: Growth, who: LaneObjective) -> dict[Blame, float]:
     return {phase: count for phase, count in votes.items() if count is not None}
 
 
-def waiting(windows: Windows, model: str) -> dict[Blame, float]:
-    """Shares of the waiting requests that the engine has in its queue, and in prefill: Little's law."""
-    here = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "waiting")
-    streaming = windows.gauge(c.REQUESTS_IN_FLIGHT, model, "streaming")
+def _votes_seconds(windows: Windows, who: LaneObjective) -> float:
+    """Seconds of the window that `decide` counts the votes of (`Case.votes`)."""
+    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
+    return (shown if (shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0) >= FEWEST_MISSES else long).seconds
+
+
+def waiting(windows: Windows) -> dict[Blame, float]:
+    """Shares of the waiting requests that are in the engine's queue, and in prefill.
+
+    The engine's counts are of all its models, so the requests of all models are the divisor.
+    """
+    here, streaming = _in_flight(windows, "waiting"), _in_flight(windows, "streaming")
     queued, running = windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_REQUESTS_RUNNING)
     if not here:
         return {}
@@ -137,14 +165,32 @@ def waiting(windows: Windows, model: str) -> dict[Blame, float]:
     return there
 
 
+def _in_flight(windows: Windows, state: str) -> float | None:
+    """Requests of all models and lanes in this state, averaged over the last minute."""
+    found = [value for labels, value in windows.all_of(c.REQUESTS_IN_FLIGHT).items() if labels[-1] == state]
+    return sum(found) if found else None
+
+
+def _engine_arrivals(windows: Windows, source: str) -> float | None:
+    """Arrivals a second of the whole engine over the last two minutes: the window closest to the minute of its gauges.
+
+    On one pod the requests that bypass the sidecar are added, if their share is known. A fleet states only the share of
+    its worst pod, which says nothing about the others.
+    """
+    window = windows.growth[NOW_SECONDS]
+    arrivals = over(total(window, p.REQUESTS_RECEIVED_TOTAL), window.seconds)
+    seen = windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO) if source == "sidecar" else None
+    return arrivals / min(seen, 1.0) if arrivals is not None and seen else arrivals
+
+
 def kv_full(windows: Windows) -> bool:
-    """Over the last minute the KV cache of one engine was as good as full while requests waited."""
+    """Whether the KV cache of one engine was as good as full over the last minute, while requests waited."""
     usage, queued = windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO), windows.gauge(c.ENGINE_REQUESTS_WAITING)
     return usage is not None and usage >= KV_FULL_RATIO and queued is not None and queued >= 1.0
 
 
 def faults(windows: Windows) -> dict[Cause, float]:
-    """Each fault that this one engine has, with all of its misses (1.0)."""
+    """The faults of this one engine, each with a share of 1.0: all misses are on its pod."""
     shown = windows.growth[SHOWN_SECONDS]
     preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
     has = {
@@ -156,7 +202,7 @@ def faults(windows: Windows) -> dict[Cause, float]:
 
 
 def regime(windows: Windows, who: ModelLane, verdicts: Iterable[Objective]) -> Regime | None:
-    """A spike if the half hour before the window was well, steady if it was as bad; None where neither can be said."""
+    """A spike if the half hour before the window was good, steady if it was as bad; None if neither is clear."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     if long.seconds - shown.seconds < SPAN_FOR_REGIME_SECONDS:
         return None
@@ -178,7 +224,13 @@ def regime(windows: Windows, who: ModelLane, verdicts: Iterable[Objective]) -> R
 # --- numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _latency(windows: Windows, who: ModelLane, objective: Objective, metric: Histogram | None) -> Latency:
+def _latency(
+    windows: Windows,
+    who: ModelLane,
+    objective: Objective,
+    metric: Histogram | None,
+    until: Mapping[Objective, float],
+) -> Latency:
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     grown = None if metric is None else shown.observed(metric, *who)
     misses, misses_long = (growth.counted(p.SLO_MISSES_TOTAL, *who, objective) for growth in (shown, long))
@@ -192,11 +244,12 @@ def _latency(windows: Windows, who: ModelLane, objective: Objective, metric: His
         burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         misses_long=misses_long,
         burn_long=over(misses_long, long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
+        missed_until_seconds=until.get(objective),
     )
 
 
 def _threshold(windows: Windows, who: ModelLane, objective: Objective) -> float | None:
-    """The strictest of the prompt buckets that had such requests; of all, where none had."""
+    """The strictest threshold of the prompt buckets that had such requests, or of all buckets if none had."""
     asked = windows.growth[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
     thresholds = {
         bucket: value
@@ -214,7 +267,7 @@ def _quantile(q: float, grown: Total | None, metric: Histogram | None, fewest: i
 
 
 def _phases(shown: Growth, who: ModelLane) -> dict[Blame, PhaseTime]:
-    """Means over all requests of the lane, those without a sample in the phase included: so they add up."""
+    """Means over all requests of the lane, also those without a sample in the phase, so that the means add up."""
     whole = shown.observed(c.REQUEST_SECONDS, *who)
     if whole is None:
         return {}
@@ -242,13 +295,13 @@ def _unsplit(shown: Growth, lane: str) -> dict[str, float]:
 
 
 def total(growth: Growth, metric: Counter, model: str | None = None) -> float:
-    """The growth of a counter, of one model or of all; 0 where there is no such series."""
+    """Growth of a counter, of one model or of all; 0 if there is no such series."""
     found = growth.counters.get(metric.name, {})
     return sum(count for who, count in found.items() if model is None or who[0] == model)
 
 
 def over(of: float | None, divisor: float | None) -> float | None:
-    """A ratio; None where either is unknown, or the divisor 0."""
+    """A ratio; None if either number is unknown, or the divisor is 0."""
     return of / divisor if of is not None and divisor else None
 
 

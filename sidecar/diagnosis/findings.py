@@ -1,6 +1,6 @@
-"""What a diagnosis is: the words that it is made of, before anybody writes them as JSON or as text.
+"""The fields of a diagnosis, before it is written as JSON or as text.
 
-Knows fields. There are always two numbers, and never a phase without evidence: a record that breaks this cannot be made.
+A diagnosis always has two latencies, and no phase without evidence: other records raise ValueError.
 """
 
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from sidecar.slo.objective import Objective
 
 class Outcome(StrEnum):
     VERDICT = "verdict"
-    """Something is broken, and this is what is known of it."""
+    """An objective or expectation is broken."""
     WELL = "well"
-    """Nothing that was promised is broken."""
+    """No objective is broken."""
     REFUSED = "refused"
-    """It cannot be said; `missing` says what would make it possible."""
+    """No answer is possible; `missing` names the missing numbers."""
 
 
 class Confidence(StrEnum):
@@ -29,7 +29,7 @@ class Confidence(StrEnum):
 
 
 class State(StrEnum):
-    """One number against its threshold."""
+    """One latency against its threshold."""
 
     MET = "met"
     NEAR = "near"
@@ -42,12 +42,12 @@ class Number:
     latency: Latency
     state: State
     over: float | None
-    """Misses over what is allowed, where there is an objective; else the p99 over its threshold."""
+    """Misses over the allowed ones, if the lane has the objective; else the p99 over its threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What is broken, or nearly, beside the first."""
+    """The other latency, if it is broken or near its threshold too."""
 
     objective: Objective
     phase: Blame
@@ -58,29 +58,31 @@ class Second:
 class Step:
     what: Intervention
     phase: Blame
-    """That it targets."""
+    """The phase that the step targets."""
     flag: str | None
-    """Of this engine, where it is known and has one."""
+    """The flag of this engine; None if the engine is unknown or has none."""
     after: tuple[str, ...]
-    """What must be so before."""
+    """Conditions that must hold before the step is worth doing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What nobody told, and would change the order."""
+    """A missing number that would change the order of the steps."""
 
     ask: str
     changes: str
     how: str
-    """The flag, or where to look."""
+    """The flag that gives the number, or the place to look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a verdict would need, and who gives it."""
+    """A number that a verdict would need, and the way to get it."""
 
     what: str
     how: str
+    few_samples: bool = False
+    """Whether only more requests are missing: the numbers that are there show nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +92,11 @@ class Diagnosis:
     ttft: Number
     inter_token: Number
     first: Objective | None = None
-    """What is to be repaired first."""
+    """The objective to be repaired first."""
     phase: Blame | None = None
-    """Set where the outcome is a verdict. `unattributed`: broken, and nobody can say where."""
+    """Set if the outcome is a verdict. `unattributed`: the objective is broken, and the phase is unknown."""
     candidates: tuple[Blame, ...] = ()
-    """Of an unattributed one: what it can be."""
+    """Phases that an unattributed one can be."""
     cause: Cause | None = None
     evidence: tuple[str, ...] = ()
     second: Second | None = None
@@ -105,10 +107,15 @@ class Diagnosis:
     missing: tuple[Missing, ...] = ()
     confidence: Confidence | None = None
     because: tuple[str, ...] = field(default_factory=tuple)
-    """Why the confidence is what it is."""
+    """Reasons for the confidence."""
+
+    @property
+    def has_few_samples(self) -> bool:
+        """Whether it is refused for too few samples alone."""
+        return self.outcome is Outcome.REFUSED and all(missing.few_samples for missing in self.missing)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a phase that nothing speaks for, a verdict without one, or a refusal that asks for nothing."""
+        """Raises ValueError for a phase without evidence, a verdict without a phase, or a refusal that names nothing."""
         if (self.phase is None) != (self.outcome is not Outcome.VERDICT):
             raise ValueError("a verdict has a phase, and nothing else has")
         if self.phase is not None and not self.evidence:

@@ -1,7 +1,7 @@
-"""What is known of one lane when it is diagnosed: the record that every source fills in, a running sidecar as well as a person.
+"""The record of one lane that is diagnosed. Every source fills it in: a running sidecar, a Prometheus, or a person.
 
-Knows names, units and what may be unknown: None, or absent from a mapping, and never 0. Durations are seconds, ratios
-0 to 1. Refuses to judge: that is the tree's (`tree.py`).
+An unknown number is None, or absent from a mapping, and never 0. Durations are seconds, ratios 0 to 1. This module
+refuses to judge: `tree.py` judges.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from sidecar.slo.objective import Objective
 
 
 class Regime(StrEnum):
-    """For how long it has been so."""
+    """Whether the fault is new (the half hour before the window was well) or has lasted."""
 
     SPIKE = "spike"
     STEADY = "steady"
@@ -24,62 +24,74 @@ class Regime(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
     p99_seconds: float | None = None
-    """Infinite where it lies above the last edge of the histogram."""
+    """Infinite if it lies above the last edge of the histogram."""
     p50_seconds: float | None = None
     mean_seconds: float | None = None
     samples: int | None = None
-    """None: told by a person, who did not count."""
+    """Number of samples in the window; None if a person gave the numbers by hand."""
     threshold_seconds: float | None = None
-    """The strictest of the lane's prompt buckets that had traffic, or an assumption."""
+    """The strictest threshold of the prompt buckets that had traffic, or an assumed one."""
     threshold_assumed: bool = False
     misses: float | None = None
-    """Requests of the window that missed the objective. None: there is no objective."""
+    """Requests of the window that missed the objective; None if the lane has no such objective."""
     burn: float | None = None
-    """Misses over what the target allows, within the window."""
+    """Misses of the window over those that the target allows."""
     misses_long: float | None = None
+    """Requests of the last half hour that missed the objective."""
     burn_long: float | None = None
-    """The same of the last half hour."""
+    """Misses of the last half hour over those that the target allows."""
+    missed_until_seconds: float | None = None
+    """Seconds since the end of the last minute whose misses exceeded the allowed ones; None if there is no such minute in
+    the last half hour, or if the source cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTime:
-    """One phase of the lane's requests that ended well."""
+    """The time that one phase took in the lane's requests that ended well."""
 
     mean_seconds: float | None = None
-    """Additive: the means of all phases add up to that of whole requests."""
+    """Mean over all requests: the means of all phases add up to the mean of whole requests."""
     p99_seconds: float | None = None
-    """Does not add up to anything."""
+    """Quantiles of phases do not add up."""
     sources: Mapping[str, float] = field(default_factory=dict)
-    """`engine`, `wire`, `derived`, `estimated`: share of the samples."""
+    """Source (`engine`, `wire`, `derived`, `estimated`) to its share of the samples, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     arrivals_per_second: float | None = None
+    """Arrivals of this lane alone."""
+    engine_arrivals_per_second: float | None = None
+    """Arrivals of the whole engine: of all its lanes and models, and of requests that bypass the sidecar if their share is
+    known. Only these may divide a queue of the engine."""
     prompt_mean_tokens: float | None = None
     output_mean_tokens: float | None = None
     waiting: float | None = None
+    """Requests in the engine's queue, of all lanes and models, averaged over the last minute."""
     running: float | None = None
+    """Requests that the engine works on, of all lanes and models, averaged over the last minute."""
+    lane_waiting: float | None = None
+    """Requests of this lane in the sidecar that have no output yet, or are not streamed, averaged over the last minute."""
     kv_usage: float | None = None
     preempted: float | None = None
-    """Preemptions over arrivals."""
+    """Preemptions of the engine over the arrivals of all lanes."""
     cached: float | None = None
-    """Share of the prompt tokens that came from the prefix cache."""
+    """Share of the lane's prompt tokens that came from the prefix cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The model and its GPUs, where a person told them."""
+    """The model and its GPUs, as a person gave them by hand."""
 
     parameters: float | None = None
     gpus: int | None = None
     gpu: str | None = None
-    """A name of `bound.py`."""
+    """A key of `bound.PEAK_FLOPS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One lane, one model, one window."""
+    """Numbers of one lane and model over one window."""
 
     source: str
     """`sidecar`, `prometheus` or `hand`."""
@@ -89,27 +101,44 @@ class Measured:
     window_seconds: float | None = None
     ttft: Latency = field(default_factory=Latency)
     inter_token: Latency = field(default_factory=Latency)
-    """Gaps between events. A person may tell seconds per output token instead."""
+    """Single gaps between output events, taken when they are read from the engine, before delivery. Its misses are of
+    whole answers. A person may give seconds per output token instead."""
     e2e: Latency = field(default_factory=Latency)
-    """Whole requests: streamed ones where a person tells it, those that are not streamed where they have an objective."""
+    """Whole requests: streamed ones if a person gave the number, else those that are not streamed and have an objective."""
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
-    """As the page would have it."""
+    """Objective to the verdict that the page names."""
+    votes_seconds: Mapping[Objective, float] = field(default_factory=dict)
+    """Objective to the seconds of the window that its verdict's votes are of: longer than `window_seconds` if too few
+    requests missed in the window itself."""
     ratios: Mapping[Cause, float] = field(default_factory=dict)
     baseline: bool = False
-    """The ratios have something to be over."""
+    """Whether there is a baseline for the ratios."""
     baseline_is_young: bool = False
-    """It is made of less than three minutes of calm."""
+    """Whether the baseline is made of less than three minutes of calm."""
     load: Load = field(default_factory=Load)
     machine: Machine = field(default_factory=Machine)
     engine: str | None = None
-    """A kind of `sidecar.engines`."""
+    """Kind of the engine, a key of `engines.kinds.KINDS`."""
     regime: Regime | None = None
     agreement: Mapping[str, float] = field(default_factory=dict)
-    """Phase to what requests reported over what the engine counted itself: 1 is agreement."""
+    """Phase to the seconds that requests reported over those that the engine counted itself: 1 is agreement."""
     traffic_seen: float | None = None
     """Share of the engine's requests that came through the sidecar."""
     unsplit: Mapping[str, float] = field(default_factory=dict)
-    """Reason to the share of requests whose time to first token has no split."""
+    """Reason to the share of requests that have no split of their time to first token."""
     hints: tuple[str, ...] = ()
     """Flags that would make the engine tell more, as the sidecar words them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineDown:
+    """An engine that fails its health checks (no answer, or 5xx), or several of one namespace."""
+
+    namespace: str | None = None
+    pods: tuple[str, ...] = ()
+    """Names of the pods that have such an engine; empty if the source is the sidecar of one pod."""
+    of_pods: int | None = None
+    """Number of all pods of the namespace; None if unknown."""
+    seconds: float | None = None
+    """Seconds for which it has been down, as far as the source saw it; None if unknown."""

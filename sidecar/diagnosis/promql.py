@@ -1,7 +1,7 @@
-"""The questions that a fleet's Prometheus is asked, and how its answers are read. Pure: text out, samples in.
+"""Queries to a fleet's Prometheus, and the reading of its answers. Pure: queries are text, answers are samples.
 
-Written from the same table as the snapshots of a running sidecar (`history/series.py`), so that both know the same numbers by the
-same names. Knows PromQL and what the recording rules are called; refuses to know HTTP.
+The queries are written from the same table as the snapshots of a running sidecar (`history/series.py`), so that both have
+the same numbers under the same names. It knows PromQL and the names of the recording rules, and no HTTP.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
-from sidecar.diagnosis.verdict import LaneObjective, Verdict
+from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.verdict import FEWEST_MISSES, LaneObjective, Verdict
 from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
 from sidecar.metrics.declaration import Histogram
@@ -19,31 +20,31 @@ from sidecar.slo.objective import Objective
 
 
 LONG_TIMES = 6
-"""The long window is at least so many times the one that is shown."""
+"""Least ratio of the long window to the shown one."""
 
 Samples = list[tuple[Mapping[str, str], float]]
-"""Of an instant query: labels and value."""
+"""Labels and value of each sample of an instant query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
     namespace: str | None = None
-    """None: Prometheus adds none."""
+    """None if Prometheus adds no namespace label."""
 
     def of(self, **labels: str) -> str:
-        """A selector's inside."""
+        """The label matchers of a selector, without braces."""
         own = {} if self.namespace is None else {"namespace": self.namespace}
         return ",".join(f"{name}={quoted(value)}" for name, value in {**own, **labels}.items())
 
 
 def quoted(value: str) -> str:
-    """A label value as PromQL writes it."""
+    """A label value in quotes, escaped for PromQL."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def spans(window_seconds: float) -> dict[float, float]:
-    """Each window of `history/series.py` to its length here."""
+    """Window of `history/series.py` to its length in seconds for these queries."""
     longest = max(LONG_SECONDS, LONG_TIMES * window_seconds)
     return {NOW_SECONDS: NOW_SECONDS, SHOWN_SECONDS: window_seconds, LONG_SECONDS: longest}
 
@@ -52,7 +53,7 @@ NAMESPACES = "group by (namespace) (llm_requests_received_total)"
 
 
 def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
-    """(series, window) to the question how much it grew."""
+    """(series, window) to the query for its growth."""
     asked = {}
     for series in GROWTH_SERIES:
         for window in series.windows:
@@ -65,7 +66,7 @@ def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
 
 
 def gauges(fleet: Fleet) -> dict[str, str]:
-    """Gauge to the question how it stands."""
+    """Gauge to the query for its value."""
     asked = {}
     for gauge in GAUGE_SERIES:
         of = f"{gauge.metric.name}{{{fleet.of()}}}"
@@ -84,7 +85,7 @@ def _names(series: GrowthSeries) -> tuple[str, ...]:
 def windows_of(
     answers: Mapping[tuple[str, float], Samples], gauge_answers: Mapping[str, Samples], window_seconds: float
 ) -> Windows:
-    """The answers, in the form of a running sidecar's own windows."""
+    """The answers in the form of a running sidecar's windows."""
     grown = {}
     for window, seconds in spans(window_seconds).items():
         counters: dict[str, dict[tuple[str, ...], float]] = {}
@@ -102,7 +103,7 @@ def windows_of(
 
 
 def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], float]:
-    # NaN: a gauge that says it does not know.
+    # NaN is the value of a gauge that is unknown.
     return {tuple(of.get(name, "") for name in labels): value for of, value in samples if value == value}  # noqa: PLR0124
 
 
@@ -121,7 +122,7 @@ def _histogram(
 
 
 def _between_edges(metric: Histogram, cumulative: Mapping[float, float]) -> tuple[float, ...]:
-    """Not cumulative; nothing where a pod of another version has other edges."""
+    """Counts between the edges, not cumulative; empty if a pod of another version has other edges."""
     edges = (*metric.buckets, float("inf"))
     if any(edge not in cumulative for edge in edges):
         return ()
@@ -129,11 +130,11 @@ def _between_edges(metric: Histogram, cumulative: Mapping[float, float]) -> tupl
     return tuple(max(0.0, b - a) for a, b in zip([0.0, *ordered], ordered, strict=False))
 
 
-# --- what is recorded ----------------------------------------------------------------------------------------------------
+# --- recorded verdicts ---------------------------------------------------------------------------------------------------
 
 
 def recorded(fleet: Fleet) -> dict[str, str]:
-    """The verdict and the evidence as the page has them; `loaded` answers only where the rules are."""
+    """Queries for verdict and evidence as the page has them; `loaded` has an answer only if the rules are loaded."""
     mine = fleet.of()
     return {
         "loaded": f"count(model:llm_evidence:now{{{mine}}})",
@@ -145,12 +146,13 @@ def recorded(fleet: Fleet) -> dict[str, str]:
         "decided": f"lane:llm_slo_verdict:decided{{{mine}}}",
         "bursts": f"lane:llm_slo_verdict:bursts{{{mine}}}",
         "moved": f"lane:llm_slo_verdict:moved{{{mine}}}",
+        "misses": f"lane:llm_slo_misses:increase5m{{{mine}}}",
         "ratio": f"model:llm_evidence:ratio{{{mine}}}",
     }
 
 
 def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Verdict]:
-    """Each lane and objective to the page's own verdict."""
+    """Model, lane and objective to the page's own verdict."""
     found = {}
     for of, _ in answers["phase"]:
         who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
@@ -168,8 +170,18 @@ def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Ver
     return found
 
 
+def recorded_votes_seconds(answers: Mapping[str, Samples]) -> dict[LaneObjective, float]:
+    """Model, lane and objective to the window of the recorded votes: five minutes, or thirty if few requests missed."""
+    found = {}
+    for of, _ in answers["phase"]:
+        who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
+        misses = next((value for labels, value in answers["misses"] if _is(labels, who)), 0.0)
+        found[who] = SHOWN_SECONDS if misses >= FEWEST_MISSES else LONG_SECONDS
+    return found
+
+
 def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Cause, float]:
-    """Ratios to the frozen baseline."""
+    """Evidence over its frozen baseline."""
     return {Cause(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 
@@ -181,11 +193,11 @@ def _mine(samples: Samples, who: LaneObjective) -> list[Mapping[str, str]]:
     return [labels for labels, _ in samples if _is(labels, who)]
 
 
-# --- faults, where nothing is recorded -----------------------------------------------------------------------------------
+# --- faults, without recording rules -------------------------------------------------------------------------------------
 
 
 def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
-    """By pod: the same as the recording rules ask (alert_rules/verdict.py), and each pod's misses."""
+    """Queries for the faults of each pod, as in the recording rules (alert_rules/verdict.py), and for its misses."""
     mine, window = fleet.of(), f"{window_seconds:.0f}s"
     usage = f"min by (pod) (avg_over_time(llm_engine_kv_cache_usage_ratio{{{mine}}}[1m])) >= {KV_FULL_RATIO}"
     preempted = f"sum by (pod) (rate(llm_engine_preemptions_total{{{mine}}}[{window}]))"
@@ -205,7 +217,7 @@ def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
 
 
 def faulty(answers: Mapping[str, Samples], who: LaneObjective) -> tuple[dict[Cause, float], float]:
-    """Fault to the share of these misses that stand on pods which have it; and the same for a full KV cache."""
+    """Fault to the share of these misses on pods that have it; and the same share for a full KV cache."""
     misses = {labels.get("pod", ""): value for labels, value in answers["misses"] if _is(labels, who)}
     total = sum(misses.values())
     if not total:
@@ -219,14 +231,25 @@ def faulty(answers: Mapping[str, Samples], who: LaneObjective) -> tuple[dict[Cau
 
 
 def kv_full_pods(answers: Mapping[str, Samples], model: str) -> float:
-    """Share of a model's pods whose KV cache is full."""
+    """Share of a model's pods that have a full KV cache."""
     pods = {labels.get("pod", "") for labels, _ in answers["pods"] if labels.get("model") == model}
     full = {labels.get("pod", "") for labels, _ in answers[Cause.KV.value]}
     return len(pods & full) / len(pods) if pods else 0.0
 
 
+def engine_up(fleet: Fleet) -> str:
+    """Query for the health of each pod's engine: 1 if it passes its health checks, else 0."""
+    return f"min by (pod) (llm_engine_up{{{fleet.of()}}})"
+
+
+def engines_down(answer: Samples, fleet: Fleet) -> list[EngineDown]:
+    """The pods of a namespace with an engine that is down, as one entry; empty if there are none."""
+    pods = tuple(sorted(labels.get("pod", "") for labels, value in answer if value == 0))
+    return [EngineDown(namespace=fleet.namespace, pods=pods, of_pods=len(answer))] if pods else []
+
+
 def samples(answer: Mapping[str, Any]) -> Samples:
-    """The instant vector of an answer of Prometheus' API. Raises KeyError or ValueError for another form."""
+    """The instant vector in an answer of Prometheus' API. Raises KeyError or ValueError for another form."""
     if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
         raise ValueError("no instant vector")
     return [(item["metric"], float(item["value"][1])) for item in answer["data"]["result"]]

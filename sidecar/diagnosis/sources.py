@@ -1,7 +1,7 @@
 """Sources that `sidecar diagnose` asks over the network: another sidecar's `/diagnosis`, or a Prometheus that scrapes a fleet.
 
-The only module of this room that opens sockets; the answers are read elsewhere. Every question has a time limit, and every
-failure becomes one sentence that says whom it was about. Credentials in a URL are used and never repeated.
+The only module of this folder that opens sockets; other modules read the answers. Every query has a time limit, and every
+failure becomes one sentence that names the address. Credentials in a URL are used and never repeated.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from sidecar.diagnosis import facts, promql
 from sidecar.diagnosis.document import DOCUMENT_VERSION, document
 from sidecar.diagnosis.facts import Comparison
 from sidecar.diagnosis.findings import Diagnosis
-from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
 from sidecar.diagnosis.verdict import LaneObjective, Verdict, decide
@@ -27,10 +27,11 @@ from sidecar.slo.causes import Cause
 
 QUERY_TIMEOUT_SECONDS = 20.0
 AT_ONCE = 8
-"""Questions to one Prometheus: it serves 20 at once by default, and somebody else wants to see a dashboard."""
+"""Queries to one Prometheus at a time: it serves 20 by default, and dashboards need some of them."""
 LARGEST_ANSWER = 32 * 1024 * 1024
+"""Bytes of an answer above which it is refused."""
 BEFORE_SECONDS = 3600.0
-"""Where no baseline is recorded, what was so long ago stands in for one."""
+"""Age of the numbers that are used as baseline if no baseline is recorded."""
 
 
 class AskingError(Exception):
@@ -59,14 +60,16 @@ async def fleet(
             told = await prometheus.ask(promql.NAMESPACES)
             namespaces = sorted({of.get("namespace") for of, _ in told}, key=lambda name: name or "")
         found: list[Diagnosis] = []
+        down: list[EngineDown] = []
         for name in namespaces:
+            down += promql.engines_down(await prometheus.ask(promql.engine_up(Fleet(name))), Fleet(name))
             lanes = await _namespace(prometheus, Fleet(name), window_seconds)
             found += [
                 contained(one)
                 for one in lanes
                 if (model is None or one.model == model) and (lane is None or one.lane == lane)
             ]
-    return document(found)
+    return document(found, down)
 
 
 async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
@@ -76,6 +79,7 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
     loaded = bool(known["loaded"])
+    votes_seconds = promql.recorded_votes_seconds(known) if loaded else None
     if loaded:
         verdicts = promql.recorded_verdicts(known)
         ratios: dict[str, Mapping[Cause, float]] = {
@@ -97,6 +101,7 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
                 namespace=of.namespace,
                 engine=engine,
             ),
+            votes_seconds=votes_seconds,
         )
         for who in facts.lanes(windows)
     ]
@@ -105,7 +110,7 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
 async def _compared(
     prometheus: "_Prometheus", of: Fleet, windows: Windows, window_seconds: float
 ) -> dict[str, Comparison]:
-    """Without recording rules: now over an hour ago, which may have been as bad."""
+    """Without recording rules: the numbers of now over those of an hour ago, which may have been as bad."""
     questions = promql.growth(of, window_seconds)
     before = promql.windows_of(await prometheus.ask_all(questions, ago_seconds=BEFORE_SECONDS), {}, window_seconds)
     return {
@@ -117,7 +122,7 @@ async def _compared(
 async def _verdicts(
     prometheus: "_Prometheus", of: Fleet, windows: Windows, compared: Mapping[str, Comparison], window_seconds: float
 ) -> dict[LaneObjective, Verdict]:
-    """Without recording rules: the same rule over the raw votes."""
+    """Without recording rules: the same rule, applied to the raw votes."""
     pods = await prometheus.ask_all(promql.faults(of, window_seconds))
     found = {}
     for who in facts.missed(windows):
@@ -137,7 +142,7 @@ class _Prometheus:
 
     async def ask(self, query: str, ago_seconds: float = 0.0) -> Samples:
         if ago_seconds:
-            # The time of another machine: let Prometheus subtract from its own.
+            # Clocks differ between machines: Prometheus subtracts from its own time.
             query = f"last_over_time(({query})[1s:1s] offset {ago_seconds:.0f}s)"
         async with self._places:
             answer = await _get(self._session, self._url, {"query": query})
@@ -176,7 +181,7 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
 
 
 def _failure(error: aiohttp.ClientError) -> str:
-    """The failure in plain words, with what to look at; without the library's own words."""
+    """The failure in plain words, with the thing to check; without the library's own words."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "cannot be asked: no address is known for that host name; is it spelled right?"
     if isinstance(error, aiohttp.ClientSSLError):

@@ -1,7 +1,7 @@
-"""A diagnosis as text for a terminal: what a tired person reads in twenty seconds, most telling line first.
+"""A diagnosis as text for a terminal, most important line first, to be read in twenty seconds.
 
-Written from the JSON document, so that the answer of another process can be shown as well. Knows layout; says nothing
-that the document does not.
+The text is written from the JSON document, so that the answer of another process can be shown too. It states nothing that
+is not in the document.
 """
 
 import re
@@ -14,23 +14,54 @@ from sidecar.diagnosis.wording import digits, listed, phase_name, seconds, times
 
 
 MOST_STEPS = 4
-"""So many of the first phase are shown; `--output=json` has them all."""
+"""Steps that are shown of the first phase; `--output=json` has all."""
 MOST_STEPS_SECOND = 1
+"""Steps that are shown of the second phase."""
 MOST_NOT_TO_DO = 3
 QUESTIONS = 3
 _NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "between tokens"}
+_SAMPLES = {"time_to_first_token": "first tokens", "inter_token": "gaps"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
-"""The beginning of a line, before its text: a mark, a number, or the name and the state of one of the two numbers."""
+"""The beginning of a line before its text: a mark, a number, or the name and the state of a latency."""
 _OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
 
 
 def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
-    """All lanes; what is broken first. Lines are folded at `columns`."""
-    order = {"verdict": 0, "refused": 1, "well": 2}
-    diagnoses = sorted(document["diagnoses"], key=lambda one: order[one["outcome"]])
-    if not diagnoses:
-        return "No lane had a request within the window: there is nothing to diagnose.\n"
-    return "\n".join("".join(f"{part}\n" for line in _lines(one) for part in _fold(line, columns)) for one in diagnoses)
+    """Engines that are down, then all lanes, the worst first. Lines are folded at `columns`."""
+    blocks = [_down(engine) for engine in document.get("engines_down", ())]
+    blocks += [_lines(one) for one in sorted(document["diagnoses"], key=_rank)]
+    if not document["diagnoses"]:
+        blocks.append(["No lane had a request within the window: there is nothing to diagnose."])
+    return "\n".join("".join(f"{part}\n" for line in block for part in _fold(line, columns)) for block in blocks)
+
+
+def _rank(d: Mapping[str, Any]) -> tuple[int, bool, bool, float]:
+    """Sort key: broken lanes, the worst first; lanes without an answer; lanes that are well; lanes with too few samples."""
+    if d["outcome"] == "verdict":
+        return 0, d["phase"] != "engine", _first_number(d).get("misses") == 0, -float(_first_number(d).get("over") or 0)
+    if d["outcome"] == "well":
+        return 2, False, False, 0.0
+    few = all(item.get("few_samples") for item in d["missing"])
+    return (3 if few else 1), False, False, 0.0
+
+
+def _first_number(d: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The latency to be repaired first; empty for a whole answer, which has no line of its own."""
+    numbers: dict[str, Mapping[str, Any]] = {"ttft": d["time_to_first_token"], "tpot": d["inter_token"]}
+    return numbers.get(d["first"], {})
+
+
+def _down(engine: Mapping[str, Any]) -> Iterable[str]:
+    pods, namespace = engine["pods"], f"namespace {engine['namespace']}" if engine["namespace"] else ""
+    about = ", ".join(filter(None, (namespace, f"pod {', '.join(pods)}" if pods else "")))
+    many = "THE ENGINE IS DOWN"
+    if engine["of_pods"] is not None:
+        many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} DOWN"
+    yield f"{many}{f'  [{about}]' if about else ''}"
+    age = engine["seconds"]
+    since = "" if age is None else f" for {seconds(float(round(age) if age < 119.5 else 60 * round(age / 60)))}"
+    yield f"  {'They have' if len(pods) > 1 else 'It has'} not passed a health check{since}."
+    yield f"  Runbook: {engine['runbook']} (/runbooks/{engine['runbook']} on the sidecar's admin port)"
 
 
 def _fold(line: str, columns: int) -> list[str]:
@@ -41,7 +72,7 @@ def _fold(line: str, columns: int) -> list[str]:
 def _lines(d: Mapping[str, Any]) -> Iterable[str]:
     yield _headline(d)
     for key, name in _NUMBERS.items():
-        yield _number(name, d[key])
+        yield _number(name, d[key], _SAMPLES[key], delivered=key == "inter_token" and d["source"] != "hand")
     if d["outcome"] == "refused":
         yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))
         yield from _section("To know more", d["hints"])
@@ -72,35 +103,38 @@ def _headline(d: Mapping[str, Any]) -> str:
         f"{name} {d[key]}" for key, name in (("lane", "lane"), ("model", "model"), ("namespace", "namespace")) if d[key]
     )
     window = "" if d["window_seconds"] is None else f", last {seconds(d['window_seconds'])}"
-    subject = f"[{who or 'as told'}{window}]"
+    subject = f"[{who or 'given by hand'}{window}]"
     if d["outcome"] == "refused":
         return f"NO VERDICT  {subject}"
     if d["outcome"] == "well":
         return f"WELL  {subject}"
     phase = d["phase"]
     if d["candidates"]:
-        named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: nobody can say which"
+        named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: it is not known which"
     else:
         named = phase_name(phase).upper()
     cause = f", cause {d['cause']}" if d["cause"] is not None else ""
     return f"{named}  ({_OBJECTIVES[d['first']]} first{cause})  {subject}"
 
 
-def _number(name: str, number: Mapping[str, Any]) -> str:
+def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivered: bool) -> str:
+    """The line of one latency. `delivered`: its quantiles are taken before delivery, and its misses include it."""
     threshold = "no threshold"
     if number["threshold_seconds"] is not None:
         assumed = ", assumed" if number["threshold_assumed"] else ""
         threshold = f"threshold {seconds(number['threshold_seconds'])}{assumed}"
     over = ""
     if number["over"] not in (None, "+Inf"):
-        of = "of the threshold" if number["misses"] is None else "the misses that are allowed"
+        allowed = f"the misses that are allowed{', with delivery' if delivered else ''}"
+        of = "of the threshold" if number["misses"] is None else allowed
         over = f", {times(number['over'])} {of}"
-    samples = "" if number["samples"] is None else f", {digits(number['samples'])} samples"
+    samples = "" if number["samples"] is None else f", {digits(number['samples'])} {samples_name}"
     p99 = inf if number["p99_seconds"] == "+Inf" else number["p99_seconds"]
     value = f"p99 {seconds(p99)}"
     if p99 is None and number["mean_seconds"] is not None:
         value = f"mean {seconds(number['mean_seconds'])} (too few samples for a p99)"
-    return f"  {name + ':':<21}{number['state'].upper():<8}{value} ({threshold}{over}{samples})"
+    before = " before delivery" if delivered and number["misses"] is not None else ""
+    return f"  {name + ':':<21}{number['state'].upper():<8}{value}{before} ({threshold}{over}{samples})"
 
 
 def _second(d: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
-"""The diagnostic tree: what is known of a lane in, what is wrong and what to do out. Pure but for the texts, which are files.
+"""The diagnostic tree: from the numbers of a lane to the phase at fault and the fixes. Pure, but for texts read from files.
 
-In order: can anything be said at all; the two numbers apart; which of them is to be repaired first; in which phase it is
-lost; what is second; what to do, what not to do, and what is still to be asked. Where the page has a verdict, it is that
-verdict. Where it has none, because nothing is promised or a person told the numbers, the parts of the time decide.
+It asks in this order: do the numbers allow an answer; is each of the two latencies met, near its threshold or broken now;
+which one is to be repaired first; which phase is at fault; what is second; which fixes help, which do not, and which
+answers would change their order. If the page has a verdict, the diagnosis takes it. If there is none, because the lane has
+no objective or a person gave the numbers, the parts of the time decide.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,8 +26,9 @@ from sidecar.slo.presets import INTERACTIVE
 
 
 NEAR = 0.75
-"""Of a threshold, by the p99."""
+"""Share of the threshold from which a p99 is near it."""
 NEAR_BURN = 0.5
+"""Share of the allowed misses from which an objective is near its limit."""
 MISSES_BEYOND_CHANCE = 3
 """Fewer misses may be chance, whatever part of the allowed ones they are."""
 SMALL_BATCH = 8.0
@@ -36,14 +38,14 @@ CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
     Objective.E2E: (Blame.QUEUE, Blame.PREFILL, Blame.DECODE),
 }
-"""The phases that an unattributed time mostly is."""
+"""Objective to the phases in which unattributed time is mostly spent."""
 _SHARES = {Blame(phase.value): share for phase, share in TTFT_SHARES.items()}
 
 
 def contained(told: Measured, failed: Callable[[Measured, Exception], None] = lambda _told, _error: None) -> Diagnosis:
-    """The diagnosis of one lane; one that fails is a refusal that says so, and never takes the answers of other lanes.
+    """The diagnosis of one lane. If it raises an exception, the answer is a refusal that says so; other lanes are unaffected.
 
-    `failed` is told the lane and its exception.
+    `failed` is called with the lane and the exception.
     """
     try:
         return diagnose(told)
@@ -51,7 +53,7 @@ def contained(told: Measured, failed: Callable[[Measured, Exception], None] = la
         failed(told, error)
         place = extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
-        # Of the lane only its name is kept: any number of it may be what failed, and would fail again where it is written.
+        # Only the names are kept: any number may have caused the failure, and would cause it again when it is written.
         who = Measured(
             source=told.source,
             namespace=told.namespace,
@@ -75,22 +77,28 @@ def contained(told: Measured, failed: Callable[[Measured, Exception], None] = la
 
 
 def diagnose(told: Measured) -> Diagnosis:
-    """The diagnosis of one lane. Reads the texts from files when it is first called."""
+    """The diagnosis of one lane. The first call reads the texts from files."""
     m = _with_thresholds(told)
+    active = bool(m.load.arrivals_per_second)
     numbers = {
-        Objective.TTFT: judged(m.ttft),
-        Objective.TPOT: judged(m.inter_token),
-        Objective.E2E: judged(m.e2e) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
+        Objective.TTFT: judged(m.ttft, active=active),
+        Objective.TPOT: judged(m.inter_token, active=active),
+        Objective.E2E: judged(m.e2e, active=active) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
     }
     ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
     first = _first(m, numbers)
     verdict = None if first is None else m.verdicts.get(first)
-    lacking = asked.missing(m, verdict)
+    missed = first is not None and numbers[first].latency.misses is not None
+    lacking = asked.missing(m, verdict, missed=missed)
     if lacking:
         return Diagnosis(measured=m, outcome=Outcome.REFUSED, ttft=ttft, inter_token=inter_token, missing=lacking)
     if first is None:
         return Diagnosis(
-            measured=m, outcome=Outcome.WELL, ttft=ttft, inter_token=inter_token, evidence=tuple(why.state(m))
+            measured=m,
+            outcome=Outcome.WELL,
+            ttft=ttft,
+            inter_token=inter_token,
+            evidence=(*why.healed(m), *why.state(m)),
         )
     phase, candidates = _phase(m, first, verdict)
     cause = _cause(m, phase, verdict)
@@ -105,10 +113,13 @@ def diagnose(told: Measured) -> Diagnosis:
         phase=phase,
         candidates=candidates,
         cause=cause,
-        evidence=tuple(
-            why.of_verdict(m, first, verdict)
-            if verdict is not None
-            else why.without_verdict(m, first, numbers[first], phase)
+        evidence=(
+            *(
+                why.of_verdict(m, first, verdict)
+                if verdict is not None
+                else why.without_verdict(m, first, numbers[first], phase)
+            ),
+            *why.healed(m),
         ),
         second=second,
         regime=m.regime,
@@ -123,13 +134,10 @@ def diagnose(told: Measured) -> Diagnosis:
 # --- the two numbers -----------------------------------------------------------------------------------------------------
 
 
-def judged(latency: Latency) -> Number:
-    """Against its objective, request by request, where there is one; else by the p99."""
+def judged(latency: Latency, *, active: bool = True) -> Number:
+    """The state of one latency: by its misses if the lane has the objective, else by the p99. `active`: requests come."""
     if latency.misses is not None:
-        windows = ((latency.misses, latency.burn), (latency.misses_long or 0.0, latency.burn_long))
-        over = max(
-            (burn for misses, burn in windows if burn is not None and misses >= MISSES_BEYOND_CHANCE), default=0.0
-        )
+        over = _burning(latency, active=active)
         if not over and not latency.samples:
             return Number(latency, State.UNKNOWN, None)
         return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
@@ -139,8 +147,25 @@ def judged(latency: Latency) -> Number:
     return Number(latency, State.BROKEN if over > 1 else State.NEAR if over > NEAR else State.MET, over)
 
 
+def _burning(latency: Latency, *, active: bool) -> float:
+    """Misses of the window over the allowed ones; 0 if there are so few that they may be chance.
+
+    The last half hour never makes an objective broken that is met now. It only shows that one or two misses in the window
+    are more than chance, and it stands in for the window while requests come of which none is judged yet.
+    """
+    misses, burn = latency.misses or 0.0, latency.burn
+    if burn is not None and misses >= MISSES_BEYOND_CHANCE:
+        return burn
+    if (latency.misses_long or 0.0) < MISSES_BEYOND_CHANCE:
+        return 0.0
+    long = latency.burn_long or 0.0
+    if burn is None:
+        return long if active else 0.0
+    return min(burn, long) if misses > 0 else 0.0
+
+
 def _with_thresholds(m: Measured) -> Measured:
-    """Where nothing is promised, what somebody who reads along would expect; said so wherever it is used."""
+    """The measurement with the thresholds of the preset `interactive` for latencies without one; they are marked as assumed."""
     return replace(
         m,
         ttft=_assumed(m.ttft, INTERACTIVE.ttft_seconds),
@@ -155,19 +180,31 @@ def _assumed(latency: Latency, seconds: float | None) -> Latency:
 
 
 def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
-    """What is to be repaired first: a failing engine, else the worst of what is broken; at a draw what comes first in time."""
+    """The objective to be repaired first: one that a failing engine misses, else the worst broken one; at a draw TTFT.
+
+    An engine that failed within the window, but made no request miss in it, breaks no objective.
+    """
     failing = [
-        of for of in Objective if (verdict := m.verdicts.get(of)) and verdict.cause in (Cause.DOWN, Cause.SILENCE)
+        of
+        for of in Objective
+        if (verdict := m.verdicts.get(of))
+        and verdict.cause in (Cause.DOWN, Cause.SILENCE)
+        and numbers[of].latency.misses
     ]
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
-    return max(broken or failing, key=lambda of: (of in failing, numbers[of].over or 0.0), default=None)
+    # An objective of which no request was judged in the window comes after those that are missed now.
+    return max(
+        broken or failing,
+        key=lambda of: (of in failing, numbers[of].latency.misses != 0, numbers[of].over or 0.0),
+        default=None,
+    )
 
 
 # --- the phase -----------------------------------------------------------------------------------------------------------
 
 
 def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blame, tuple[Blame, ...]]:
-    """The phase; and what an unattributed one can be. Without a verdict only the time to first token has parts to compare."""
+    """The phase at fault and, if it is unattributed, its candidates. Without a verdict only TTFT has parts to compare."""
     if first is Objective.TPOT:
         return Blame.DECODE if verdict is None else verdict.phase, ()
     if verdict is not None:
@@ -180,7 +217,7 @@ def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blam
 
 
 def _by_parts(m: Measured) -> Blame:
-    """The part with the largest excess over its share of the threshold; what is left of the whole counts as one part."""
+    """The part with the largest excess over its share of the threshold. The unexplained rest of the whole counts as one part."""
     by_hand = m.source == "hand"
     parts = {
         of: seconds
@@ -297,7 +334,7 @@ def load_level(m: Measured) -> LoadLevel | None:
 
 
 def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:
-    """Of each phase in turn, so that a short list has something of all."""
+    """The unhelpful fixes of all phases, one of each in turn, so that a short list covers every phase."""
     lists = [chapters()[CHAPTERS[phase]].not_to_do for phase in phases]
     return tuple(item for turn in zip_longest(*lists) for item in turn if item is not None)
 

@@ -1,8 +1,8 @@
-"""The verdict on one lane and objective, made of votes, of what the whole engine shows, and of what stood a moment ago. Pure.
+"""The verdict on one lane and objective, from votes, the state of the whole engine, and the verdict of a moment ago. Pure.
 
-The same rule as the recording rules (`alert_rules/verdict.py`), so that a page and a diagnosis name the same phase: a test
-compares the numbers, and promtool compares the answers. Knows counts and ratios. Refuses to know where they come from, and
-to name a phase where nothing missed.
+The rule is that of the recording rules (`alert_rules/verdict.py`), so that a page and a diagnosis name the same phase: a
+test compares the numbers, and promtool compares the answers. It takes counts and ratios from any source, and names no
+phase if no request missed.
 """
 
 from collections.abc import Mapping
@@ -15,40 +15,41 @@ from sidecar.slo.objective import Objective
 
 
 WORTH_NAMING = 1.25
-"""By how much a number must have grown to be called a cause (reference: blame.md 4)."""
+"""Growth over the baseline from which a number is called a cause (reference: blame.md 4)."""
 FEWEST_MISSES = 10.0
-"""As many misses as a page needs: with fewer in five minutes the votes of the last thirty count."""
+"""Misses that a page needs: with fewer in five minutes, the votes of the last thirty minutes count."""
 FEWEST_VOTES = 5.0
+"""Split votes that a verdict by votes needs."""
 SPLIT_ENOUGH = 0.2
-"""Below this share of split votes nobody knows where the misses waited."""
+"""Share of split votes below which the phase of the misses is unknown."""
 LEAD = 0.1
-"""A new leader must be ahead by ten points."""
+"""Share of the votes by which a new phase must lead before it replaces the old one."""
 COLLAPSED = 0.25
-"""Of its usual self: no engine decodes four times faster from one minute to the next."""
+"""Ratio to the baseline below which the quiet gap has collapsed: no engine decodes four times faster within a minute."""
 FAULTY_SHARE = 0.5
-"""Of a lane's misses, on pods with a fault: from here on the verdict is the engine's."""
+"""Share of a lane's misses on faulty pods from which the verdict is `engine`."""
 WAITING_THERE = 0.5
-"""Of those who wait now, in one stage: from here on it decides, while too few ledgers have closed."""
+"""Share of the waiting requests in one stage from which that stage decides, while too few ledgers have closed."""
 
 
 GROWN_CAUSES = (Cause.PREFILL_COST, Cause.UNCACHED, Cause.LOAD, Cause.PROMPT_MIX, Cause.DECODE_COST)
-"""Causes with a number of the whole engine that can have grown: the closed set of the label `evidence`."""
+"""Causes that have a number of the whole engine, which can grow: the closed set of the label `evidence`."""
 FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
-"""Of an engine, in the order in which one explains the other."""
+"""Faults of an engine; each may explain those behind it."""
 
 
 BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
 
 
 class ModelLane(NamedTuple):
-    """One diagnosis' labels, in the order in which the table of series reads them."""
+    """Labels of one diagnosis, in the order of the table of series."""
 
     model: str
     lane: str
 
 
 class LaneObjective(NamedTuple):
-    """One verdict's labels, in the same order."""
+    """Labels of one verdict, in the same order."""
 
     model: str
     lane: str
@@ -57,7 +58,7 @@ class LaneObjective(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """All that the verdict on one lane and objective is made of. What nobody knows is absent, never 0."""
+    """The input of one verdict. An unknown number is absent, never 0."""
 
     objective: Objective
     misses_5m: float = 0.0
@@ -65,21 +66,21 @@ class Case:
     votes_5m: Mapping[Blame, float] = field(default_factory=dict)
     votes_30m: Mapping[Blame, float] = field(default_factory=dict)
     ratios: Mapping[Cause, float] = field(default_factory=dict)
-    """Of the whole model, over a baseline that is frozen while objectives are missed."""
+    """Evidence of the whole model over its baseline, which is frozen while objectives are missed."""
     faulty: Mapping[Cause, float] = field(default_factory=dict)
-    """Fault to the share of the misses that stand on pods which have it, 0 to 1."""
+    """Fault to the share of the misses on pods that have it, 0 to 1."""
     kv_full: float = 0.0
-    """The same for a KV cache that was as good as full over the last minute, while requests waited; of misses before the first token."""
+    """Share of the misses on pods with a full KV cache and waiting requests over the last minute, 0 to 1; 0 for TPOT."""
     waiting: Mapping[Blame, float] = field(default_factory=dict)
-    """Queue, prefill: the engine's own count over those who wait here."""
+    """Queue and prefill: requests there by the engine's own count, over the requests that wait in the sidecar."""
     longer: bool = False
-    """This lane's own prompts have grown by as much as is worth naming."""
+    """Whether this lane's own prompts have grown by WORTH_NAMING or more."""
     kv_full_pods: float = 0.0
-    """Share of the model's pods whose KV cache was as good as full over the last minute, while requests waited."""
+    """Share of the model's pods with a full KV cache and waiting requests over the last minute, 0 to 1."""
 
     @property
     def votes(self) -> Mapping[Blame, float]:
-        """Those of the window that the verdict is over."""
+        """The votes of five minutes, or of thirty if fewer than FEWEST_MISSES requests missed in five."""
         return self.votes_5m if self.misses_5m >= FEWEST_MISSES else self.votes_30m
 
     @property
@@ -88,12 +89,12 @@ class Case:
 
     @property
     def bursts(self) -> bool:
-        """The quiet gap has all but vanished: tokens are collected somewhere and come together, so the first comes late."""
+        """Whether the quiet gap collapsed: a hop collects tokens and passes them on together, so the first one comes late."""
         return self.objective is Objective.TTFT and self.ratios.get(Cause.DECODE_COST, 1.0) < COLLAPSED
 
     @property
     def dearer(self) -> bool:
-        """Whether this lane's queue is its prefill's: prompts cost more, or are its own and longer, with room for them."""
+        """Whether prefill made this lane's queue: prompts cost more, or this lane's are longer and the KV cache has room."""
         own = self.longer and self.top in (None, Cause.PROMPT_MIX) and self.kv_full_pods < FAULTY_SHARE
         return own or self.top in (Cause.PREFILL_COST, Cause.UNCACHED)
 
@@ -102,27 +103,27 @@ class Case:
 class Verdict:
     phase: Blame
     cause: Cause | None
-    """None: nothing stands out."""
+    """None if no cause stands out."""
     waited_in: Mapping[Blame, float]
     """Shares of the split votes, 0 to 1, before any correction."""
     votes: float
-    """How many votes were split."""
+    """Number of split votes."""
     provisional: bool = False
-    """Too few ledgers have closed: the engine's state decided."""
+    """Whether the engine's state decided, because too few ledgers have closed."""
     collected: bool = False
-    """What came before the first token went to stream, because tokens suddenly come together."""
+    """Whether time before the first token was given to stream, because tokens suddenly come together."""
     moved: bool = False
-    """The queue's share went to prefill, because prefill made the queue."""
+    """Whether the queue's share was given to prefill, because prefill made the queue."""
 
 
 def top(ratios: Mapping[Cause, float]) -> Cause | None:
-    """The evidence that has grown most, if any is worth naming."""
+    """The evidence that has grown most; None if none has grown by WORTH_NAMING."""
     worth = {cause: ratio for cause, ratio in ratios.items() if ratio >= WORTH_NAMING}
     return max(worth, key=worth.__getitem__) if worth else None
 
 
 def decide(case: Case, before: Blame | None = None) -> Verdict | None:
-    """The verdict; None where nothing missed in the last half hour. `before`: what it was a moment ago, if anything."""
+    """The verdict; None if no request missed in the last half hour. `before`: the phase of a moment ago, if there was one."""
     missing = case.misses_30m > 0 or case.misses_5m > 0
     split: dict[Blame, float] = {phase: n for phase, n in case.votes.items() if phase != Blame.UNATTRIBUTED and n > 0}
     votes = sum(split.values())
@@ -167,7 +168,10 @@ def _shares(case: Case, waited_in: Mapping[Blame, float], *, decided: bool) -> t
 
 
 def _fault(case: Case, waited_in: Mapping[Blame, float]) -> Cause | None:
-    """What was held back behind the engine is no silence of its own; a full cache is the cause only where nothing else grew."""
+    """The engine's fault that explains most misses, if any.
+
+    Output that a hop held back is no silence of the engine. A full KV cache is the cause only if no evidence has grown.
+    """
     if waited_in.get(Blame.STREAM, 0.0) < FAULTY_SHARE:
         worst = max((case.faulty.get(fault, 0.0) for fault in FAULTS), default=0.0)
         if worst >= FAULTY_SHARE:

@@ -1,10 +1,10 @@
-"""Numbers as people read them. Three digits at most: more would promise what no histogram keeps."""
+"""Numbers as text, with three digits at most: buckets of histograms are not more exact."""
 
 from math import inf, isinf
 
 
 def seconds(value: float | None) -> str:
-    """`80 ms`, `3.2 s`, `12 min`; `-` where it is unknown, and what lies above every edge as such."""
+    """A duration as `80 ms`, `3.2 s` or `12 min`; `-` if it is unknown; words if it is above the last bucket."""
     if value is None:
         return "-"
     if isinf(value):
@@ -16,7 +16,7 @@ def seconds(value: float | None) -> str:
 
 
 def digits(value: float) -> str:
-    """Three digits, without an exponent or trailing zeros."""
+    """A number with three digits, without an exponent or trailing zeros."""
     if value >= 1000:
         return f"{value:,.0f}"
     text = f"{value:.3g}"
@@ -24,20 +24,20 @@ def digits(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """`78 %`; what is little and not nothing is `below 1 %`."""
+    """A share as `78 %`; a share above 0 that would round to 0 is `below 1 %`."""
     return "below 1 %" if 0 < ratio < 0.005 else f"{ratio:.0%}".replace("%", " %")
 
 
 def times(ratio: float) -> str:
-    """`2.2 x`."""
+    """A factor as `2.2 x`."""
     return f"{digits(round(ratio, 2 if ratio < 2 else 1))} x"
 
 
 def phase_name(phase: str) -> str:
-    """`first token`, `queue`."""
+    """The name of a phase as text: `first token`, `queue`."""
     return phase.replace("_", " ")
 
 
-def listed(words: list[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+def listed(words: list[str], last: str = "or") -> str:
+    """Words as `a`, `a or b`, `a, b or c`."""
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

@@ -82,7 +82,7 @@ GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_REQUESTS_WAITING, reduce="sum", minute=True),
     GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True),
     GaugeSeries(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),
-    GaugeSeries(c.REQUESTS_IN_FLIGHT, ("model", "state"), "sum", minute=True),
+    GaugeSeries(c.REQUESTS_IN_FLIGHT, ("model", "lane", "state"), "sum", minute=True),
     GaugeSeries(slo.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     GaugeSeries(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),

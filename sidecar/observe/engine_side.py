@@ -121,7 +121,8 @@ class EngineSide:
         if engine.kind not in (AUTO, NONE):
             self._metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
         self._metrics.tell_constants({"quantization": engine.quantization, "gpu_type": engine.gpu_type})
-        log.info(
+        write = log.warning if engine.up is False else log.info
+        write(
             "engine",
             up=engine.up,
             kind=engine.kind if engine.kind != AUTO or not engine.asked_what else "not recognised",

@@ -1,7 +1,7 @@
-"""One process whose counters grow as a scenario tells it, minute by minute, with the history that the diagnosis reads."""
+"""One process with counters that grow as a scenario demands, minute by minute, and the history that the diagnosis reads."""
 
 from sidecar.diagnosis.live import LiveDiagnosis
-from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.history.ring import History
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
@@ -14,7 +14,7 @@ MODEL, LANE, BUCKET = "llama", "chat", "0-512"
 
 
 class Life:
-    """One process whose counters grow as a scenario tells it, minute by minute."""
+    """One process with counters that grow as a scenario demands, minute by minute."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"])
@@ -43,7 +43,7 @@ class Life:
         cached: float = 100.0,
         votes_queue: float = 1.0,
     ) -> None:
-        """`missing`: the share that misses; `votes_queue`: the share of those that blame the queue, the rest prefill."""
+        """`missing`: share of the requests that miss; `votes_queue`: share of these that vote for queue, the rest for prefill."""
         m, who = self.metrics, (MODEL, LANE)
         requests = round(rate * seconds)
         missed = requests * missing
@@ -71,6 +71,9 @@ class Life:
 
     def lanes(self) -> list[Measured]:
         return run_now(self.diagnosis.lanes(run_now(self.history.now(self.at))))
+
+    def engine_down(self) -> EngineDown | None:
+        return self.diagnosis.engine_down(run_now(self.history.now(self.at)))
 
     def now(self) -> Measured:
         (lane,) = self.lanes()

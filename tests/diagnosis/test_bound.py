@@ -1,4 +1,4 @@
-"""The least that prompts can cost, by the data sheet: a bound, and none where a number is missing."""
+"""The least that prompts can cost, by the data sheet: a lower bound, and none if a number is missing."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def test_a_prompt_costs_two_operations_per_parameter_and_token() -> None:
     assert load(MEASURED) == pytest.approx(5.5, abs=0.01)
 
 
-def test_what_is_cached_is_not_computed() -> None:
+def test_cached_tokens_are_not_computed() -> None:
     cached = replace(MEASURED, load=replace(MEASURED.load, cached=0.75))
 
     assert load(cached) == pytest.approx(5.5 / 4, abs=0.01)

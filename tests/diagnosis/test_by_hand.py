@@ -1,9 +1,10 @@
-"""Numbers that a person tells `sidecar diagnose`: each has a unit, and a wrong one is refused with its flag."""
+"""Numbers that a person gives to `sidecar diagnose`: each has a unit, and a wrong one is refused with its flag."""
 
 import pytest
 
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.by_hand import WrongValueError
+from sidecar.diagnosis.why import queue_by_state
 
 
 @pytest.mark.parametrize(
@@ -14,8 +15,8 @@ def test_durations_have_units(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["80", "", "fast", "-3s", "nans", "3 hours", "1e5s", "..s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    """A bare number could be either, a thousand times apart."""
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
+    """A bare number could be seconds or milliseconds, a thousand times apart."""
     with pytest.raises(WrongValueError):
         by_hand.duration(text)
 
@@ -41,7 +42,14 @@ def test_rates_ratios_counts_sizes_and_gpus() -> None:
         ("tpot-p99", "0ms"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_flag(flag: str, value: str) -> None:
+def test_a_value_that_cannot_be_read_is_named_with_its_flag(flag: str, value: str) -> None:
     _, errors = by_hand.read({flag: value})
 
     assert [error.startswith(f"--{flag}: ") for error in errors] == [True]
+
+
+def test_a_rate_by_hand_is_the_whole_engines() -> None:
+    """The queue of the engine may be divided by it."""
+    measured, _ = by_hand.read({"rate": "60/s", "waiting": "180"})
+
+    assert queue_by_state(measured) == pytest.approx(3.0)

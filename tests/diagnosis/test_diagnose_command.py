@@ -13,14 +13,14 @@ DUMP = (
 )
 
 
-def test_the_dump_as_it_stands_in_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dump_of_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     code = main(["diagnose", *DUMP])
 
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].startswith("QUEUE OR PREFILL: nobody can say which  (time to first token first, cause load)")
+    assert lines[0].startswith("QUEUE OR PREFILL: it is not known which  (time to first token first, cause load)")
     assert lines[1] == "  time to first token: BROKEN  p99 3.2 s (threshold 1.5 s, assumed, 2.1 x of the threshold)"
     assert lines[2] == "  between tokens:      NEAR    p99 80 ms (threshold 80 ms, assumed, 1 x of the threshold)"
     assert "between tokens is near its threshold, in decode" in out
@@ -45,7 +45,7 @@ def test_one_number_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["diagnose", "--e2e-p99=8s"])
 
     out = capsys.readouterr().out
-    assert (code, out.splitlines()[0]) == (1, "NO VERDICT  [as told]")
+    assert (code, out.splitlines()[0]) == (1, "NO VERDICT  [given by hand]")
     assert ["--ttft-p99" in out, "--tpot-p99" in out] == [True, True]
 
 

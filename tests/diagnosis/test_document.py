@@ -1,4 +1,4 @@
-"""The JSON that others build on, and the page that explains it."""
+"""The JSON document, which programs of users read, and the page that explains it."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text()
 
 
 def keys_of(row: str) -> set[str]:
-    """What stands in backticks in one cell, sentences in brackets left out."""
+    """The words in backticks in one cell, without those in parentheses."""
     return set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row)))
 
 
@@ -38,7 +38,7 @@ def test_the_page_explains_every_key_and_no_other() -> None:
 
 
 def test_the_answer_on_the_page_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    """Run by hand, and compared word for word."""
+    """The command of the page prints the text of the page, word for word."""
     command = next(line for line in PAGE.splitlines() if line.startswith("sidecar diagnose --ttft-p99"))
     shown = re.search(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert shown is not None

@@ -1,4 +1,4 @@
-"""A diagnosis cannot claim what nothing speaks for."""
+"""A diagnosis cannot name a phase without evidence."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.slo.attribution import Blame
 
 
-def test_a_record_that_claims_what_nothing_speaks_for_cannot_be_made() -> None:
+def test_a_record_without_evidence_cannot_be_made() -> None:
     number = Number(Latency(), State.UNKNOWN, None)
     with pytest.raises(ValueError, match="needs evidence"):
         Diagnosis(

@@ -1,4 +1,4 @@
-"""What can be done: every text is there, in the runbooks as well, and the order in which it is advised."""
+"""Fixes: every text is there, in the runbooks as well, and they are advised in the right order."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def test_whatever_is_advised_says_how_much_to_expect(phase: Blame) -> None:
 
 
 def test_a_fix_has_one_name_and_the_same_text_under_it() -> None:
-    """Where runbooks share a fix, only what it targets there may differ."""
+    """If runbooks share a fix, only its targets may differ."""
     texts = Counter(
         name for name, _ in {(fix.name, fix.fix) for chapter in chapters().values() for fix in chapter.fixes}
     )
@@ -116,7 +116,7 @@ def test_what_comes_too_late_in_a_spike_comes_last_and_stays() -> None:
 
 
 def test_what_this_engine_has_no_flag_for_is_left_out() -> None:
-    """A fix that needs no flag is everybody's; of an engine whose flags nobody wrote down nothing is left out."""
+    """A fix without a flag is for every engine; for an engine with unknown flags no fix is left out."""
     fixes = [fix("gateway", "load"), fix("theirs", "load", sglang="--x"), fix("ours", "load", vllm="--y")]
 
     known = {

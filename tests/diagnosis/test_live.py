@@ -1,18 +1,22 @@
-"""The diagnosis of one process: its counters now, and what they were before, become what is known of a lane."""
+"""The diagnosis of one process: its counters of now and of before become the numbers of a lane."""
 
 import pytest
 
-from sidecar.diagnosis.findings import Confidence
-from sidecar.diagnosis.measured import Regime
+from sidecar.diagnosis import facts
+from sidecar.diagnosis.findings import Confidence, Outcome, State
+from sidecar.diagnosis.measured import EngineDown, Regime
 from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.why import healed, state
+from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import slo_metrics as p
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
-from tests.diagnosis.life import LANE, MODEL, Life
+from tests.diagnosis.life import LANE, MODEL, STEP_SECONDS, Life
 
 
-def test_a_quiet_lane_is_told_as_it_is() -> None:
+def test_a_quiet_lane_has_its_true_numbers() -> None:
     life = Life()
     life.minutes(8)
 
@@ -33,7 +37,7 @@ def test_a_quiet_lane_is_told_as_it_is() -> None:
     )
 
 
-def test_nobody_came_and_nothing_is_known() -> None:
+def test_without_requests_no_lane_is_known() -> None:
     life = Life()
     life.minutes(8, rate=0)
 
@@ -92,7 +96,7 @@ def test_a_lanes_own_longer_prompts_are_its_prefill() -> None:
 
 
 def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
-    """A process that has just begun is not blind; who reads it is told how little it has seen."""
+    """A process that has just begun has a verdict; its confidence names the short baseline."""
     life = Life()
     life.minutes(2)
     life.minutes(3, missing=0.5, queue=2.0, cost=2.0)
@@ -104,7 +108,7 @@ def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
 
 
 def test_the_baseline_stands_still_while_objectives_are_missed() -> None:
-    """Or an hour of trouble would be the new usual."""
+    """Otherwise an hour of misses would become the baseline."""
     life = Life()
     life.minutes(15)
     life.minutes(90, missing=0.5, cost=2.0)
@@ -134,6 +138,142 @@ def test_an_engine_that_went_down_is_the_verdict() -> None:
     assert (found.phase, found.cause) == (Blame.ENGINE, Cause.DOWN)
 
 
+def test_an_engine_that_restarted_and_made_no_request_miss_breaks_nothing() -> None:
+    """The last half hour has misses, and the window has none."""
+    life = Life()
+    life.minutes(10)
+    life.minutes(2, missing=0.9)
+    life.minutes(8)
+    life.metrics.counter(c.ENGINE_RESTARTS_TOTAL).child().inc()
+    life.minutes(1)
+
+    found = diagnose(life.now())
+
+    assert found.measured.verdicts[Objective.TTFT].cause is Cause.DOWN
+    assert (found.outcome, found.ttft.state) == (Outcome.WELL, State.MET)
+
+
+def test_an_objective_is_met_once_it_is_met_over_the_window() -> None:
+    """The verdict of the last half hour is still there, and no longer speaks of now."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(5, missing=0.6, queue=2.0)
+    life.minutes(7)
+
+    found = diagnose(life.now())
+
+    assert found.measured.verdicts[Objective.TTFT].votes > (found.measured.ttft.misses or 0.0)
+    assert (found.outcome, found.ttft.state, found.ttft.over) == (Outcome.WELL, State.MET, 0.0)
+    assert found.evidence[0].startswith("The time to first token is met now; it was missed until 7 min ago (720 misses")
+
+
+def test_an_objective_without_a_judged_request_in_the_window_is_not_called_met() -> None:
+    life = Life()
+    life.minutes(15)
+    life.minutes(5, missing=0.6, queue=2.0)
+    life.minutes(7, rate=0)
+
+    found = diagnose(life.now())
+
+    assert (found.outcome, found.ttft.state, found.has_few_samples) == (Outcome.REFUSED, State.UNKNOWN, True)
+    assert healed(found.measured) == []
+
+
+def test_votes_of_the_last_half_hour_are_called_so_and_lower_the_confidence() -> None:
+    """Few misses in the window and more than it allows: the votes are older than the numbers beside them."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(3, missing=0.6, queue=2.0)
+    life.minutes(6, rate=0)
+    life.minutes(2, rate=0.2, missing=1 / 3)
+
+    found = diagnose(life.now())
+
+    assert found.ttft.state is State.BROKEN
+    assert found.measured.ttft.misses == pytest.approx(8.0)
+    assert found.measured.votes_seconds == {Objective.TTFT: pytest.approx(26 * 60.0)}
+    assert found.confidence is Confidence.FAIR
+    assert "Too few requests missed in the window itself: the votes are those of the last 26 min." in found.because
+    assert [sentence for sentence in found.evidence if "440 votes from 440 misses of the last 26 min" in sentence]
+
+
+def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> None:
+    life = Life()
+    life.minutes(2, rate=0)
+    up = life.engine_down()
+    life.metrics.gauge(c.ENGINE_UP).child().set(1)
+    life.minutes(2, rate=0)
+    answers = life.engine_down()
+    life.metrics.gauge(c.ENGINE_UP).child().set(0)
+    life.minutes(3, rate=0)
+    down = life.engine_down()
+    life.metrics.gauge(c.ENGINE_UP).child().set(1)
+
+    assert (up, answers, life.lanes()) == (None, None, [])
+    assert down == EngineDown(seconds=3 * 60.0 - STEP_SECONDS)
+    assert life.engine_down() is None
+
+
+# --- waiting times -------------------------------------------------------------------------------------------------------
+
+
+def test_the_engines_queue_is_divided_by_the_arrivals_of_all_lanes_and_models() -> None:
+    """13.4 requests wait, and 4.3 come each second: each waits 3.1 s, whichever lane is looked at."""
+    life = Life()
+    life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(13.4)
+    for _ in range(32):
+        life.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child(MODEL, "batch").inc(57)
+        life.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child("other", LANE).inc(3)
+        life.minutes(STEP_SECONDS / 60, rate=1 / 3)
+
+    loads = {lane.lane: lane.load for lane in life.lanes() if lane.model == MODEL}
+    said = [sentence for lane in life.lanes() for sentence in state(lane) if "wait in" in sentence]
+
+    assert loads[LANE].arrivals_per_second == pytest.approx(1 / 3)
+    assert {name: load.engine_arrivals_per_second for name, load in loads.items()} == pytest.approx(
+        {LANE: 65 / 15, "batch": 65 / 15}
+    )
+    sentence = (
+        "13.4 requests wait in the engine's whole queue: each waits about 3.09 s, at 4.33 arrivals a second in all."
+    )
+    assert said == [sentence] * 3
+
+
+def test_requests_that_bypass_the_sidecar_count_as_arrivals_of_the_engine() -> None:
+    life = Life()
+    life.metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child().set(0.8)
+    life.minutes(8)
+
+    assert life.now().load.engine_arrivals_per_second == pytest.approx(4.0 / 0.8)
+
+
+def test_without_the_engines_queue_the_lanes_own_waiting_requests_are_counted() -> None:
+    """The sidecar knows how many requests of this lane wait for their first output; those of another lane are not added."""
+    life = Life()
+    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child(MODEL, LANE, "waiting").set(6)
+    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child(MODEL, "batch", "waiting").set(90)
+    life.minutes(8)
+
+    found = life.now()
+
+    assert (found.load.waiting, found.load.lane_waiting) == (None, 6.0)
+    expected = "6 requests of this lane wait for their first output: each waits about 1.5 s, at the lane's own rate."
+    assert expected in state(found)
+
+
+def test_a_stage_of_the_engine_is_compared_with_the_requests_of_all_models() -> None:
+    """10 requests wait in the queue, and 20 in the sidecar, 5 of them for this model: half of them wait there, not twice all."""
+    life = Life()
+    life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(10)
+    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child(MODEL, LANE, "waiting").set(5)
+    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child("other", LANE, "waiting").set(15)
+    life.minutes(8)
+
+    windows = run_now(life.history.windows(run_now(life.history.now(life.at))))
+
+    assert facts.waiting(windows) == {Blame.QUEUE: 0.5}
+
+
 def test_a_full_cache_with_a_queue_is_the_engines() -> None:
     life = Life()
     life.minutes(10)
@@ -147,7 +287,7 @@ def test_a_full_cache_with_a_queue_is_the_engines() -> None:
 
 
 def test_a_minute_is_five_looks_and_each_counts_once() -> None:
-    """As Prometheus has it; who counted the last one twice would see a full cache before the page does."""
+    """As in Prometheus: if the last one counted twice, the diagnosis would see a full cache before the page does."""
     life = Life()
     waiting = life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child()
     waiting.set(0)

@@ -1,10 +1,13 @@
 """The questions to a fleet's Prometheus: each is PromQL, about its namespace and its windows."""
 
+from collections.abc import Mapping
+
 import promql_parser
 import pytest
 
 from sidecar.diagnosis import promql
-from sidecar.diagnosis.promql import Fleet
+from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.promql import Fleet, Samples
 
 
 QUOTED = Fleet('o"dd\\name')
@@ -18,6 +21,7 @@ def test_every_question_is_promql(of: Fleet) -> None:
         *promql.gauges(of).values(),
         *promql.recorded(of).values(),
         *promql.faults(of, 300).values(),
+        promql.engine_up(of),
     ]
 
     parsed = [promql_parser.parse(question) for question in asked]
@@ -35,3 +39,22 @@ def test_a_longer_window_has_a_longer_past() -> None:
     spans = [tuple(promql.spans(window).values()) for window in (300.0, 3600.0)]
 
     assert spans == [(120.0, 300.0, 1800.0), (120.0, 3600.0, 21600.0)]
+
+
+def test_the_pods_with_an_engine_that_is_down_are_named() -> None:
+    answer: Samples = [({"pod": "b"}, 0.0), ({"pod": "c"}, 1.0), ({"pod": "a"}, 0.0)]
+
+    assert promql.engines_down(answer, Fleet("llm")) == [EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)]
+    assert promql.engines_down(answer[1:2], Fleet("llm")) == []
+
+
+@pytest.mark.parametrize(("misses", "seconds"), [([], 1800.0), ([9.9], 1800.0), ([10.0], 300.0)])
+def test_recorded_votes_are_of_half_an_hour_if_few_requests_missed(misses: list[float], seconds: float) -> None:
+    """The recording rules choose the window in the same way."""
+    who = {"model": "llama", "lane": "chat", "objective": "ttft"}
+    answers: Mapping[str, Samples] = {
+        "phase": [({**who, "phase": "queue"}, 1.0)],
+        "misses": [(who, value) for value in misses],
+    }
+
+    assert promql.recorded_votes_seconds(answers) == {("llama", "chat", "ttft"): seconds}

@@ -1,7 +1,7 @@
-"""A page and a diagnosis name the same phase and the same cause: one rule, written twice, judged by promtool on many cases.
+"""A page and a diagnosis name the same phase and the same cause: one rule, written twice, compared by promtool on many cases.
 
-What the rules are made of is given as it would be recorded (votes, evidence, faults, state), drawn at random around every
-edge; the rest of the recording rules is evaluated by promtool and must say what `decide` says.
+The input of the rules is given as it would be recorded (votes, evidence, faults, state), drawn at random around every
+threshold; promtool evaluates the other recording rules, which must agree with `decide`.
 """
 
 import random
@@ -45,7 +45,7 @@ GIVEN = (
     "model:llm_engine_requests:avg1m",
     "model:llm_waiting:phase",
 )
-"""Recorded series that the test tells in place of the rules."""
+"""Recorded series that the test gives in place of the rules."""
 
 
 def test_the_numbers_are_the_same() -> None:
@@ -74,8 +74,8 @@ def test_the_numbers_are_the_same() -> None:
     }
 
 
-def test_what_is_no_baseline_is_the_same() -> None:
-    """Two numbers that the rules have only as text."""
+def test_the_limits_of_a_baseline_are_the_same() -> None:
+    """The rules have these two numbers only as text."""
     burns = f">= {own_evidence.DISTURBED_BURN:.0f} and"
     misses = f"increase2m >= {own_evidence.DISTURBED_MISSES:.0f})"
 
@@ -83,7 +83,7 @@ def test_what_is_no_baseline_is_the_same() -> None:
 
 
 def drawn(dice: random.Random) -> Case:
-    """One case. Shares, ratios and votes are kept off ties, which nobody promised to break in the same way."""
+    """One case. Shares, ratios and votes avoid ties, because both sides may break them differently."""
     objective = dice.choice(list(Objective))
     phases = VOTES[objective]
     misses = dice.choice([0.0, 6.0, 9.9, 10.0, 40.0])
@@ -113,7 +113,7 @@ def drawn(dice: random.Random) -> Case:
 
 
 def series(number: int, case: Case) -> dict[str, float]:
-    """A case as what would be recorded: a namespace of its own."""
+    """A case as recorded series, in a namespace of its own."""
     own = f'namespace="n{number}",model="m"'
     who = f'{own},lane="l",objective="{case.objective.value}"'
     told = {
@@ -199,7 +199,7 @@ def test_the_rules_say_what_the_diagnosis_says(tmp_path: Path) -> None:
 
 
 def differing(complaint: str, cases: dict[int, Case], verdicts: dict[int, Verdict]) -> str:
-    """The cases that promtool sees otherwise: what is on one side alone."""
+    """The cases in which promtool differs, with the samples that are on one side alone."""
     lines = [line for line in complaint.splitlines() if "exp:" in line or "got:" in line]
     sides = [set(line.split("{", 1)[-1].split("}, {")) for line in lines]
     odd = [sample for left, right in zip(sides[::2], sides[1::2], strict=False) for sample in left ^ right]
@@ -207,8 +207,8 @@ def differing(complaint: str, cases: dict[int, Case], verdicts: dict[int, Verdic
     return "\n".join(f"{n}: {cases[n]}\n  ours: {verdicts.get(n)}" for n in numbers[:5]) + "\n" + complaint[:3000]
 
 
-def test_a_case_that_was_told_wrongly_is_found(tmp_path: Path) -> None:
-    """Or promtool's silence above would prove nothing."""
+def test_a_wrong_case_is_found(tmp_path: Path) -> None:
+    """Otherwise promtool's success above would prove nothing."""
     case = Case(objective=Objective.TTFT, misses_5m=20, misses_30m=20, votes_5m={Blame.QUEUE: 20.0})
     right = decide(case)
     assert right is not None

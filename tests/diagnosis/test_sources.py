@@ -15,7 +15,7 @@ from sidecar.diagnosis.tree import diagnose
 
 
 class Stub:
-    """Answers queries by what they begin with or contain; all others with nothing."""
+    """Answers queries by a text that they contain; other queries get an empty answer."""
 
     def __init__(self, answers: "Answers") -> None:
         self.answers = answers
@@ -86,7 +86,7 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
 
 
 def test_a_lane_that_promises_whole_answers_alone_needs_no_recorded_verdict() -> None:
-    """The rules are loaded, and have not yet voted on it."""
+    """The rules are loaded, but have no verdict on this lane yet."""
     who = {"model": "llama", "lane": "batch", "objective": "e2e"}
     answers: Answers = {
         "(increase(llm_requests_received_total{": [({"model": "llama", "lane": "batch"}, 300.0)],
@@ -143,6 +143,31 @@ def test_a_fleet_without_namespaces_is_asked_as_one() -> None:
     assert (found["namespace"], found["phase"]) == (None, "prefill")
 
 
+def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> None:
+    up = [({"pod": "a"}, 1.0), ({"pod": "b"}, 0.0)]
+
+    answer = play(Stub({"min by (pod) (llm_engine_up": up}).handle, ask)
+
+    assert answer["diagnoses"] == []
+    assert answer["engines_down"] == [
+        {"namespace": "llm", "pods": ["b"], "of_pods": 2, "seconds": None, "runbook": "LLMEngineDown"}
+    ]
+
+
+def test_the_window_of_recorded_votes_is_that_of_the_rules() -> None:
+    """Asked for ten minutes: the rules' votes are of five minutes or thirty all the same."""
+
+    async def scenario(url: str) -> Any:
+        return await ask(url, window_seconds=600.0)
+
+    windows = []
+    for misses in (9.0, 40.0):
+        (found,) = play(Stub({**PAGE, "lane:llm_slo_misses:increase5m": [(WHO, misses)]}).handle, scenario)["diagnoses"]
+        windows.append((found["measured"]["votes_seconds"], found["confidence"]))
+
+    assert windows == [({"ttft": 1800.0}, "fair"), ({"ttft": 300.0}, "high")]
+
+
 @pytest.mark.parametrize(("lane", "count"), [("chat", 1), ("batch", 0)])
 def test_one_lane_can_be_asked_for(lane: str, count: int) -> None:
     async def scenario(url: str) -> Any:
@@ -172,7 +197,7 @@ def answering(status: int, body: str) -> Callable[[web.Request], Awaitable[web.S
         (200, '["no object"]', "does not answer as a Prometheus does"),
     ],
 )
-def test_whatever_else_answers_becomes_one_sentence(status: int, body: str, said: str) -> None:
+def test_any_other_answer_becomes_one_sentence(status: int, body: str, said: str) -> None:
     async def scenario(url: str) -> str:
         with pytest.raises(AskingError) as error:
             await ask(url)
@@ -236,10 +261,10 @@ async def no_http(_url: str) -> Any:
     ],
     ids=["refused", "no such host", "no TLS", "closes", "no HTTP"],
 )
-def test_what_stands_in_the_way_is_said_in_plain_words(
+def test_a_failure_is_described_in_plain_words(
     ask_it: Callable[[str], Awaitable[Any]], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of the library's own: no `ssl:default`, no `Connect call failed`, no name of a class."""
+    """The sentence has none of the library's own words: no `ssl:default`, no `Connect call failed`, no class name."""
     really = socket.getaddrinfo
 
     def without_a_network(host: str, *told: Any, **named: Any) -> Any:

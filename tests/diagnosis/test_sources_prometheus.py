@@ -22,7 +22,7 @@ STEP_SECONDS = 15.0
 
 
 class Written(Life):
-    """A life that is written down as two pods would be scraped."""
+    """A process whose series are written as if two pods of it were scraped."""
 
     def __init__(self, ends_at: float, minutes: float) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def numbers(child: Any) -> Iterator[tuple[str, dict[str, str], float]]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An hour and a quarter of calm, and ten minutes in which prefill costs twice and its queue is missed in."""
+    """An hour and a quarter of calm, then ten minutes in which prefill costs twice as much and requests miss in its queue."""
     folder = tmp_path_factory.mktemp("prometheus")
     life = Written(time.time(), 85)  # noqa: TID251  Prometheus keeps wall-clock time
     life.minutes(75)

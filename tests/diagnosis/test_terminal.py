@@ -2,20 +2,24 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.diagnosis.document import document
-from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
-from tests.support.measured import anything
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
+from tests.support.measured import WELL, anything, live, verdict
 
 
 @given(anything, st.integers(40, 200))
 def test_every_diagnosis_can_be_written_and_read(measured: Measured, columns: int) -> None:
-    """As JSON without NaN or Infinity, and as text that names both numbers and fits a terminal, but for words too long for it."""
+    """JSON has no NaN or Infinity; the text names both latencies and fits the terminal, except for words that are too long."""
     written = document([diagnose(measured)])
 
     again = json.loads(json.dumps(written, allow_nan=False))
@@ -29,5 +33,56 @@ def test_every_diagnosis_can_be_written_and_read(measured: Measured, columns: in
 
 
 def _beginning(line: str) -> str:
-    """The mark or the name that a line's first word stands behind."""
+    """The mark or the name in front of a line's first word."""
     return "".join(re.findall(r"^ *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?", line))
+
+
+def lane(name: str, burn: float | None, samples: int = 500) -> Diagnosis:
+    """A lane that burns its TTFT at this rate; None: no objective."""
+    misses = None if burn is None else 20.0 * burn
+    slow = Latency(p99_seconds=4.0, samples=samples, threshold_seconds=1.0, misses=misses, burn=burn)
+    return diagnose(live(verdict(Blame.QUEUE), lane=name, ttft=slow, verdicts={}))
+
+
+def titles(*diagnoses: Diagnosis, down: Sequence[EngineDown] = ()) -> list[str]:
+    shown = text(document(diagnoses, down), 200)
+    return [line for line in shown.splitlines() if line and not line.startswith(" ")]
+
+
+def test_the_live_incident_comes_first_and_too_few_samples_come_last() -> None:
+    few = lane("night", None, samples=14)
+    bypassed = diagnose(live(verdict(Blame.QUEUE), lane="rag", verdicts={}, traffic_seen=0.2))
+
+    shown = titles(few, lane("code", 0.0), bypassed, lane("batch", 2.0), lane("chat", 9.0))
+
+    assert [line.split("[lane ")[1].split("]")[0] for line in shown] == ["chat", "batch", "rag", "code", "night"]
+
+
+def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
+    here = EngineDown(seconds=185.0)
+    fleet = EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)
+
+    shown = titles(down=[here, fleet])
+
+    assert shown == [
+        "THE ENGINE IS DOWN",
+        "2 OF 3 ENGINES ARE DOWN  [namespace llm, pod a, b]",
+        "No lane had a request within the window: there is nothing to diagnose.",
+    ]
+    said = text(document([], [here]))
+    assert "It has not passed a health check for 3 min." in said
+    assert "/runbooks/LLMEngineDown" in said
+
+
+def test_gaps_are_called_before_delivery_beside_misses_with_delivery() -> None:
+    """A client that reads slowly makes answers miss while the gaps stay short."""
+    missed = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=60.0, burn=5.0)
+    stream = live(
+        verdict(Blame.STREAM), ttft=WELL, inter_token=missed, verdicts={Objective.TPOT: verdict(Blame.STREAM)}
+    )
+
+    shown = text(document([diagnose(stream)]), 200)
+
+    number = "BROKEN  p99 20 ms before delivery (threshold 80 ms, 5 x the misses that are allowed, with delivery, 5,000 gaps)"
+    assert f"  between tokens:      {number}" in shown
+    assert "Single gaps are 20 ms at the p99: they are taken before delivery." in shown

@@ -1,4 +1,4 @@
-"""What holds for every diagnosis, whatever was measured: two numbers, no phase without evidence, no refusal without a way out."""
+"""Promises of every diagnosis for any measurement: two latencies, no phase without evidence, no refusal without advice."""
 
 from dataclasses import replace
 
@@ -58,7 +58,7 @@ def test_a_cause_puts_its_own_fixes_first() -> None:
     assert ["kv" in first[0], "load" in first[1]] == [True, True]
 
 
-def test_what_nobody_can_split_names_the_flag_that_would() -> None:
+def test_an_unattributed_verdict_names_the_flag_that_would_split_the_time() -> None:
     found = diagnose(live(verdict(Blame.UNATTRIBUTED)))
 
     assert found.candidates == (Blame.QUEUE, Blame.PREFILL)
@@ -92,7 +92,11 @@ def test_an_engine_that_is_down_needs_no_samples() -> None:
     [
         (2.0, 9.0, 2.0, 9.0, State.MET),
         (3.0, 9.0, 3.0, 0.2, State.BROKEN),
-        (0.0, 0.0, 3.0, 1.0, State.BROKEN),
+        (0.0, 0.0, 3.0, 1.0, State.MET),
+        (2.0, 0.9, 2375.0, 4.24, State.NEAR),
+        (5.0, 0.4, 2375.0, 4.24, State.MET),
+        (1.0, 4.0, 9.0, 2.0, State.BROKEN),
+        (1.0, 4.0, 9.0, 0.6, State.NEAR),
         (3.0, 0.6, 3.0, 0.4, State.NEAR),
         (3.0, 0.4, 3.0, 0.4, State.MET),
     ],
@@ -100,10 +104,27 @@ def test_an_engine_that_is_down_needs_no_samples() -> None:
 def test_a_number_is_broken_from_its_budget_on_and_from_three_misses_on(
     misses: float, burn: float, misses_long: float, burn_long: float, state: State
 ) -> None:
-    """In five minutes or in half an hour."""
+    """The window decides. The last half hour only tells whether one or two misses in it are more than chance."""
     seen = replace(BROKEN, misses=misses, burn=burn, misses_long=misses_long, burn_long=burn_long)
 
     assert diagnose(live(verdict(Blame.QUEUE), ttft=seen)).ttft.state is state
+
+
+@pytest.mark.parametrize(("arrivals", "state"), [(0.1, State.BROKEN), (0.0, State.UNKNOWN)])
+def test_while_no_request_is_judged_the_last_half_hour_counts_if_requests_come(arrivals: float, state: State) -> None:
+    """Requests that wait longer than the window say nothing good; without requests there is nothing to say."""
+    waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=waits, load=Load(arrivals_per_second=arrivals)))
+
+    assert found.ttft.state is state
+
+
+def test_an_objective_that_is_missed_now_comes_before_one_without_a_judged_request() -> None:
+    waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=9.0)
+    slow = Latency(p99_seconds=0.2, samples=500, misses=20.0, burn=2.0)
+
+    assert diagnose(live(verdict(Blame.QUEUE), ttft=waits, inter_token=slow)).first is Objective.TPOT
 
 
 def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
@@ -138,7 +159,7 @@ E2E_ALONE = Measured(
 
 
 def test_a_lane_that_promises_whole_answers_alone_is_diagnosed_before_it_has_a_verdict() -> None:
-    """Its misses are what speaks for it; where the time went is not known, and decode can be where."""
+    """Its evidence is its misses. The phase is unknown, and decode is a candidate too."""
     found = diagnose(E2E_ALONE)
 
     assert (found.outcome, found.first, found.phase) == (Outcome.VERDICT, Objective.E2E, Blame.UNATTRIBUTED)
@@ -148,9 +169,18 @@ def test_a_lane_that_promises_whole_answers_alone_is_diagnosed_before_it_has_a_v
     )
 
 
+def test_an_objective_that_is_broken_by_its_misses_is_no_case_of_too_few_samples() -> None:
+    """No request got its first token, and no verdict is there yet: the misses are the answer."""
+    nothing = Latency(samples=0, misses=12.0, burn=20.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), verdicts={}, ttft=nothing, inter_token=Latency(samples=0, misses=0.0)))
+
+    assert (found.outcome, found.first, found.ttft.state) == (Outcome.VERDICT, Objective.TTFT, State.BROKEN)
+
+
 @pytest.mark.parametrize("number", ["ttft", "inter_token", "e2e"])
 def test_a_number_that_is_broken_by_its_misses_alone_has_evidence(number: str) -> None:
-    """No verdict, no quantile and no part of any time is known: a Prometheus without the recording rules, for instance."""
+    """No verdict, no quantile and no part of any time is known, for instance in a Prometheus without the recording rules."""
     missed = Latency(samples=30, misses=8.0, burn=4.0)
     lane = replace(E2E_ALONE, **{"ttft": WELL, "inter_token": WELL, "e2e": Latency(), number: missed})  # type: ignore[arg-type]
 
@@ -162,7 +192,7 @@ def test_a_number_that_is_broken_by_its_misses_alone_has_evidence(number: str) -
 
 
 def test_the_parts_of_the_first_token_do_not_speak_for_a_whole_answer() -> None:
-    """The lane's streams are quick; what they are made of says nothing about the answers that are not streamed."""
+    """The lane's streams are quick; their parts say nothing about the answers that are not streamed."""
     streams = {Blame.QUEUE: PhaseTime(mean_seconds=0.2), Blame.PREFILL: PhaseTime(mean_seconds=0.1)}
     quick = Latency(p99_seconds=0.4, mean_seconds=0.3, samples=500)
 

@@ -1,4 +1,4 @@
-"""The verdict of one lane: each branch of the rule, with the numbers on either side of its edge."""
+"""The verdict of one lane: each branch of the rule, with numbers on both sides of its threshold."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_longer_prompts_of_a_lane_are_its_prefill_unless_it_waits_for_memory() -
 
 
 def test_where_gaps_vanish_the_first_token_was_held_back() -> None:
-    """Of time to first token alone: of the others' misses it says nothing."""
+    """This holds for TTFT alone: vanished gaps say nothing about misses of the other objectives."""
     found = [decided(case(ratios={Cause.DECODE_COST: ratio})) for ratio in (0.24, 0.25)]
     late = decided(case(Objective.E2E, ratios={Cause.DECODE_COST: 0.1}))
 

@@ -1,4 +1,5 @@
-"""The worked cases of the diagnosis, told by hand: exactly, each number a fifth larger or smaller, and one number flipped."""
+"""The worked cases of the diagnosis, given by hand: as they are, with each number a fifth larger or smaller, and with one
+number moved across a threshold."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -37,7 +38,7 @@ def told(flags: Mapping[str, str]) -> Diagnosis:
 
 
 def scaled(flags: Mapping[str, str]) -> list[dict[str, str]]:
-    """The case itself; each number alone a fifth up and down; all together; and, of the larger ones, every combination of two."""
+    """Variants of a case: itself, each number alone a fifth up and down, all numbers together, and every two numbers."""
     numbers = [name for name in flags if name != "gpus"]
     factors: list[dict[str, float]] = [{}]
     factors += [{name: factor} for name in numbers for factor in (0.8, 1.2)]

@@ -111,6 +111,19 @@ def test_an_engine_that_says_everything_fills_the_labels_and_one_line_of_the_log
     assert line["source"] == harness.side.source
 
 
+def test_an_engine_that_goes_down_is_logged_as_a_warning(logged: list[dict[str, object]]) -> None:
+    harness = asked(VLLM)  # its server is closed by now
+
+    async def scenario() -> None:
+        async with aiohttp.ClientSession() as session:
+            await harness.side.prober.ask(session)
+
+    asyncio.run(scenario())
+
+    lines = [(line["up"], line["log_level"]) for line in logged if line["event"] == "engine"]
+    assert (lines[0], lines[-1]) == ((True, "info"), (False, "warning"))
+
+
 def test_before_detection_and_after_it_failed_a_person_is_told_which_of_both() -> None:
     harness = EngineSideHarness("http://127.0.0.1:1")
 

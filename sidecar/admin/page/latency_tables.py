@@ -16,6 +16,12 @@ from sidecar.diagnosis.tree import MISSES_BEYOND_CHANCE
 from sidecar.slo.objective import Objective
 
 
+_BEFORE_DELIVERY = (
+    "Quantiles of single gaps, taken before delivery to the client. The objective is on the mean of a whole answer,"
+    " with delivery: while a client does not read, its answer stands still."
+)
+
+
 def two_numbers(anatomy: Anatomy) -> str:
     budgets = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
     body = (
@@ -40,8 +46,8 @@ def _card(ends: Iterable[LaneEnds], budgets: Mapping[tuple[str, Objective], Budg
             )
     if not rows:
         return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
-    heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed"]
-    note = "" if ttft else '<p class="quiet">Quantiles of single gaps; the objective is on the mean of an answer.</p>'
+    heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed" if ttft else "missed, with delivery"]
+    note = "" if ttft else f'<p class="quiet">{_BEFORE_DELIVERY}</p>'
     return table("Time to first token by lane" if ttft else "Time between tokens by lane", heads, rows) + note
 
 

@@ -25,6 +25,7 @@ from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.admin.page.verdicts import headline, in_short, verdicts, worst_first
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import EngineDown
 from sidecar.history.slices import Sliced
 from sidecar.observe.in_flight import Inside, LaneInFlight
 
@@ -78,6 +79,8 @@ class Status:
     """Whether traffic may come, and the reason."""
     healthy: tuple[bool, str]
     diagnoses: Sequence[Diagnosis] = ()
+    engine_down: EngineDown | None = None
+    """The engine, if it fails its health checks."""
     lanes: Sequence[str] = ()
     """All lanes that can appear on the page, `other` included."""
     models: int = 1
@@ -93,7 +96,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     """The whole page. `refresh`: it updates itself: parts of it with JavaScript, else by loading again."""
     ordered = worst_first(status.diagnoses)
     parts = [
-        headline(ordered, status.anatomy, status.ready),
+        headline(ordered, status.anatomy, status.ready, status.engine_down),
         two_numbers(status.anatomy),
         verdicts(ordered),
     ]
@@ -113,7 +116,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     script = f"<script>{SCRIPT}</script>" if refresh else ""
     toggle = '<a href="/?refresh=off">stop refreshing</a>' if refresh else '<a href="/">refresh automatically</a>'
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(in_short(ordered))}llm-phase-sidecar</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(in_short(ordered, status.engine_down))}llm-phase-sidecar</title>'
         f'{again}<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
         '<header><p class="name">llm-phase-sidecar</p><nav aria-label="Pages"><a href="/metrics">/metrics</a>'
         f'<a href="/diagnosis">/diagnosis</a><a href="/runbooks/">/runbooks/</a>{toggle}</nav></header>'

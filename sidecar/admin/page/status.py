@@ -16,6 +16,7 @@ from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import EngineDown
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
@@ -47,7 +48,9 @@ class StatusSource(Protocol):
 
 
 class StatusPage:
-    """The status page of one process. `clock`: monotonic seconds; `diagnoses`: one per lane, as of a snapshot."""
+    """The status page of one process. `clock`: monotonic seconds; `diagnoses`: one per lane, as of a snapshot;
+    `engine_down`: the engine, if it is down as of a snapshot.
+    """
 
     def __init__(
         self,
@@ -55,11 +58,13 @@ class StatusPage:
         history: History,
         clock: Callable[[], float],
         diagnoses: Callable[[Snapshot], Sliced[Sequence[Diagnosis]]],
+        engine_down: Callable[[Snapshot], EngineDown | None] = lambda _now: None,
     ) -> None:
         self._app = app
         self._history = history
         self._clock = clock
         self._diagnoses = diagnoses
+        self._engine_down = engine_down
         self._drawn: dict[bool, tuple[float, bytes]] = {}
         self._drawing: dict[bool, asyncio.Task[bytes]] = {}
 
@@ -104,6 +109,7 @@ class StatusPage:
             ready=app.ready(),
             healthy=app.healthy(),
             diagnoses=diagnoses,
+            engine_down=self._engine_down(now),
             lanes=metrics.lanes.shown(),
             models=len([model for model in metrics.models.shown() if model != metrics.models.fallback]),
             by_lane=app.inside.by_lane(at),

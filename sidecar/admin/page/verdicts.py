@@ -1,20 +1,23 @@
 """The diagnosis on the status page: first one sentence on what is wrong, then lane by lane.
 
 Draws the findings of `sidecar/diagnosis/`, the same that `/diagnosis` answers, so that the page, the diagnosis and the
-alerts name one phase. Knows the order of lanes: first lanes with an objective, then a failing engine, then a phase
-known from more than a few misses, then the highest burn. Texts of data files and names of lanes are escaped.
+alerts name one phase. An engine that is down comes before all lanes. The order of broken lanes: those with an objective,
+then a failing engine, then a phase known from more than a few misses, then the highest burn; a lane with too few samples
+comes after lanes that are well. Texts of data files and names of lanes are escaped.
 """
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from sidecar.admin.page.anatomy import Anatomy
-from sidecar.admin.page.html import items, percent, plain, prose, quiet, section
+from sidecar.admin.page.html import items, percent, plain, prose, quiet, section, span
 from sidecar.admin.page.picture import BLAME_ORDER, stacked
+from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
+from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.verdict import FEWEST_MISSES
-from sidecar.diagnosis.why import NAMES
+from sidecar.diagnosis.why import NAMES, counted_votes, healed, of_window
 from sidecar.diagnosis.wording import listed, phase_name
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -26,12 +29,12 @@ NOT_TO_DO = 2
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Broken lanes first, then lanes without a verdict, then good ones; broken lanes in order of severity."""
+    """Broken lanes by severity, then lanes without an answer, then good ones, then those with too few samples."""
     order = {Outcome.VERDICT: 0, Outcome.REFUSED: 1, Outcome.WELL: 2}
     return sorted(
         diagnoses,
         key=lambda one: (
-            order[one.outcome],
+            3 if one.has_few_samples else order[one.outcome],
             not _has_objective(one),
             one.phase is not Blame.ENGINE,
             *_doubt(one),
@@ -68,9 +71,11 @@ def _over(d: Diagnosis) -> float:
 # --- the headline --------------------------------------------------------------------------------------------------------
 
 
-def headline(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str]) -> str:
+def headline(
+    ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str], down: EngineDown | None = None
+) -> str:
     """The section with the one sentence on what is wrong, or that nothing is. `ordered`: worst first."""
-    said, evidence, kind, phase = _said(ordered, anatomy, ready)
+    said, evidence, kind, phase = _said(ordered, anatomy, ready) if down is None else _engine_down(down, ordered)
     first = f' data-phase="{phase}"' if phase else ""
     why = f"<p>{evidence}</p>" if evidence else ""
     return (
@@ -79,10 +84,22 @@ def headline(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, 
     )
 
 
-def in_short(ordered: Sequence[Diagnosis]) -> str:
-    """Text for the browser tab: the first phase and its lane if a lane is broken, else empty."""
+def in_short(ordered: Sequence[Diagnosis], down: EngineDown | None = None) -> str:
+    """Text for the browser tab: an engine that is down, or the first phase and its lane if a lane is broken, else empty."""
+    if down is not None:
+        return "engine down · "
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     return f"{_phase(broken[0])}, {_who(broken[0], ordered)} · " if broken else ""
+
+
+def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis]) -> tuple[str, str, str, str]:
+    since = "" if down.seconds is None else f", for {span(down.seconds)}"
+    broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
+    also = f" {len(broken)} {'lane is' if len(broken) == 1 else 'lanes are'} broken." if broken else ""
+    sentence = f"It fails its health checks.{also}"
+    link = f'<a href="/runbooks/{DOWN_RUNBOOK}">Runbook {DOWN_RUNBOOK}</a>'
+    said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is down{since}'
+    return said, f"{escape(sentence)} {link}", "bad", Blame.ENGINE.value
 
 
 def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str]) -> tuple[str, str, str, str]:
@@ -101,15 +118,18 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
         return sentence, prose(_in_brief(worst)), "bad", worst.phase.value
     if not ready[0]:
         return "Not ready", escape(ready[1]), "bad", ""
-    refused = [d for d in ordered if d.outcome is Outcome.REFUSED]
+    refused = [d for d in ordered if d.outcome is Outcome.REFUSED and not d.has_few_samples]
     if refused:
-        what = "; ".join(one.what for one in refused[0].missing[:1])
-        return f"No verdict on {escape(_who(refused[0], ordered))}", prose(what), "unsure", ""
+        return f"No verdict on {escape(_who(refused[0], ordered))}", prose(refused[0].missing[0].what), "unsure", ""
     if not ordered:
         return ("Quiet", "No request in the window.", "", "") if anatomy.ever else ("No traffic yet", "", "", "")
     if not any(_has_objective(d) for d in ordered):
         return "No objectives", "No lane with traffic has an objective, so no lane here can page.", "", ""
-    return "Every objective is met", "", "good", ""
+    few = [d for d in ordered if d.has_few_samples]
+    untold = "" if not few else f"Too few samples to judge {listed([_who(d, ordered) for d in few], 'and')}."
+    if any(_has_objective(d) for d in ordered if not d.has_few_samples):
+        return "Every objective is met", escape(untold), "good", ""
+    return "Too few samples", escape(untold), "", ""
 
 
 def _in_brief(d: Diagnosis) -> str:
@@ -138,12 +158,14 @@ def _who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
 def verdicts(ordered: Sequence[Diagnosis]) -> str:
     """The section. `ordered`: worst first."""
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
-    refused = [d for d in ordered if d.outcome is Outcome.REFUSED]
-    well = [_who(d, ordered) for d in ordered if d.outcome is Outcome.WELL]
+    refused = [d for d in ordered if d.outcome is Outcome.REFUSED and not d.has_few_samples]
+    well = [d for d in ordered if d.outcome is Outcome.WELL]
     parts = [_card(d, ordered, folded=number > 0) for number, d in enumerate(broken)]
     parts += [_refused(d, ordered) for d in refused]
     if well:
-        parts.append(plain(f"Nothing is broken in {' and '.join(filter(None, (', '.join(well[:-1]), well[-1])))}."))
+        parts.append(plain(f"Nothing is broken in {listed([_who(d, ordered) for d in well], 'and')}."))
+    parts += [plain(f"{_who(d, ordered)}: {sentence}") for d in well for sentence in healed(d.measured)]
+    parts += [plain(f"{_who(d, ordered)}: {_untold(d)}") for d in ordered if d.has_few_samples]
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
@@ -190,7 +212,9 @@ def _waited(d: Diagnosis) -> str:
     if verdict is None or not verdict.waited_in:
         return ""
     shares = {phase.value: share for phase, share in verdict.waited_in.items()}
-    votes = "1 vote" if verdict.votes == 1 else f"{verdict.votes:,.0f} votes"
+    assert d.first is not None
+    count = counted_votes(d.measured, d.first, verdict)
+    votes = ("1 vote" if count == 1 else f"{count:,.0f} votes") + of_window(d.measured, d.first)
     bar = stacked(shares, 1.0, "Phases in which missed requests waited", whole=1.0, shares=True)
     told = [phase for phase in BLAME_ORDER if phase in shares]
     words = "".join(f'<span><i class="p-{one}"></i>{phase_name(one)} {percent(shares[one])}</span>' for one in told)
@@ -214,6 +238,10 @@ def _step(step: Step) -> str:
     after = "".join(f" After: {prose(condition)}." for condition in step.after)
     about = escape(f"{phase_name(step.phase)}, {step.what.cost}, {step.what.works_when}")
     return f'{prose(step.what.fix)}{flag} <span class="quiet">{about}</span>{after}'
+
+
+def _untold(d: Diagnosis) -> str:
+    return " ".join(f"{one.what}: {one.how}." for one in d.missing)
 
 
 def _refused(d: Diagnosis, among: Sequence[Diagnosis]) -> str:

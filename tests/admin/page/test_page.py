@@ -95,6 +95,13 @@ def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> Non
     assert "No gap between tokens was seen." in page.text
 
 
+def test_gaps_stand_as_before_delivery_beside_misses_with_delivery() -> None:
+    page = read(status(anatomy(inter_token=QUANTILES)))
+
+    assert "missed, with delivery" in page.text
+    assert "Quantiles of single gaps, taken before delivery to the client." in page.text
+
+
 def test_how_requests_ended_and_how_many_were_split() -> None:
     page = read(status(anatomy()))
 

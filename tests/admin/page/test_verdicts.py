@@ -1,6 +1,7 @@
 """The headline and the verdicts: the phase of the diagnosis, the worst lane first, and every measurement can be
 drawn."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.verdicts import STEPS, headline, in_short, verdicts, worst_first
-from sidecar.diagnosis.findings import Diagnosis, Outcome
-from sidecar.diagnosis.measured import Latency, Measured
+from sidecar.diagnosis.by_hand import BY_HAND_FLAGS
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import VOTES, Blame
@@ -107,11 +109,75 @@ def test_where_nothing_is_broken_the_headline_says_what_that_stands_on() -> None
     without_objective = diagnose(Measured(source="sidecar", lane="night", ttft=Latency(p99_seconds=0.5, samples=200)))
 
     assert said(well("chat")).text.startswith("Every objective is met")
-    assert said(without_objective).text.startswith(
-        "No objectives" if without_objective.outcome is Outcome.WELL else "No verdict on night"
-    )
+    assert said(without_objective).text.startswith("No objectives")
     assert said().text.startswith("Quiet")
     assert said(well("chat"), ready=(False, "draining")).text.startswith("Not ready draining")
+
+
+def test_a_healthy_system_is_greeted_as_healthy() -> None:
+    """A lane with too few samples is named after the good news, and no flag of the command line stands on the page."""
+    few = Latency(p99_seconds=None, samples=14, threshold_seconds=1.0, misses=0.0, burn=0.0)
+    batch = diagnose(Measured(source="sidecar", lane="batch", model="llama", ttft=few, inter_token=few))
+
+    page = said(batch, well("chat"))
+
+    assert page.text.startswith("Every objective is met Too few samples to judge batch.")
+    good, little = "Nothing is broken in chat.", "batch: Only 14 first tokens within the window; 20 are the least: wait"
+    assert 0 < page.text.index(good) < page.text.index(little)
+    assert "--" not in page.text
+    assert said(batch).text.startswith("Too few samples Too few samples to judge batch.")
+
+
+def test_a_refusal_with_another_reason_than_few_samples_comes_before_the_good_news() -> None:
+    bypassed = diagnose(replace(lane("batch").measured, traffic_seen=0.2))
+
+    assert said(bypassed, well("chat")).text.startswith("No verdict on batch")
+
+
+def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> None:
+    down = EngineDown(seconds=185.0)
+    quiet = Reader(headline([], BUSY, (False, "draining"), down))
+    busy = Reader(headline(worst_first([lane("chat"), well("code")]), BUSY, (True, ""), down))
+
+    assert quiet.text.startswith("engine The engine is down, for 3 min")
+    assert busy.text.startswith("engine The engine is down, for 3 min")
+    assert "1 lane is broken." in busy.text
+    assert [("href", "/runbooks/LLMEngineDown") in page.attributes for page in (quiet, busy)] == [True, True]
+    assert in_short([], down) == "engine down · "
+    assert Reader(headline([], BUSY, (True, ""), EngineDown())).text.startswith("engine The engine is down It")
+
+
+def test_an_objective_that_healed_is_met_and_the_page_says_until_when_it_was_missed() -> None:
+    healed = Latency(
+        p99_seconds=0.484,
+        samples=1664,
+        threshold_seconds=1.5,
+        misses=0.0,
+        burn=0.0,
+        misses_long=2375.0,
+        burn_long=4.24,
+        missed_until_seconds=420.0,
+    )
+    rag = diagnose(replace(lane("rag", misses=2375.0).measured, ttft=healed))
+
+    page = said(rag, lane("chat", burn=2.0))
+
+    assert page.text.startswith("queue chat misses its time to first token")
+    assert "Nothing is broken in rag." in page.text
+    assert "rag: The time to first token is met now; it was missed until 7 min ago (2,375 misses" in page.text
+
+
+def test_votes_on_the_page_never_exceed_the_misses_of_their_window() -> None:
+    """A request that missed just before the window may vote within it."""
+    broken = lane("chat", misses=20.0)
+    late = replace(broken.measured.verdicts[Objective.TTFT], votes=23.0)
+    votes = {Objective.TTFT: 300.0}
+
+    page = said(diagnose(replace(broken.measured, verdicts={Objective.TTFT: late}, votes_seconds=votes)))
+
+    assert "waited (20 votes of the last 5 min)" in page.text
+    assert "(20 votes from 20 misses of the last 5 min)" in page.text
+    assert "23" not in page.text
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt_llm", "tgi"])
@@ -126,6 +192,18 @@ def test_what_is_to_be_typed_stands_as_code_and_no_backtick_is_shown(phase: Blam
     assert ("`" in page.text, page.open) == (False, [])
     assert [flag for flag in flags if flag.replace("`", "") not in page.text] == []
     assert page.tags.count("code") >= len(flags)
+
+
+@given(st.lists(anything, max_size=4))
+def test_the_page_advises_no_flag_of_the_command_line(measured: list[Measured]) -> None:
+    """Its reader looks at a running sidecar; only flags of the engine help there."""
+    here = [replace(one, source="sidecar") for one in measured]
+    ordered = worst_first([diagnose(one) for one in here])
+
+    shown = Reader(headline(ordered, BUSY, (True, "")) + verdicts(ordered)).text
+
+    flags = ["--window", *(f"--{flag.name}" for flag in BY_HAND_FLAGS)]
+    assert [flag for flag in flags if re.search(rf"{flag}(?![a-z-])", shown)] == []
 
 
 @given(st.lists(anything, max_size=4))
