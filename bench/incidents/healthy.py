@@ -33,7 +33,7 @@ LOWEST = 0.08
 NOON_UTILISATION = 0.9
 DAY_SEED, RESTART_SEED, QUIET_SEED = 1_000, 2_000_000, 3_000_000
 MODES = (Mode.REPORTS, Mode.ESTIMATOR, Mode.BLIND)
-"""What the product is told, in turn."""
+"""Modes of the product, in turn."""
 
 RESTARTED_PODS = (2, 3, 4, 6)
 """Numbers of pods, in turn."""
