@@ -75,6 +75,7 @@ def _lines(d: Mapping[str, Any]) -> Iterable[str]:
         yield _number(name, d[key], _SAMPLES[key], delivered=key == "inter_token" and d["source"] != "hand")
     if d["outcome"] == "refused":
         yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))
+        yield from _section("State", d["evidence"])
         yield from _section("To know more", d["hints"])
         return
     if d["outcome"] == "well":

@@ -91,7 +91,14 @@ def diagnose(told: Measured) -> Diagnosis:
     missed = first is not None and numbers[first].latency.misses is not None
     lacking = asked.missing(m, verdict, missed=missed)
     if lacking:
-        return Diagnosis(measured=m, outcome=Outcome.REFUSED, ttft=ttft, inter_token=inter_token, missing=lacking)
+        return Diagnosis(
+            measured=m,
+            outcome=Outcome.REFUSED,
+            ttft=ttft,
+            inter_token=inter_token,
+            evidence=tuple(why.healed(m)),
+            missing=lacking,
+        )
     if first is None:
         return Diagnosis(
             measured=m,

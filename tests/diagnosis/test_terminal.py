@@ -58,6 +58,26 @@ def test_the_live_incident_comes_first_and_too_few_samples_come_last() -> None:
     assert [line.split("[lane ")[1].split("]")[0] for line in shown] == ["chat", "batch", "rag", "code", "night"]
 
 
+def test_a_lane_with_too_few_samples_says_until_when_it_was_missed() -> None:
+    """A ticket for the last half hour may just have come."""
+    few = Latency(
+        samples=9,
+        misses=0.0,
+        burn=0.0,
+        misses_long=93.0,
+        burn_long=6.5,
+        missed_until_seconds=300.0,
+        threshold_seconds=4.0,
+    )
+
+    shown = text(document([diagnose(live(verdict(Blame.QUEUE), ttft=few))]), 200)
+
+    assert shown.startswith("NO VERDICT  [lane chat]")
+    assert (
+        "The time to first token is met now; it was missed until 5 min ago (93 misses in the last half hour)." in shown
+    )
+
+
 def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
     here = EngineDown(seconds=185.0)
     fleet = EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)

@@ -241,7 +241,7 @@ def _step(step: Step) -> str:
 
 
 def _untold(d: Diagnosis) -> str:
-    return " ".join(f"{one.what}: {one.how}." for one in d.missing)
+    return " ".join([*(f"{one.what}: {one.how}." for one in d.missing), *d.evidence])
 
 
 def _refused(d: Diagnosis, among: Sequence[Diagnosis]) -> str:

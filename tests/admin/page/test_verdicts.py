@@ -124,6 +124,7 @@ def test_a_healthy_system_is_greeted_as_healthy() -> None:
     assert page.text.startswith("Every objective is met Too few samples to judge batch.")
     good, little = "Nothing is broken in chat.", "batch: Only 14 first tokens within the window; 20 are the least: wait"
     assert 0 < page.text.index(good) < page.text.index(little)
+    assert [d.measured.lane for d in worst_first([batch, well("chat")])] == ["chat", "batch"]
     assert "--" not in page.text
     assert said(batch).text.startswith("Too few samples Too few samples to judge batch.")
 
