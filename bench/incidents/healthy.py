@@ -121,8 +121,8 @@ def rolling_restart(number: int) -> HealthyDay:
 def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[HealthyDay]:
     """Play these days with one request a minute, in all lanes together, at any hour.
 
-    Each is a namespace of its own, and one Prometheus evaluates the rules for all of them: most of the cost of a day is
-    that of the rules, whatever the number of series.
+    Each is a namespace of its own, and one Prometheus evaluates the rules for all of them: much of the cost of a day is
+    that of the rules, whatever the number of series. Five days at once cost 2.4 times as much as one.
     """
     played, samples = [], []
     for number in numbers:
