@@ -18,6 +18,7 @@ from bench.incidents.play import load_factor, play
 from bench.incidents.product import Product
 from bench.incidents.prometheus import hear, names_in
 from bench.incidents.run import engine_for
+from bench.incidents.world import Mode
 from sidecar.diagnosis.findings import Outcome
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.live import LiveDiagnosis
@@ -39,7 +40,7 @@ class Compared:
     kind: str
     engine: str
     seed: int
-    reports: bool
+    mode: Mode
     lane: str
     objective: str
     seconds: float
@@ -54,14 +55,14 @@ class Compared:
         return self.page == self.diagnosis
 
 
-def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
+def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
     """Every burn alert of one run with its diagnosis."""
-    kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed).name]
+    kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed)]
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
     incident = kind.sample(engine, load_factor(seed), magnitude, rng)
     run = play(engine, seed, incident)
-    product = Product(engine, run, reports=reports)
+    product = Product(engine, run, mode=mode)
     history = History(product.metrics, at=0.0)
     live = LiveDiagnosis(history)
     seen: dict[float, dict[str, Measured]] = {}
@@ -80,10 +81,9 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
 
     product.metrics.before_scrape(set_gauges)
     samples = product.play(names_in())
-    samples.without_idle_buckets()
-    samples.add_constant("up", {}, 1.0)
-    samples.add_constant("llm_sidecar_build_info", {"version": "bench"}, 1.0)
-    heard = hear(samples, run.fault_at, run.ends_at, run.ends_at)
+    samples.without_idle()
+    samples.add_target()
+    heard = hear([samples], run.fault_at, run.ends_at, run.ends_at)
     found = []
     for firing in heard.during:
         if firing.alert not in BURNS or firing.lane is None:
@@ -94,7 +94,7 @@ def compared(kind_name: str, seed: int, *, reports: bool) -> list[Compared]:
                 kind_name,
                 engine.name,
                 seed,
-                reports,
+                mode,
                 lane,
                 objective,
                 firing.at - run.fault_at,
@@ -127,14 +127,11 @@ def main() -> int:
     every: list[Compared] = []
     for seed in arguments.seeds:
         for kind in arguments.kinds:
-            for reports in (True, False):
-                one = compared(kind, seed, reports=reports)
+            for mode in (Mode.REPORTS, Mode.ESTIMATOR):
+                one = compared(kind, seed, mode)
                 every += one
                 odd = [each for each in one if not each.same]
-                print(
-                    f"{kind} {seed} {'reports' if reports else 'estimator'}: {len(one) - len(odd)} of {len(one)}",
-                    flush=True,
-                )
+                print(f"{kind} {seed} {mode}: {len(one) - len(odd)} of {len(one)}", flush=True)
                 for each in odd:
                     print(f"  {each}", flush=True)
     if not every:

@@ -27,7 +27,7 @@ def blocks() -> Mapping[str, tuple[Block, ...]]:
     return {
         "docs/configuration.md": configuration_tables.blocks(),
         "docs/errors.md": (errors_table.block(),),
-        **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(chapter) for name, chapter in chapters().items()},
+        **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(name, chapters()) for name in chapters()},
     }
 
 

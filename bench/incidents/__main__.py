@@ -1,35 +1,45 @@
 """`make bench-incidents`: plays every kind of incident against the shipped rules and grades the pages.
 
-See docs/evidence/incidents.md. The bench takes most of an hour on two cores. CI runs `--sample`, one run per kind.
+See docs/evidence/incidents.md. Without arguments it plays every kind in the kind world and in unkind ones, on the named
+engines and on twenty that the commit's own hash draws, then healthy days, rolling restarts and quiet days: hours on two
+cores. CI runs `--sample`, one run per kind in the kind world.
 """
 
 import argparse
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import Pool
 from pathlib import Path
 from typing import TypeVar
 
-from bench.incidents.bounds import (
-    ESTIMATOR_ONLY,
-    SAMPLE_ESTIMATOR_ONLY,
-    SAMPLE_WITH_REPORTS,
-    WITH_REPORTS,
-    broken,
-)
+from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
 from bench.incidents.engines import ENGINES
-from bench.incidents.healthy import DAYS, HealthyDay, healthy_day
+from bench.incidents.healthy import (
+    DAYS,
+    QUIET_DAYS,
+    RESTARTS,
+    HealthyDay,
+    healthy_day,
+    quiet_batches,
+    quiet_days,
+    rolling_restart,
+    told,
+)
 from bench.incidents.kinds import KINDS
-from bench.incidents.page import page
-from bench.incidents.report import days_line, line, table
-from bench.incidents.run import Done, Job, done, engine_for, jobs
+from bench.incidents.measures import Woken
+from bench.incidents.page import WORLDS, page
+from bench.incidents.report import MODE_TITLES, line, scoreboard, table
+from bench.incidents.run import DRAWN_PREFIX, Done, Job, done, engine_for, jobs, woken
+from bench.incidents.world import Mode
 
 
 TUNING = range(10)
 """Seeds on which rules and defaults may be tuned; reported results come from other seeds."""
 REPORTED = range(10, 30)
+DRAWN_ENGINES = 20
 SAMPLE = {
     "burst": 10,
     "overload": 13,
@@ -62,41 +72,75 @@ def main() -> int:
     if shutil.which("promtool") is None:
         print("promtool is missing: install the Debian package prometheus", file=sys.stderr)
         return 2
-    modes = {"reports": (True,), "estimator": (False,), "both": (True, False)}[arguments.mode]
     began = time.perf_counter()
-    finished = _runs(_todo(arguments, modes), arguments.jobs)
-    days = _healthy(arguments.healthy_days, arguments.jobs)
+    finished = _runs(_todo(arguments), arguments.jobs)
+    days = _healthy(arguments)
+    heard = {
+        unkind: woken([each for each in finished if each.job.unkind is unkind])
+        for unkind in WORLDS
+        if arguments.notifications and any(each.job.unkind is unkind for each in finished)
+    }
     minutes = (time.perf_counter() - began) / 60
-    print(f"\n{len(finished)} runs and {len(days)} healthy days in {minutes:.1f} minutes")
-    cases = [case for each in finished for case in each.cases]
-    false = [each for run in finished for each in run.false]
-    not_kept: list[str] = []
-    for reports in modes if finished else ():
-        title = "With the engine's reports" if reports else "Estimator only"
-        of_mode = (
-            [case for case in cases if case.reports is reports],
-            [each for each in false if each.reports is reports],
-        )
-        print(f"\n## {title}\n\n{table(*of_mode, len(finished))}")
-        whole = WITH_REPORTS if reports else ESTIMATOR_ONLY
-        small = SAMPLE_WITH_REPORTS if reports else SAMPLE_ESTIMATOR_ONLY
-        not_kept += broken(cases, false, small if arguments.sample else whole, reports=reports)
-    not_kept += [f"a page on a healthy day: {days_line(day)}" for day in days if day.pages]
+    played = f"{minutes:.0f} minutes, drawn engines of seed {arguments.drawn_seed}"
+    print(f"\n{len(finished)} runs and {len(days)} healthy stretches, {played}\n")
+    not_kept = _not_kept(finished, days, arguments)
+    _print(finished, heard)
     if arguments.report:
-        PAGE.write_text(page(finished, days, not_kept, minutes))
+        PAGE.write_text(page(finished, days, heard, not_kept, played))
         print(f"written to {PAGE}")
     for words in not_kept:
         print(f"BOUND NOT KEPT: {words}", file=sys.stderr)
     return 1 if not_kept else 0
 
 
-def _todo(arguments: argparse.Namespace, modes: tuple[bool, ...]) -> list[Job]:
+def _print(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]]) -> None:
+    for unkind, words in WORLDS.items():
+        runs = [each for each in finished if each.job.unkind is unkind]
+        cases = [case for each in runs for case in each.cases]
+        false = [each for run in runs for each in run.false]
+        if cases:
+            print(f"\n# {words}\n\n{scoreboard(cases, false, heard.get(unkind, ()))}")
+        for mode in Mode:
+            of_mode = [case for case in cases if case.mode is mode]
+            if of_mode:
+                print(f"\n## {MODE_TITLES[mode]}\n")
+                print(table(of_mode, [each for each in false if each.mode is mode], len(runs)))
+
+
+def _not_kept(finished: Sequence[Done], days: Sequence[HealthyDay], arguments: argparse.Namespace) -> list[str]:
+    """Broken bounds of the kind world, and pages on healthy stretches. `scoreboard` has the bounds of issue 10."""
+    words = [f"a page while nothing was broken: {told(day)}" for day in days if day.pages]
+    runs = [each for each in finished if not each.job.unkind]
+    if runs:
+        cases = [case for each in runs for case in each.cases]
+        false = [each for run in runs for each in run.false]
+        bounds = SAMPLE_BOUNDS if arguments.sample else BOUNDS
+        for mode in arguments.modes:
+            words += broken(cases, false, bounds[mode], mode=mode) if mode in bounds else []
+    return words
+
+
+def _todo(arguments: argparse.Namespace) -> list[Job]:
+    worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
     if arguments.sample:
-        return [Job(kind, engine_for(kind, seed).name, seed, modes) for kind, seed in SAMPLE.items()]
+        sample = list(SAMPLE.items())
+        return [
+            Job(kind, engine_for(kind, seed), seed, arguments.modes, each) for each in worlds for kind, seed in sample
+        ]
     kinds = arguments.kinds or [kind.name for kind in KINDS]
-    engines = arguments.engines or [engine.name for engine in ENGINES if not (arguments.tuning and engine.held_out)]
-    seeds = [seed for seed in arguments.seeds if not arguments.tuning or seed in TUNING]
-    return jobs(kinds, engines, seeds, modes)
+    return [
+        job
+        for unkind in worlds
+        for job in jobs(kinds, _engines(arguments), arguments.seeds, arguments.modes, unkind=unkind)
+    ]
+
+
+def _engines(arguments: argparse.Namespace) -> list[str]:
+    wanted = arguments.engines or ["named", "drawn"]
+    named = [engine.name for engine in ENGINES if not (arguments.tuning and engine.held_out)]
+    drawn = [f"{DRAWN_PREFIX}{arguments.drawn_seed}-{number}" for number in range(arguments.drawn)]
+    groups = {"named": named, "drawn": drawn}
+    return [name for each in wanted for name in groups.get(each, [each])]
 
 
 def _runs(todo: list[Job], processes: int) -> list[Done]:
@@ -107,12 +151,16 @@ def _runs(todo: list[Job], processes: int) -> list[Done]:
     return sorted(finished, key=lambda each: (each.job.seed, each.job.kind))
 
 
-def _healthy(count: int, processes: int) -> list[HealthyDay]:
+def _healthy(arguments: argparse.Namespace) -> list[HealthyDay]:
     days = []
-    for day in _in_parallel(healthy_day, list(range(count)), processes):
-        days.append(day)
-        print(f"healthy day: {days_line(day)}", flush=True)
-    return sorted(days, key=lambda day: day.number)
+    for play, count in ((healthy_day, arguments.healthy_days), (rolling_restart, arguments.rolling_restarts)):
+        for day in _in_parallel(play, list(range(count)), arguments.jobs):
+            days.append(day)
+            print(told(day), flush=True)
+    for batch in _in_parallel(quiet_days, quiet_batches(arguments.quiet_days), arguments.jobs):
+        days += batch
+        print(*map(told, batch), sep="\n", flush=True)
+    return sorted(days, key=lambda day: (day.stretch, day.number))
 
 
 def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iterator[_O]:
@@ -132,25 +180,52 @@ def _seeds(words: str) -> list[int]:
     return found
 
 
+def _commit() -> str:
+    """The first digits of the commit's hash: engines that it draws cannot have been tuned on."""
+    command = ["git", "-C", str(PAGE.parent), "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
-    parser.add_argument("--sample", action="store_true", help="one run of each kind, as in CI")
+    named = [engine.name for engine in ENGINES]
+    parser.add_argument("--sample", action="store_true", help="one run of each kind in the kind world, as in CI")
+    parser.add_argument(
+        "--world",
+        choices=("unkind", "kind", "both"),
+        help="unkind: noise, fleets, merged reads and more; kind: none of it; default: both, or kind for --sample",
+    )
     parser.add_argument("--kinds", nargs="*", choices=[kind.name for kind in KINDS], metavar="KIND")
-    parser.add_argument("--engines", nargs="*", choices=[engine.name for engine in ENGINES], metavar="ENGINE")
+    parser.add_argument(
+        "--engines", nargs="*", choices=["named", "drawn", *named], metavar="ENGINE", help="named, drawn, or names"
+    )
+    parser.add_argument("--drawn", type=int, default=DRAWN_ENGINES, help=f"drawn engines (default: {DRAWN_ENGINES})")
+    parser.add_argument("--drawn-seed", help="text that draws the engines (default: the commit's hash)")
     parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 (the default) or 3,5")
     parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
-    parser.add_argument("--mode", choices=("reports", "estimator", "both"), default="both")
+    parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
+    parser.add_argument("--healthy-days", type=int, help=f"days up to 90 %% load (default of a whole run: {DAYS})")
+    parser.add_argument("--rolling-restarts", type=int, help=f"planned restarts of fleets ({RESTARTS})")
+    parser.add_argument("--quiet-days", type=int, help=f"days of one request a minute ({QUIET_DAYS})")
     parser.add_argument(
-        "--healthy-days", type=int, help=f"number of healthy days (default: {DAYS} in a whole run, else none)"
+        "--no-notifications", dest="notifications", action="store_false", help="do not ask an Alertmanager"
     )
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
-    whole = not (arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds)
-    if arguments.healthy_days is None:
-        arguments.healthy_days = DAYS if whole else 0
+    picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
+    for name, usual in (("healthy_days", DAYS), ("rolling_restarts", RESTARTS), ("quiet_days", QUIET_DAYS)):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, 0 if picked else usual)
     if arguments.seeds is None:
         arguments.seeds = [*TUNING] if arguments.tuning else [*REPORTED]
+    else:
+        arguments.seeds = [seed for seed in arguments.seeds if not arguments.tuning or seed in TUNING]
+    arguments.world = arguments.world or ("kind" if arguments.sample else "both")
+    usual_modes = (Mode.REPORTS, Mode.ESTIMATOR) if arguments.sample else tuple(Mode)
+    arguments.modes = tuple(Mode(each) for each in arguments.mode) if arguments.mode else usual_modes
+    arguments.notifications = arguments.notifications and not arguments.sample
+    arguments.drawn_seed = (arguments.drawn_seed or _commit()).replace("-", "_")
     return arguments
 
 

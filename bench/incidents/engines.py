@@ -4,8 +4,9 @@ It knows numbers and their reasons. It refuses to know incidents (`kinds.py`) an
 
 The constants are of the same order as the demo's presets and as those of the study in reference/blame.md, but slower
 per prompt token, so that an engine is busy at a few requests per second and a run is cheap. Thresholds were set from
-healthy runs at the highest load factor (`python -m bench.incidents.healthy --budgets` prints them): rounded up until
-fewer than a third of the allowed misses are used. No value was changed after a rule had been seen to fail on it.
+healthy runs at the highest load factor in the kindest world: rounded up until fewer than a third of the allowed misses
+are used. In other worlds and at higher loads `saturation.fair` raises them by the same rule. No value was changed after
+a rule had been seen to fail on it. Engines that nobody wrote down come from `drawn.py`.
 """
 
 from collections.abc import Mapping

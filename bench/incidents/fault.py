@@ -38,6 +38,9 @@ class Stranger:
     prompt_tokens: tuple[int, int]
     """Lowest and highest length, drawn uniformly; so is the output."""
     output_tokens: tuple[int, int]
+    streaming: bool = True
+    first_at_once: bool = False
+    """Whether the first one arrives when the episode begins, instead of some time later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Fault:
     """Everything that differs from a usual run while it lasts. The default changes nothing; a set-up has the same fields."""
 
     load: Mapping[str, float] = field(default_factory=dict)
-    """Lane to the factor of its arrivals, at least 1."""
+    """Lane to the factor of its arrivals, above 0. Below 1, each request's luck decides whether it is left out."""
     prompts: Mapping[str, float] = field(default_factory=dict)
     """Lane to the factor of its prompts' length beyond the shared prefix."""
     outputs: Mapping[str, float] = field(default_factory=dict)
@@ -73,7 +76,10 @@ NOTHING = Fault()
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A fault and its begin and end, in seconds after `Run.fault_at`. `ends` None: until the incident is over."""
+    """A fault and its begin and end, in seconds after `Run.fault_at`. `ends` None: until the incident is over.
+
+    Both are negative for something that happens before the fault and has nothing to do with it.
+    """
 
     fault: Fault
     begins: float = 0.0

@@ -1,36 +1,85 @@
-"""Plays seven healthy virtual days: traffic with a daily curve, and no page allowed.
+"""Plays healthy stretches on which no page is allowed: busy days, rolling restarts, and days with hardly any request.
 
-Each day has its own replica (the engine configurations in turn). The product and the rules run from its first minute,
-and pages are not allowed in the first minutes either. Scrapes and evaluations are one minute apart. It knows the curve.
-It refuses to judge tickets: it only counts them.
+The engines are the named ones and drawn ones in turn, each in an unkind world: noisy steps, odd lengths, merged reads.
+At noon a busy day reaches 90 % of what the engine can do there. Objectives are fair ones (`saturation.py`). The product
+and the rules run from the first minute, and pages are not allowed in the first minutes either. Scrapes and evaluations
+are 15 s apart, as in production. It knows the daily curve. It refuses to judge tickets: it only counts them.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import cos, pi
 
-from bench.incidents.engines import ENGINES
-from bench.incidents.play import healthy
-from bench.incidents.prometheus import RULE_FILES, Firing, ask
-from bench.incidents.run import sampled
+from bench.incidents.drawn import drawn
+from bench.incidents.engines import ENGINES, EngineConfig
+from bench.incidents.fault import Episode, Fault
+from bench.incidents.play import Incident, healthy, play
+from bench.incidents.product import Product
+from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
+from bench.incidents.request import Run
+from bench.incidents.samples import Samples
+from bench.incidents.saturation import alone, fair, saturates_at
 from bench.incidents.traffic import Day
+from bench.incidents.world import Mode, World, unkind_world
 
 
-DAYS = 7
+DAYS, RESTARTS, QUIET_DAYS = 7, 10, 30
+"""Numbers of each in a whole run."""
 DAY_SECONDS = 86_400.0
-STEP_SECONDS = 60.0
+STEP_SECONDS = 15.0
 LOWEST = 0.08
 """Load in the middle of the night, as a share of the highest load."""
+NOON_UTILISATION = 0.9
+DAY_SEED, RESTART_SEED, QUIET_SEED = 1_000, 2_000_000, 3_000_000
+MODES = (Mode.REPORTS, Mode.ESTIMATOR, Mode.BLIND)
+"""What the product is told, in turn."""
+
+RESTARTED_PODS = (2, 3, 4, 6)
+"""Numbers of pods, in turn."""
+RESTART_UTILISATION = 0.6
+BETWEEN_RESTARTS_SECONDS = 150.0
+"""From the start of one new process to that of the next."""
+WARM_UP_SECONDS = 60.0
+"""A planned restart has warmed its engine before it takes traffic, up to the rest that these knobs last for."""
+WARMING = {"prefill_factor": 1.5, "decode_factor": 1.2}
+
+FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
+
+QUIET_PER_SECOND = 1 / 60
+"""Requests of all lanes on a quiet day."""
+QUIET_TOGETHER = 10
+"""Quiet days that one Prometheus evaluates at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthyDay:
-    """Alerts that fired on one day."""
+    """Alerts that fired on one healthy stretch. An alert that fires again after a break counts again."""
 
     number: int
     engine: str
     requests: int
     pages: list[Firing]
     tickets: list[Firing]
+    stretch: str = "healthy day"
+    """Its kind: a healthy day, a rolling restart of so many pods, or a quiet day."""
+    mode: Mode = Mode.REPORTS
+
+
+def told(day: HealthyDay) -> str:
+    """One healthy stretch as a line of text, with the counts of its pages and tickets."""
+
+    def named(fired: Sequence[Firing]) -> str:
+        counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
+        return f"{len(fired)}" + "".join(f", {name} {count}" for name, count in counts.most_common())
+
+    return (
+        f"{day.stretch} {day.number + 1} on {day.engine} ({day.mode}): {day.requests:,} requests,"
+        f" pages: {named(day.pages)}; tickets: {named(day.tickets)}"
+    )
+
+
+# --- the three stretches ----------------------------------------------------------------------------------------------
 
 
 def curve() -> Day:
@@ -42,18 +91,142 @@ def curve() -> Day:
 
 
 def healthy_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
-    """Play one day."""
-    engine = ENGINES[number % len(ENGINES)]
-    run = healthy(engine, 1000 + number, seconds, curve())
-    samples = sampled(engine, run, reports=True, every_seconds=STEP_SECONDS)
-    firing = 'ALERTS{alertstate="firing"}'
-    began = f"min_over_time(timestamp({firing} unless {firing} offset {STEP_SECONDS:g}s)"
-    question = {"fired": (f"{began}[{seconds:g}s:{STEP_SECONDS:g}s])", seconds)}
-    fired = [Firing(at, dict(labels)) for labels, at in ask(samples, question, RULE_FILES)["fired"]]
+    """Play one day, from midnight on."""
+    engine, world = _engine(number), _world(DAY_SEED + number)
+    factor = NOON_UTILISATION * saturates_at(engine, world)
+    engine = fair(engine, world, factor)
+    run = healthy(engine, DAY_SEED + number, seconds, curve(), world=world, factor=factor)
+    return _heard(number, engine, run, "healthy day")
+
+
+def rolling_restart(number: int) -> HealthyDay:
+    """Restart all pods of a model one after the other, as planned: each new process is warm within a minute.
+
+    Its cache is empty, and the old process finishes its requests. The other pods do not get more traffic.
+    """
+    engine, world = _engine(number), _world(RESTART_SEED + number)
+    factor = RESTART_UTILISATION * saturates_at(engine, world)
+    engine = fair(engine, world, factor)
+    pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
+    runs = [
+        play(engine, RESTART_SEED + 100 * number + pod, _restart(pod, pods), world=world, factor=factor)
+        for pod in range(pods)
+    ]
+    return _heard(number, engine, merged(runs), f"rolling restart of {pods} pods")
+
+
+def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[HealthyDay]:
+    """Play these days with one request a minute, in all lanes together, at any hour.
+
+    Each is a namespace of its own, and one Prometheus evaluates the rules for all of them: most of the cost of a day is
+    that of the rules, whatever the number of series.
+    """
+    played, samples = [], []
+    for number in numbers:
+        engine, world = _engine(number), _world(QUIET_SEED + number)
+        factor = QUIET_PER_SECOND / sum(load.per_second for load in engine.lanes)
+        engine = fair(engine, world, factor)
+        run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
+        played.append((number, engine.name, len(run.requests)))
+        samples += [_in_namespace(each, str(number)) for each in _sampled(engine, run, _mode(number))]
+    fired = _fired(samples, seconds)
+
+    def of(number: int) -> list[Firing]:
+        return [each for each in fired if each.labels.get("namespace", str(number)) == str(number)]
+
+    return [_day(number, name, requests, of(number), "quiet day") for number, name, requests in played]
+
+
+def quiet_batches(count: int) -> list[tuple[int, ...]]:
+    """The numbers of so many quiet days, in groups that are evaluated together."""
+    return [tuple(range(first, min(first + QUIET_TOGETHER, count))) for first in range(0, count, QUIET_TOGETHER)]
+
+
+def merged(runs: Sequence[Run]) -> Run:
+    """The runs of single pods as one run of all of them, with the pods numbered in this order."""
+    requests = []
+    for pod, run in enumerate(runs):
+        for request in run.requests:
+            request.pod = pod
+        requests += run.requests
+    requests.sort(key=lambda each: each.received_at)
+    for number, request in enumerate(requests):
+        request.number = number
+    states = [replace(state, pod=pod) for pod, run in enumerate(runs) for state in run.states]
+    states.sort(key=lambda each: each.at)
+    return replace(runs[0], requests=requests, states=states, pods=len(runs), at_fault=tuple(range(len(runs))))
+
+
+def _engine(number: int) -> EngineConfig:
+    """The named engines at even numbers, drawn ones at odd numbers."""
+    return drawn("healthy", number) if number % 2 else ENGINES[number // 2 % len(ENGINES)]
+
+
+def _world(seed: int) -> World:
+    """The seed's unkind world for one pod, always with noise, odd lengths and merged reads."""
+    world = alone(unkind_world(seed))
+    return replace(
+        world,
+        step_noise=max(world.step_noise, 0.05),
+        length_sigma=world.length_sigma or 0.4,
+        coalesced=max(world.coalesced, 0.1),
+    )
+
+
+def _restart(pod: int, pods: int) -> Incident:
+    """The restart of one pod. The incident lasts until the last pod of all is warm."""
+    begins = pod * BETWEEN_RESTARTS_SECONDS
+    fresh = Episode(Fault(fresh=True, knobs=WARMING), begins, begins + WARM_UP_SECONDS)
+    return Incident((fresh,), seconds=pods * BETWEEN_RESTARTS_SECONDS)
+
+
+# --- the rules --------------------------------------------------------------------------------------------------------
+
+
+def _heard(number: int, engine: EngineConfig, run: Run, stretch: str) -> HealthyDay:
+    """Pass a run through the product and the rules."""
+    samples = _sampled(engine, run, _mode(number))
+    return _day(number, engine.name, len(run.requests), _fired(samples, run.ends_at), stretch)
+
+
+def _mode(number: int) -> Mode:
+    return MODES[number % len(MODES)]
+
+
+def _sampled(engine: EngineConfig, run: Run, mode: Mode) -> list[Samples]:
+    """The samples of each pod, every 15 s."""
+    found = []
+    for pod in range(run.pods):
+        samples = Product(engine, run, mode=mode, pod=pod).play(names_in(), STEP_SECONDS)
+        samples.without_idle()
+        samples.add_target()
+        found.append(samples)
+    return found
+
+
+def _in_namespace(samples: Samples, namespace: str) -> Samples:
+    """The same samples, scraped in another namespace."""
+    samples.columns = {
+        (name, (("namespace", namespace), *labels)): column for (name, labels), column in samples.columns.items()
+    }
+    return samples
+
+
+def _fired(samples: Sequence[Samples], ends_at: float) -> list[Firing]:
+    """Every beginning of a page or a ticket, from the first minute to the last."""
+    instants = [STEP_SECONDS * number for number in range(int(ends_at / STEP_SECONDS) + 1)]
+    got = ask(samples, {f"at {at:g}": (FIRING, at) for at in instants}, RULE_FILES)
+    found = spells([(at, [labels for labels, _ in got[f"at {at:g}"]]) for at in instants], ends_at)
+    return [Firing(each.began_at, each.labels) for each in found]
+
+
+def _day(number: int, engine: str, requests: int, fired: Sequence[Firing], stretch: str) -> HealthyDay:
     return HealthyDay(
         number,
-        engine.name,
-        len(run.requests),
-        [each for each in fired if each.labels.get("severity") == "page"],
-        [each for each in fired if each.labels.get("severity") == "ticket"],
+        engine,
+        requests,
+        [each for each in fired if each.labels["severity"] == "page"],
+        [each for each in fired if each.labels["severity"] == "ticket"],
+        stretch,
+        _mode(number),
     )

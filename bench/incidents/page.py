@@ -3,18 +3,33 @@
 It knows prose, and the tables of other modules. It refuses to compute. The page is written by the bench only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.incidents.engines import ENGINES, HIGHEST_LOAD, LOWEST_LOAD
-from bench.incidents.healthy import HealthyDay
+from bench.incidents.healthy import HealthyDay, told
 from bench.incidents.kinds import KINDS, Kind
-from bench.incidents.play import GIVE_UP_SHARE, LATE_RUNS_SHARE, LATE_SECONDS, LOST_REPORTS_SHARE
-from bench.incidents.report import days_line, table
+from bench.incidents.measures import Woken
+from bench.incidents.play import LATE_RUNS_SHARE
+from bench.incidents.pod import GIVE_UP_SHARE, LATE_SECONDS, LOST_REPORTS_SHARE
+from bench.incidents.report import MODE_TITLES, scoreboard, table
 from bench.incidents.run import Done
+from bench.incidents.world import FLEETS, Mode
 
 
-def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[str], minutes: float) -> str:
-    """The whole page."""
+WORLDS = {False: "In the kind world", True: "In unkind worlds"}
+"""Title of a part by whether its runs have unkind worlds."""
+
+
+def page(
+    finished: Sequence[Done],
+    days: Sequence[HealthyDay],
+    heard: Mapping[bool, Sequence[Woken]],
+    broken: Sequence[str],
+    played: str,
+) -> str:
+    """The whole page. `heard`: notifications of the runs in kind (False) and unkind (True) worlds. `played`: the run in
+    words: how long it took, and from which tree.
+    """
     seeds = sorted({done.job.seed for done in finished})
     parts = [
         "# The incident bench: does the page name the right phase?\n",
@@ -29,25 +44,33 @@ def page(finished: Sequence[Done], days: Sequence[HealthyDay], broken: Sequence[
         _kinds(),
         _engines(),
         (
-            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {minutes:.0f} minutes."
+            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {played}."
             " Rules and defaults are tuned on seeds 0 to 9 and on the engines that are not held out.\n"
         ),
         _kept(broken),
     ]
-    for reports, title in ((True, "With the engine's reports"), (False, "Estimator only")):
-        runs = [done for done in finished if reports in done.job.modes]
-        if not runs:
-            parts.append(f"### {title}\n\nNot played.\n")
-            continue
-        cases = [case for done in runs for case in done.cases if case.reports is reports]
-        false = [each for done in runs for each in done.false if each.reports is reports]
-        own = sorted({done.job.seed for done in runs})
-        parts.append(f"### {title}\n\nSeeds {own[0]} to {own[-1]}: {table(cases, false, len(runs))}")
+    for unkind, title in WORLDS.items():
+        runs = [done for done in finished if done.job.unkind is unkind]
+        parts.append(f"### {title}\n\n{_results(runs, heard.get(unkind, ()))}")
     if not days:
-        parts.append("### Healthy days\n\nNone were played.\n")
+        parts.append("### While nothing is broken\n\nNothing was played.\n")
     else:
-        parts.append("### Healthy days\n\n" + "".join(f"- {days_line(day)}\n" for day in days))
+        parts.append("### While nothing is broken\n\n" + "".join(f"- {told(day)}\n" for day in days))
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _results(runs: Sequence[Done], heard: Sequence[Woken]) -> str:
+    if not runs:
+        return "Not played.\n"
+    cases = [case for done in runs for case in done.cases]
+    false = [each for done in runs for each in done.false]
+    parts = [scoreboard(cases, false, heard)]
+    for mode in Mode:
+        of_mode = [case for case in cases if case.mode is mode]
+        if of_mode:
+            words = table(of_mode, [each for each in false if each.mode is mode], len(runs))
+            parts.append(f"#### {WORLDS[runs[0].job.unkind]}, {MODE_TITLES[mode]}\n\n{words}")
+    return "\n".join(parts)
 
 
 def _how() -> str:
@@ -55,6 +78,16 @@ def _how() -> str:
         f"- A seed draws one load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, per kind, one magnitude, from barely over the objectives"
         " upwards. A run has 20 healthy minutes, 12 minutes of incident (60 if it burns too slowly to page) and 8 minutes after it."
         " The same seed without the incident is its pair.\n"
+        "- *The kind world* has one pod, no noise, lengths within a range, and a read for each event. *An unkind world* is drawn for each"
+        " run: load before the fault from 30 to 90 % of what the engine can do there, noisy steps, lognormal lengths, merged reads, a"
+        " sidecar with a CPU quota, several tokens in an event, speculative decoding, prompt lengths that are estimated, two ranks or"
+        f" two models or a pipeline behind one port, prefill apart from decode, and {len(FLEETS)} fleets of 1 to 16 pods of which one,"
+        " half or all are at fault (`bench/incidents/world.py`). Each threshold is one that a healthy hour there keeps.\n"
+        "- *With reports*: the engine reports on each request. *Estimator only*: no reports, but cached tokens and the engine's metrics."
+        " *Blind*: neither.\n"
+        "- *Lenient* accepts each phase whose owner can mend the fault, *S2* only the phase of the injected cause"
+        " (`sidecar/slo/causes.py`) on every objective, *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane"
+        " that burns without a page counts as missed.\n"
         f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
         f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
         "- *Root*: the phase of the injected fault, fixed in the table below before the runs; several phases if several are right, with"

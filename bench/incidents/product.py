@@ -1,215 +1,131 @@
-"""Runs the product on a recorded run: requests go in at the instants at which a sidecar sees them, samples come out.
+"""Plays a recorded run through the product, as the sidecar of one pod sees it: requests go in, samples come out.
 
-The product's own modules do the work: `Settlement` closes ledgers and waits for late reports, `Slo` judges and blames;
-the recorder, the estimator and the engine's state write their metrics. Samples are taken every 15 s; no number that a
-rule reads is computed here. It knows requests as the wire shows them, and reports if there are any; it refuses to know
-the true phases, the fault and the truth.
+It knows the order of events, the scrapes every 15 s, and the restarts of a sidecar. No number that a rule reads is
+computed here (`process.py` has the product's modules). It refuses to know the true phases, the fault and the truth.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Iterator
 
-from bench.incidents.engines import BUCKETS, MODEL, EngineConfig
-from bench.incidents.request import Request, Run, State
+from bench.incidents.engines import EngineConfig
+from bench.incidents.loop_lag import LoopLag
+from bench.incidents.process import Process
+from bench.incidents.request import Request, Run
 from bench.incidents.samples import Samples
-from sidecar.config.schema import Config
-from sidecar.engines.dynamo import Dynamo
-from sidecar.engines.engine import Engine
-from sidecar.engines.kind import EngineKind
-from sidecar.engines.probe.state import EngineState, Growth
-from sidecar.engines.probe.state_names import Count
-from sidecar.ledger.account import Account
-from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
-from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import catalogue as c
+from bench.incidents.world import Mode
 from sidecar.metrics.registry import Metrics
-from sidecar.observe.engine_state import EngineStateRecorder
-from sidecar.observe.estimates import Estimates
-from sidecar.observe.instruments import Instruments
-from sidecar.slo.prefill_cost import length_of
-from sidecar.timeline.events import Usage
-from sidecar.timeline.marks import Marks
-from sidecar.timeline.outcome import Outcome
-from sidecar.wiring import observers_of
+from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 
 
 SCRAPE_SECONDS = 15.0
-LATE_REPORT_SECONDS = Dynamo.late_report_seconds
-"""Wait for late reports: that of Dynamo, the engine with the latest reports."""
 SLICE_SECONDS = 600.0
 LATEST_WORD_SECONDS = 60.0
-TICK, RECEIVED, READ, PAUSED, RESUMED, ENDED, WORD, STATE, SCRAPE = range(9)
+RESTART, TICK, RECEIVED, READ, PAUSED, RESUMED, ENDED, WORD, STATE, SCRAPE = range(10)
 """Kinds of events; at the same instant the lower number comes first."""
 
 
-class _Speaks(EngineKind):
-    """An engine kind that reports as this run's engine does."""
-
-    def __init__(self, words: int) -> None:
-        self._words = words
-        self.late_report_seconds = LATE_REPORT_SECONDS if words else 0.0
-
-    def reports_on(self, choices: int) -> int:  # noqa: ARG002  the interface
-        return self._words
-
-
 class Product:
-    """The product's modules of one sidecar, and a run that passes through them."""
+    """The sidecar of one pod, and a run that passes through it."""
 
-    def __init__(self, engine: EngineConfig, run: Run, *, reports: bool) -> None:
-        """`reports`: False for an engine without reports, so that the estimator has to split the TTFT."""
-        self._run = run
-        self._reports = reports
-        self._now = 0.0
-        lanes = [load.lane for load in engine.lanes]
-        self.metrics = Metrics(lanes=[*lanes, "other"], prompt_buckets=BUCKETS.labels, models=[MODEL])
-        instruments = Instruments.on(self.metrics, engine.objectives(), estimate=True)
-        self._recorder = instruments.recorder
-        self._in_flight = instruments.in_flight
-        self._slo = instruments.slo
-        self._estimates = cast("Estimates", instruments.estimates)
-        self._state = EngineStateRecorder(self.metrics)
-        self._state.on_restart = self._restarted
-        self._up = self.metrics.gauge(c.ENGINE_UP).child()
-        late = reports and any(request.report_late_seconds > 0 for request in run.requests)
-        self._settlement = observers_of(
-            Config.model_validate({"engine": {"url": "http://engine:8000"}, "spans": {"receive": False}}),
-            instruments,
-            cast("Engine", SimpleNamespace(speaks=_Speaks(int(late)), kind=None)),
-            clock=lambda: self._now,
-            log=lambda _account: None,
-            unix=lambda: 0.0,
-        ).settlement
-        self._settlement.listens = late
-        self._gaps = {lane: self._recorder.gap_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
-        self._per_read = {lane: self._recorder.read_observer(RequestLabels(MODEL, lane, "unknown")) for lane in lanes}
-        self._last_state: State | None = None
+    def __init__(
+        self, engine: EngineConfig, run: Run, *, mode: Mode, pod: int = 0, estimated_lengths: bool = False
+    ) -> None:
+        """`pod`: number of the pod, from 0; the sidecar sees the requests and states of this one only.
+        `estimated_lengths`: it estimates the prompt's tokens from the body's bytes until usage states them.
+        """
+        self._engine = engine
+        self._mode = mode
+        self._pod = pod
+        self._estimated_lengths = estimated_lengths
+        self._run = run.of_pod(pod)
+        self._requests = {request.number: request for request in self._run.requests}
+        self._late = mode is Mode.REPORTS and any(each.report_late_seconds > 0 for each in self._run.requests)
+        self._process = self._begun(0.0)
+        self._lag = self._lag_of(self._process)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The registry of the process that runs now."""
+        return self._process.metrics
 
     def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
-        """Play all events in order; returns the samples of all series with these names, as scrapes would read them."""
-        run, samples = self._run, Samples(self.metrics, names, every_seconds)
-        for events in _slices(run, every_seconds, reports=self._reports):
+        """Play all events in order; returns the samples of all series with these names, as scrapes would read them.
+
+        The first scrape after a restart fails: the process has only begun.
+        """
+        samples = Samples(self.metrics, names, every_seconds, pod=self._pod)
+        begins = False
+        for events in _slices(self._run, every_seconds, self._mode, self._run.sidecar_restarts_at.get(self._pod)):
             for at, what, number, which in events:
-                self._now = at
-                if what == SCRAPE:
+                if what == READ:
+                    self._read(self._requests[number], which, at)
+                elif what == SCRAPE and begins:
+                    samples.miss()
+                    begins = False
+                elif what == SCRAPE:
+                    self._process.now = at
                     self.metrics.refresh(at)
                     samples.take()
-                elif what == READ:
-                    self._read(run.requests[number], which, at)
+                elif what == RESTART:
+                    self._process = self._begun(at)
+                    self._lag = self._lag_of(self._process)
+                    samples.go_on(self.metrics)
+                    begins = True
                 else:
                     self._other(what, number, at)
         return samples
 
-    def _other(self, what: int, number: int, at: float) -> None:
-        if what == TICK:
-            self._settlement.expire(at)
-        elif what == RECEIVED:
-            self._received(self._run.requests[number], at)
-        elif what == ENDED:
-            self._ended(self._run.requests[number], at)
-        elif what == WORD:
-            self._settlement.reported(
-                KeyedReport(keys=(RequestKey("response", str(number)),), report=_report(self._run.requests[number]))
-            )
-        elif what == STATE:
-            self._engine_said(self._run.states[number])
-        elif what == PAUSED:
-            self._slo.paused(number, at)
-        else:
-            self._slo.resumed(number, at)
-
-    # --- one event ----------------------------------------------------------------------------------------------------
-
-    def _received(self, request: Request, at: float) -> None:
-        number = request.number
-        self._in_flight.enter(number, _labels(request), at)
-        self._estimates.arrived(number, at)
-        self._slo.received(
-            number,
-            at,
-            _labels(request),
-            streaming=request.streaming,
-            prompt_tokens=float(request.prompt_tokens),
-        )
-
     def _read(self, request: Request, which: int, at: float) -> None:
-        number, count = request.number, request.events[which]
-        gap = self._gaps[request.lane]
-        if which:
-            gap(at - request.reads[which - 1])
+        if request.received_at >= self._process.born_at:
+            self._process.read(request, which, at)
+
+    def _other(self, what: int, number: int, at: float) -> None:
+        process = self._process
+        if what == TICK:
+            process.tick(at)
+            if self._lag is not None:
+                self._lag.advance(at)
+        elif what == STATE:
+            process.engine_said(self._run.states[number], at)
         else:
-            self._in_flight.streaming(number)
-        for _ in range(count - 1):
-            gap(0.0)
-        self._per_read[request.lane](count)
-        self._estimates.spoke(number, at)
-        self._slo.output(number, count, at)
+            self._about(what, self._requests[number], at)
 
-    def _ended(self, request: Request, at: float) -> None:
-        number = request.number
-        ok = request.outcome is Outcome.OK
-        self._in_flight.leave(number)
-        if request.outcome is Outcome.ENGINE_UNREACHABLE:
-            self._estimates.forget()
-        length = length_of(request.prompt_tokens, request.cached_tokens if ok else None, None)
-        estimated = self._estimates.ended(number, MODEL, length, ok=ok and request.streaming)
-        account = Account(
-            labels=_labels(request),
-            streaming=request.streaming,
-            outcome=request.outcome,
-            marks=_marks(request, ok=ok),
-            ledger=None,
-            cancelled_in=request.cancelled_in,
-            estimated_prefill_seconds=estimated,
-            key=number,
-        )
-        in_band = self._reports and request.report is not None and request.report_late_seconds == 0
-        keys = (RequestKey("response", str(number)),)
-        self._settlement.ended(account, _report(request) if in_band else None, keys, None, at=at)
-
-    def _engine_said(self, state: State) -> None:
-        """Take in the engine's health check and its metrics page."""
-        self._up.set(int(state.up))
-        last = self._last_state
-        if not state.up:
-            self._state.scraped("unreachable")
-            self._state.unknown()
+    def _about(self, what: int, request: Request, at: float) -> None:
+        """One event of a request. A process knows nothing of requests that were in flight when it began."""
+        process, number = self._process, request.number
+        flushed_at = request.flushed_at
+        if what == WORD:
+            # The engine reports to whichever process runs, also on requests that had ended before that began.
+            if request.received_at >= process.born_at or (flushed_at is not None and flushed_at < process.born_at):
+                process.reported(request, at)
+        elif request.received_at < process.born_at:
             return
-        fresh = last is None or last.process != state.process
-        counts: Iterable[tuple[Count, str]] = (
-            (Count.PREEMPTIONS, "preemptions"),
-            (Count.PREFIX_CACHE_QUERIES, "prefix_queries"),
-            (Count.PREFIX_CACHE_HITS, "prefix_hits"),
-        )
-        grown = {
-            name: float(getattr(state, field) - (0 if fresh or last is None else getattr(last, field)))
-            for name, field in counts
-        }
-        self._state.scraped("ok")
-        self._state.read(
-            EngineState(
-                requests_waiting=float(state.waiting),
-                requests_running=float(state.running),
-                kv_cache_usage_ratio=state.kv_usage,
-                counters={},
-                started_at_unix=None,
-            ),
-            Growth(cast("Any", grown), restarted=fresh and last is not None),
-        )
-        self._last_state = state
+        elif what == RECEIVED:
+            process.received(request, at)
+        elif what == ENDED:
+            process.ended(request, at)
+        elif what == PAUSED:
+            process.paused(number, at)
+        else:
+            process.resumed(number, at)
 
-    def _restarted(self) -> None:
-        self._estimates.forget()
-        self._slo.engine_restarted()
+    def _begun(self, at: float) -> Process:
+        return Process(self._engine, self._mode, late=self._late, estimated_lengths=self._estimated_lengths, born_at=at)
+
+    def _lag_of(self, process: Process) -> LoopLag | None:
+        """The lag of the event loop; None without a quota, because no rule depends on a lag of next to nothing."""
+        throttle = self._run.throttled.get(self._pod)
+        if throttle is None:
+            return None
+        observe = process.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe
+        return LoopLag(observe, throttle, (self._run.fault_at, self._run.recovers_at), process.born_at)
 
 
 Event = tuple[float, int, int, int]
 """Instant, kind of event, number of the request or state, number of the read."""
 
 
-def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[Event]]:
+def _slices(run: Run, every_seconds: float, mode: Mode, restarts_at: float | None) -> Iterator[list[Event]]:
     """All events in order, some minutes at a time: the events of a day do not fit into memory."""
     requests, states = iter(run.requests), iter(enumerate(run.states))
     request, state = next(requests, None), next(states, None)
@@ -220,6 +136,7 @@ def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[E
         while request is not None and request.received_at < ends:
             inside.append(request)
             request = next(requests, None)
+        reports = mode is Mode.REPORTS
         events = [event for each in inside for event in _events_of(each, began, ends, reports=reports)]
         while state is not None and state[1].at < ends:
             events.append((state[1].at, STATE, state[0], 0))
@@ -227,6 +144,8 @@ def _slices(run: Run, every_seconds: float, *, reports: bool) -> Iterator[list[E
         first, last = int(began), int(min(ends, run.ends_at + 1.0))
         events += [(float(second), TICK, 0, 0) for second in range(first, last)]
         events += [(float(second), SCRAPE, 0, 0) for second in range(first, last) if second % every_seconds == 0]
+        if restarts_at is not None and began <= restarts_at < ends:
+            events.append((restarts_at, RESTART, 0, 0))
         events.sort()
         yield [event for event in events if event[0] <= run.ends_at]
         inside = [each for each in inside if each.flushed_at is None or each.flushed_at + LATEST_WORD_SECONDS >= ends]
@@ -251,34 +170,3 @@ def _events_of(request: Request, began: float, ends: float, *, reports: bool) ->
     told_at = request.flushed_at + request.report_late_seconds
     if reports and request.report is not None and request.report_late_seconds > 0 and began <= told_at < ends:
         yield told_at, WORD, number, 0
-
-
-def _labels(request: Request) -> RequestLabels:
-    return RequestLabels(MODEL, request.lane, BUCKETS.bucket_of(request.prompt_tokens))
-
-
-def _report(request: Request) -> EngineReport:
-    assert request.report is not None
-    queue, prefill, decode = request.report
-    return EngineReport(queue_seconds=queue, prefill_seconds=prefill, decode_seconds=decode)
-
-
-def _marks(request: Request, *, ok: bool) -> Marks:
-    """The instants as the sidecar records them. Usage comes with the end of a complete answer."""
-    first = request.reads[0] if request.reads else None
-    last = request.reads[-1] if request.reads else None
-    paused = sum(min(ended, last) - began for began, ended in request.pauses if last is not None and began < last)
-    return Marks(
-        accepted_at=request.received_at - 0.002,
-        received_at=request.received_at,
-        sent_at=request.received_at + 0.0003,
-        headers_at=first or request.ended_at,
-        first_token_at=first,
-        last_token_at=last,
-        ended_at=request.ended_at,
-        flushed_at=request.flushed_at,
-        paused_seconds=paused,
-        output_events=sum(request.events),
-        choices=1,
-        usage=Usage(request.prompt_tokens, request.cached_tokens, request.output_tokens) if ok else None,
-    )

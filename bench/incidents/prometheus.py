@@ -4,26 +4,44 @@ promtool then prints the values that it got, and these are the answer. It knows 
 unchanged; it refuses to know which alerts should fire.
 """
 
+import json
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import isnan
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import yaml
 
-from bench.incidents.samples import Labels, Samples
+from bench.incidents.samples import Labels, Samples, edges_of
 
+
+Q = TypeVar("Q", bound=Hashable)
+Question = tuple[str, float]
+"""A PromQL expression, and the instant at which it is evaluated, in seconds."""
+Answer = list[tuple[Labels, float]]
+"""Labels and value of each sample."""
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RULE_FILES = (RULES / "llm-recording.yml", RULES / "llm-alerts.yml")
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 1200
 _NAME = re.compile(r"(?<![\w:])(?:llm_\w+|up)\b(?![:\w])")
+_BUCKET = re.compile(r"(?<![\w:])(?P<name>llm_\w+_bucket)\b(?:\{(?P<matchers>[^{}]*)\})?")
+_EDGE = re.compile(r'(?:^|,)\s*le="(?P<le>[^"]*)"')
 _GOT = re.compile(r"(?P<name>[\w:]*)\{(?P<labels>[^{}]*)\} (?P<value>[-+.\dEeInfNa]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_PART = re.compile(r"(\d+)(ms|[smhdwy])")
+_UNIT_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 _LANE = "namespace, model, lane, objective"
+_NOT_THE_ALERTS = ("__name__", "alertstate")
+"""Labels of the series ALERTS that the alert itself does not have."""
+SPELLS_BEFORE_SECONDS = 60.0
+"""From so many seconds before the fault on, the intervals of firing are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +63,17 @@ class Firing:
         return None
 
 
+class Spell(NamedTuple):
+    """An interval in which one alert fired without a break."""
+
+    labels: dict[str, str]
+    """The alert's own labels, `alertname` included."""
+    began_at: float
+    """First evaluation at which it fired; the first one that was asked for if it fired already."""
+    ended_at: float
+    """First evaluation at which it no longer fired; the end of the run if it still did."""
+
+
 @dataclass(slots=True)
 class Heard:
     """Alerts and verdicts of one run."""
@@ -61,79 +90,154 @@ class Heard:
     provisional: dict[tuple[str, str], float]
     """Lane and objective to the last instant at which the verdict was provisional while its page fired."""
     evidence: dict[str, tuple[float, float]]
-    """Evidence to its lowest and highest ratio since the fault."""
+    """Evidence to its lowest and highest ratio since the fault; of all models, if there are several."""
+    firing: list[Spell] = field(default_factory=list)
+    """Every page and ticket from a minute before the fault to the end of the run, by its beginning."""
+    worst_pod: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Lane and objective to the pod that the first page's annotation names, such as `llm-0`."""
 
 
 def names_in(rule_files: Iterable[Path] = RULE_FILES) -> frozenset[str]:
     """Names of all the sidecar's metrics that a rule reads, as written in the rules."""
-    names: set[str] = set()
-    for path in rule_files:
-        for group in yaml.safe_load(path.read_text())["groups"]:
-            for rule in group["rules"]:
-                names.update(_NAME.findall(rule["expr"]))
-    return frozenset(names)
+    return frozenset(name for expr in _expressions(tuple(rule_files)) for name in _NAME.findall(expr))
+
+
+def edges_in(rule_files: Iterable[Path] = RULE_FILES) -> dict[str, frozenset[str]]:
+    """Buckets of which the rules read single edges only: name to the values of `le`, as written in the rules."""
+    edges: dict[str, set[str]] = {}
+    whole: set[str] = set()
+    for expr in _expressions(tuple(rule_files)):
+        for found in _BUCKET.finditer(expr):
+            edge = _EDGE.search(found["matchers"] or "")
+            if edge is None:
+                whole.add(found["name"])
+            else:
+                edges.setdefault(found["name"], set()).add(edge["le"])
+    return {name: frozenset(values) for name, values in edges.items() if name not in whole}
+
+
+@cache
+def _expressions(rule_files: tuple[Path, ...]) -> tuple[str, ...]:
+    read = (yaml.safe_load(path.read_text()) for path in rule_files)
+    return tuple(rule["expr"] for document in read for group in document["groups"] for rule in group["rules"])
 
 
 def hear(
-    samples: Samples, fault_at: float, quiet_at: float, ends_at: float, rule_files: Sequence[Path] = RULE_FILES
+    samples: Sequence[Samples],
+    fault_at: float,
+    quiet_at: float,
+    ends_at: float,
+    rule_files: Sequence[Path] = RULE_FILES,
 ) -> Heard:
-    """Evaluate the rules on these samples every 15 s. Raises RuntimeError if promtool itself fails."""
-    step = samples.every_seconds
-    firing = 'ALERTS{alertstate="firing"}'
-    began = f"min_over_time(timestamp({firing} unless {firing} offset {step:g}s)"
-    paged = f'and on ({_LANE}) ALERTS{{alertstate="firing",severity="page"}}'
-    whole = f"[{ends_at - fault_at:g}s:{step:g}s]"
+    """Evaluate the rules on the samples of all pods every 15 s. Raises RuntimeError if promtool itself fails."""
+    step = samples[0].every_seconds
+    instants = [step * number for number in range(int(ends_at / step) + 1)]
     questions = {
-        "before": (f"{began}[{fault_at - step:g}s:{step:g}s])", fault_at - step),
-        "during": (f"{began}[{quiet_at - fault_at:g}s:{step:g}s])", quiet_at),
-        "waited": (
-            f"min_over_time(timestamp(topk by ({_LANE}) (1, lane:llm_slo_waited_in:ratio) {paged}){whole})",
-            ends_at,
-        ),
-        "cause": (f"min_over_time(timestamp(lane:llm_slo_verdict:cause == 1 {paged}){whole})", ends_at),
-        "provisional": (f"max_over_time(timestamp(lane:llm_slo_verdict:provisional == 1 {paged}){whole})", ends_at),
-        "low": (f"min_over_time(model:llm_evidence:ratio{whole})", ends_at),
-        "high": (f"max_over_time(model:llm_evidence:ratio{whole})", ends_at),
+        (about, at): (expr, at) for about, expr in _ASKED.items() for at in instants if about == FIRES or at >= fault_at
     }
-    if ends_at - quiet_at > 4 * step:
-        questions["after"] = (f"{began}[{ends_at - quiet_at - step:g}s:{step:g}s])", ends_at)
     got = ask(samples, questions, rule_files)
 
-    def firings(question: str) -> list[Firing]:
-        found = [Firing(value, dict(labels)) for labels, value in got.get(question, [])]
-        return sorted(found, key=lambda each: (each.at, each.alert))
+    def told(about: str) -> list[tuple[float, dict[str, str], float]]:
+        """Instant, labels and value of each answer since the fault, in order of time."""
+        found = ((at, got[about, at]) for at in instants if at >= fault_at)
+        return [(at, dict(labels), value) for at, answers in found for labels, value in answers]
 
-    def first(question: str, label: str) -> dict[tuple[str, str], str]:
+    def first(about: str, label: str) -> dict[tuple[str, str], str]:
         found: dict[tuple[str, str], str] = {}
-        for labels, _ in sorted(got[question], key=lambda each: each[1]):
-            named = dict(labels)
-            found.setdefault((named["lane"], named["objective"]), named.get(label, ""))
+        for _, labels, _ in told(about):
+            found.setdefault((labels["lane"], labels["objective"]), labels.get(label, ""))
         return found
 
-    low = {dict(labels)["evidence"]: value for labels, value in got["low"]}
+    looks = [(at, [labels for labels, _ in got[FIRES, at]]) for at in instants]
+    began = begun(looks)
+    spells_at = fault_at - SPELLS_BEFORE_SECONDS
+    evidence: dict[str, list[float]] = {}
+    for _, labels, value in told("evidence"):
+        if not isnan(value):
+            evidence.setdefault(labels["evidence"], []).append(value)
     return Heard(
-        firings("before"),
-        firings("during"),
-        firings("after"),
+        _firsts(each for each in began if each.at < fault_at),
+        _firsts(each for each in began if fault_at <= each.at <= quiet_at),
+        _firsts(each for each in began if each.at > quiet_at) if ends_at - quiet_at > 4 * step else [],
         first("waited", "phase"),
         first("cause", "cause"),
-        {(dict(labels)["lane"], dict(labels)["objective"]): value for labels, value in got["provisional"]},
-        {dict(labels)["evidence"]: (low[dict(labels)["evidence"]], value) for labels, value in got["high"]},
+        {(labels["lane"], labels["objective"]): at for at, labels, _ in told("provisional")},
+        {name: (min(values), max(values)) for name, values in evidence.items()},
+        [
+            each
+            for each in spells([look for look in looks if look[0] >= spells_at], ends_at)
+            if each.labels["severity"] in ("page", "ticket")
+        ],
+        first("worst", "pod"),
     )
 
 
-Answers = dict[str, list[tuple[Labels, float]]]
+FIRES = "fires"
+_PAGED = f'and on ({_LANE}) ALERTS{{alertstate="firing",severity="page"}}'
+_ASKED = {
+    FIRES: 'ALERTS{alertstate="firing"}',
+    "waited": f"topk by ({_LANE}) (1, lane:llm_slo_waited_in:ratio) {_PAGED}",
+    "cause": f"lane:llm_slo_verdict:cause == 1 {_PAGED}",
+    "provisional": f"lane:llm_slo_verdict:provisional == 1 {_PAGED}",
+    "evidence": "model:llm_evidence:ratio",
+    # As the annotation of a burn alert asks (alert_rules/wording.py).
+    "worst": f"topk by ({_LANE}) (1, sum by ({_LANE}, pod) (increase(llm_slo_misses_total[5m])) > 0) {_PAGED}",
+}
+"""Expressions that are evaluated at each step. One subquery instead would exceed promtool's limit of 10,000 samples."""
+
+Look = tuple[float, Sequence[Labels]]
+"""Instant of an evaluation, and the labels of all alerts that fire."""
 
 
-def ask(samples: Samples, questions: dict[str, tuple[str, float]], rule_files: Sequence[Path] = RULE_FILES) -> Answers:
-    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step)."""
+def begun(looks: Iterable[Look]) -> list[Firing]:
+    """Every beginning of an alert, in order of time."""
+    found: list[Firing] = []
+    before: set[Labels] = set()
+    for at, firing in looks:
+        now = {tuple(sorted(pair for pair in labels if pair[0] != "__name__")) for labels in firing}
+        found += [Firing(at, dict(labels)) for labels in sorted(now - before)]
+        before = now
+    return found
+
+
+def _firsts(began: Iterable[Firing]) -> list[Firing]:
+    """The first beginning of each alert, by instant and name."""
+    found: dict[Labels, Firing] = {}
+    for each in began:
+        found.setdefault(tuple(each.labels.items()), each)
+    return sorted(found.values(), key=lambda each: (each.at, each.alert))
+
+
+def spells(looks: Iterable[Look], ends_at: float) -> list[Spell]:
+    """Intervals of firing, from the alerts that fired at each evaluation. `looks`: instant and labels, in order."""
+    began: dict[Labels, float] = {}
+    found: list[Spell] = []
+    for at, firing in looks:
+        now = {tuple(sorted(pair for pair in labels if pair[0] not in _NOT_THE_ALERTS)) for labels in firing}
+        found += [Spell(dict(labels), began.pop(labels), at) for labels in sorted(began.keys() - now)]
+        began |= dict.fromkeys(now - began.keys(), at)
+    found += [Spell(dict(labels), at, ends_at) for labels, at in began.items()]
+    return sorted(found, key=lambda each: (each.began_at, each.ended_at, sorted(each.labels.items())))
+
+
+def ask(
+    samples: Sequence[Samples], questions: Mapping[Q, Question], rule_files: Sequence[Path] = RULE_FILES
+) -> dict[Q, Answer]:
+    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step).
+
+    Groups of rules are evaluated in the order of their files: without an order, promtool shuffles them in each run.
+    """
+    step = f"{samples[0].every_seconds:g}s"
+    edges = edges_of(samples) | edges_in(rule_files)
+    series = [{"series": selector, "values": values} for each in samples for selector, values in each.written(edges)]
     test = {
         "rule_files": [str(path.resolve()) for path in rule_files],
-        "evaluation_interval": f"{samples.every_seconds:g}s",
+        "evaluation_interval": step,
+        "group_eval_order": _groups(tuple(rule_files)),
         "tests": [
             {
-                "interval": f"{samples.every_seconds:g}s",
-                "input_series": [{"series": series, "values": values} for series, values in samples.written()],
+                "interval": step,
+                "input_series": series,
                 "promql_expr_test": [
                     {"expr": expr, "eval_time": f"{at:g}s", "exp_samples": []} for expr, at in questions.values()
                 ],
@@ -152,19 +256,21 @@ def ask(samples: Samples, questions: dict[str, tuple[str, float]], rule_files: S
             # Go's garbage collector takes a quarter of promtool's time, and memory is plenty: let it run less often.
             env={"GOGC": "800", **os.environ},
         )
-    return read(judged.stdout + judged.stderr, {question: expr for question, (expr, _) in questions.items()})
+    return read(judged.stdout + judged.stderr, questions)
 
 
-def read(printed: str, expressions: dict[str, str]) -> Answers:
+def read(printed: str, questions: Mapping[Q, Question]) -> dict[Q, Answer]:
     """Answers by question. A question that promtool does not mention met its expectation: its answer is empty."""
-    by_expr = {expr: question for question, expr in expressions.items()}
-    answers: Answers = {question: [] for question in expressions}
-    question: str | None = None
+    asked = {(expr, at): question for question, (expr, at) in questions.items()}
+    answers: dict[Q, Answer] = {question: [] for question in questions}
+    question: Q | None = None
     for line in printed.splitlines():
         words = line.strip()
         if words.startswith("expr: "):
-            quoted = words.removeprefix("expr: ").rsplit(", time:", 1)[0]
-            question = by_expr.get(yaml.safe_load(quoted))
+            quoted, _, time = words.removeprefix("expr: ").rpartition(", time: ")
+            if not time.endswith(","):
+                raise RuntimeError(f"promtool could not evaluate it: {words}")
+            question = asked.get((json.loads(quoted), _seconds(time)))
             if question is None:
                 raise RuntimeError(f"promtool answers an expression that was not asked for: {words}")
         elif words.startswith("got: "):
@@ -177,3 +283,14 @@ def read(printed: str, expressions: dict[str, str]) -> Answers:
         else:
             raise RuntimeError(f"promtool says: {printed[:2000]}")
     return answers
+
+
+@cache
+def _groups(rule_files: tuple[Path, ...]) -> list[str]:
+    read = (yaml.safe_load(path.read_text()) for path in rule_files)
+    return [group["name"] for document in read for group in document["groups"]]
+
+
+def _seconds(duration: str) -> float:
+    """Seconds of a duration as promtool prints it, such as `1h2m15s`."""
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(duration))

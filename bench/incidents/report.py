@@ -1,21 +1,42 @@
 """Results of all runs, in words and tables: for a terminal while they run, and for a page of docs/.
 
-It knows graded cases and false pages. It refuses to judge them: the bounds are in `bounds.py`.
+It knows graded cases and false pages, and how to write them. It refuses to compute figures (`measures.py`) and to
+judge them (`bounds.py`).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from random import Random
 from statistics import median
+from typing import TypeVar
 
+from bench.incidents.bounds import ISSUE_10, TODAY, low_classes, not_kept
 from bench.incidents.grade import MISSED, RIGHT, UNATTRIBUTED, WRONG, Case, FalsePage
-from bench.incidents.healthy import HealthyDay
-from bench.incidents.prometheus import Firing
+from bench.incidents.measures import (
+    FALSE_WHYS,
+    Band,
+    Figure,
+    Measure,
+    Woken,
+    bands,
+    false_pages,
+    figures,
+    late,
+    measured,
+    modes_of,
+    pages_of,
+    s2,
+    share,
+)
 from bench.incidents.run import Done
+from bench.incidents.world import Mode
 
 
-BOOTSTRAPS = 400
-COLUMNS = ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "none")
+COLUMNS = ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "sidecar", "none")
+MODE_SIGNS = {Mode.REPORTS: "", Mode.ESTIMATOR: "e:", Mode.BLIND: "b:"}
+MODE_TITLES = {Mode.REPORTS: "with reports", Mode.ESTIMATOR: "estimator only", Mode.BLIND: "blind"}
+_M = TypeVar("_M", Case, FalsePage, Woken)
+SECONDS = (Figure.MEDIAN_SECONDS, Figure.P95_SECONDS)
+COUNTS = (Figure.RECEIVERS, Figure.NOTIFICATIONS, Figure.NOTIFICATIONS_OF_TWO, Figure.PAGES_SENT)
 
 
 def line(done: Done, left: int) -> str:
@@ -23,39 +44,96 @@ def line(done: Done, left: int) -> str:
     words = []
     for case in done.cases:
         sign = {RIGHT: "+", WRONG: "WRONG ", UNATTRIBUTED: "?", MISSED: "MISSED "}[case.result]
-        mode = "" if case.reports else "e:"
+        mode = MODE_SIGNS[case.mode]
         seconds = "" if case.seconds_since_fault is None else f"@{case.seconds_since_fault:.0f}"
-        severity = "" if case.severity == "page" else "ticket "
+        severity = "ticket " if case.severity == "ticket" else "" if case.owed else "(welcome) "
         why = f" ({case.cause}, waited {case.waited_in})" if case.result == WRONG else ""
         words.append(f"{mode}{severity}{'/'.join(case.key)} {sign}{case.said or ''}{seconds}{why}")
-    words += [f"FALSE {'' if each.reports else 'e:'}{each.alert} {each.key} ({each.why})" for each in done.false]
+    words += [f"FALSE {MODE_SIGNS[each.mode]}{each.alert} {each.key} ({each.why})" for each in done.false]
     told = ", ".join(words) or "nothing burns"
     if any(case.result == WRONG for case in done.cases):
         told += "; evidence " + " ".join(
             f"{name} {low:.2f}-{high:.2f}"
-            for heard in done.heard.values()
-            for name, (low, high) in heard.evidence.items()
+            for evidence in done.evidence.values()
+            for name, (low, high) in evidence.items()
         )
     job = done.job
     return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
 
 
-def days_line(day: HealthyDay) -> str:
-    """One healthy day, as a line of text."""
+def scoreboard(cases: Sequence[Case], false: Sequence[FalsePage], woken: Sequence[Woken] = ()) -> str:
+    """The table of issue 10 as Markdown: each figure with its 95 % bracket, a column for each mode that was played.
 
-    def named(fired: Sequence[Firing]) -> str:
-        counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
-        return ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
+    Below it, for each mode: the classes and figures that miss their bound by name, and the bands of stated confidence.
+    """
+    modes = modes_of(cases)
+    found = {mode: figures(_of(cases, mode), _of(woken, mode)) for mode in modes}
+    head = [" | ".join(("figure", *(MODE_TITLES[mode] for mode in modes), "in November 2026"))]
+    rows = [
+        " | ".join((figure, *(_cell(figure, found[mode][figure]) for mode in modes), _past(figure)))
+        for figure in Figure
+    ]
+    rows.append(" | ".join(("confidence", *(_confidence(_of(cases, mode)) for mode in modes), "none stated")))
+    for why in FALSE_WHYS:
+        counts = [str(false_pages(_of(false, mode))[why]) for mode in modes]
+        rows.append(" | ".join((f"false pages: {why}", *counts, "-")))
+    ruler = "---|" * (len(modes) + 2)
+    table = f"| {head[0]} |\n|{ruler}\n" + "".join(f"| {row} |\n" for row in rows)
+    return "\n".join([table, *(_misses(_of(cases, mode), found[mode], mode) for mode in modes)])
 
-    return f"{day.number + 1} on {day.engine}: {day.requests:,} requests, pages: {named(day.pages)}; tickets: {named(day.tickets)}"
+
+def _of(each: Sequence[_M], mode: Mode) -> list[_M]:
+    return [one for one in each if one.mode is mode]
+
+
+def _cell(figure: Figure, measure: Measure) -> str:
+    if not measure.size:
+        return "-"
+    if figure in SECONDS:
+        return f"{measure.value:.0f} [{measure.low:.0f}, {measure.high:.0f}]"
+    if figure in COUNTS:
+        return f"{measure.value:.2f} [{measure.low:.2f}, {measure.high:.2f}] of {measure.runs}"
+    return f"{measure.value:.1%} [{measure.low:.1%}, {measure.high:.1%}] of {measure.size}"
+
+
+def _past(figure: Figure) -> str:
+    """The same figure before the bench became unkind, in the modes for which it is known."""
+    words = []
+    for (mode, known), past in TODAY.items():
+        if known is figure:
+            scale = 1 if figure in SECONDS + COUNTS else 100
+            bracket = "" if past.low is None or past.high is None else f" [{past.low * scale:g}, {past.high * scale:g}]"
+            title = "" if mode is Mode.REPORTS else f" ({MODE_TITLES[mode]})"
+            words.append(f"{past.value * scale:g}{bracket}{title}")
+    return ", ".join(words) or "-"
+
+
+def _confidence(cases: Sequence[Case]) -> str:
+    found = bands(cases)
+    return f"{sum(each.kept for each in found)} of {len(found)} bands kept" if found else "none stated"
+
+
+def _misses(cases: Sequence[Case], found: dict[Figure, Measure], mode: Mode) -> str:
+    title = MODE_TITLES[mode][0].upper() + MODE_TITLES[mode][1:]
+    words = [*not_kept(found, mode, ISSUE_10), *low_classes(cases, ISSUE_10)]
+    lines = [f"- {each}\n" for each in words] or ["- every class and figure keeps its bound\n"]
+    lines += [f"- {_band(each)}\n" for each in bands(cases)]
+    return f"{title}:\n\n{''.join(lines)}"
+
+
+def _band(band: Band) -> str:
+    right = f"{band.right.value:.1%} [{band.right.low:.1%}, {band.right.high:.1%}] right of {band.right.size}"
+    kept = "kept" if band.kept else "not kept"
+    return f"stated confidence {band.low:.0%} to {band.high:.0%}, mean {band.stated:.1%}: {right}, {kept}"
 
 
 def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
     """All results of one mode, as Markdown."""
-    pages = [case for case in cases if case.severity == "page"]
+    pages = pages_of(cases, owed=True)
     if not pages:
         return f"{runs} runs, and no lane had to page.\n"
-    parts = [f"{runs} runs with {len(pages)} lanes that had to page.\n", _shares("All", pages), _confusion(pages)]
+    parts = [f"{runs} runs with {len(pages)} lanes that had to page.\n", _shares("All", pages), _welcome(cases)]
+    parts.append(_confusion(pages))
     parts.append(_by("root", pages, lambda case: "|".join(case.root)))
     parts.append(_by("kind", pages, lambda case: case.kind))
     parts.append(_by("engine", pages, lambda case: case.engine))
@@ -69,22 +147,16 @@ def table(cases: Sequence[Case], false: Sequence[FalsePage], runs: int) -> str:
     return "\n".join(parts)
 
 
-def share(cases: Sequence[Case], result: str) -> float:
-    """Share of the cases with this result, 0 to 1."""
-    return sum(case.result == result for case in cases) / len(cases) if cases else 1.0
-
-
 def interval(cases: Sequence[Case], result: str) -> tuple[float, float]:
-    """95 % interval of the share, by resampling seeds, because cases of one run are not independent."""
-    by_seed: dict[int, list[Case]] = defaultdict(list)
-    for case in cases:
-        by_seed[case.seed].append(case)
-    groups, rng = list(by_seed.values()), Random(0)
-    shares = sorted(
-        share([case for group in rng.choices(groups, k=len(groups)) for case in group], result)
-        for _ in range(BOOTSTRAPS)
-    )
-    return shares[int(0.025 * BOOTSTRAPS)], shares[int(0.975 * BOOTSTRAPS)]
+    """95 % interval of the share of cases with this lenient grade, by resampling runs."""
+    found = measured([(case.run, float(case.result == result)) for case in cases])
+    return found.low, found.high
+
+
+def _welcome(cases: Sequence[Case]) -> str:
+    others = pages_of(cases, owed=False)
+    missed = sum(case.phase_result == MISSED for case in others)
+    return f"{len(others)} more lanes burned and did not have to page; {missed} of them got no page.\n"
 
 
 def _shares(title: str, cases: Sequence[Case]) -> str:
@@ -110,12 +182,12 @@ def _by(title: str, cases: Sequence[Case], of: Callable[[Case], str]) -> str:
     for case in cases:
         groups[of(case)].append(case)
     rows = [
-        f"| {name} | {len(group)} | {share(group, RIGHT):.1%} | {share(group, WRONG):.1%} | {share(group, UNATTRIBUTED):.1%}"
+        f"| {name} | {len(group)} | {share(group, RIGHT):.1%} | {s2(group).value:.1%} | {share(group, WRONG):.1%} | {share(group, UNATTRIBUTED):.1%}"
         f" | {share(group, MISSED):.1%} | {_seconds(group)} |\n"
         for name, group in sorted(groups.items())
     ]
     return (
-        f"| {title} | cases | right | wrong | unattributed | missed | to page, median s |\n|---|---|---|---|---|---|---|\n"
+        f"| {title} | cases | right | by S2 | wrong | unattributed | missed | to page, median s |\n|---|---|---|---|---|---|---|---|\n"
         + "".join(rows)
     )
 
@@ -126,8 +198,8 @@ def _seconds(cases: Iterable[Case]) -> str:
 
 
 def _times(cases: Sequence[Case]) -> str:
-    since_burn = sorted(case.seconds for case in cases if case.seconds is not None)
-    since_fault = sorted(case.seconds_since_fault for case in cases if case.seconds_since_fault is not None)
+    since_burn = [case.seconds for case in cases if case.seconds is not None]
+    since_fault = [case.seconds_since_fault for case in cases if case.seconds_since_fault is not None]
     if not since_fault:
         return "No lane was paged.\n"
     return (
@@ -135,11 +207,6 @@ def _times(cases: Sequence[Case]) -> str:
         " from the start of the first window of five minutes that burned fast enough to page. Always from the fault:"
         f" median {median(since_fault):.0f}, p95 {late(since_fault):.0f}.\n"
     )
-
-
-def late(values: Sequence[float]) -> float:
-    """The 95th percentile of sorted values."""
-    return values[min(len(values) - 1, int(0.95 * len(values)))]
 
 
 def _waited(cases: Sequence[Case]) -> str:

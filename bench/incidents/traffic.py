@@ -1,17 +1,24 @@
 """Arrivals of one run, drawn from one seed: instant, lane, lengths and prefix of each request.
 
-It knows rates, lengths and lanes. It refuses to know the engine. The usual arrivals are drawn separately from those
+It knows rates, lengths and lanes. It refuses to know how the engine serves them. The usual arrivals are drawn separately from those
 that an incident adds, so that a run and its pair without the incident have the same requests as far as possible.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from math import exp, prod
 from random import Random
+from statistics import NormalDist
 
-from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
+from bench.incidents.engines import MODEL, PREFIXES, EngineConfig, LaneLoad
 from bench.incidents.fault import NOTHING, Episode, Fault, Stranger
 from bench.incidents.request import Run
+
+
+_NORMAL = NormalDist()
+_LUCK_OF_CACHE, _LUCK_OF_STAYING = 104_729, 1_299_709
+"""Primes by which a request's luck is multiplied, so that each decision reads other digits of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,10 @@ class Asked:
     """Name of its shared prefix; empty for none."""
     shared_tokens: int
     luck: float
-    """Random number of this request, 0 to 1: decides whether it gives up, has a slow client, or lacks the prefix."""
+    """Random number of this request, 0 to 1: decides whether it is left out, gives up, has a slow client, or lacks the
+    prefix."""
+    model: str = MODEL
+    """Model that it asks."""
 
 
 class Active:
@@ -53,17 +63,56 @@ class Active:
         return self._spans
 
 
+class _Lengths:
+    """Draws prompts' own parts and outputs: uniformly, or lognormally with the same mean.
+
+    Either draw takes one random number, so that instants and luck of all requests do not depend on the distribution.
+    """
+
+    def __init__(self, engine: EngineConfig, sigma: float | None) -> None:
+        """`sigma`: standard deviation of the logarithm of lengths; None for uniform ones."""
+        self._sigma = sigma
+        self._longest = engine.limits.max_model_len
+
+    def factor(self, spread: float, rng: Random) -> float:
+        """Length of one request as a multiple of its lane's mean."""
+        if self._sigma is None:
+            return rng.uniform(1 - spread, 1 + spread)
+        share = min(max(rng.random(), 1e-9), 1 - 1e-9)
+        return exp(self._sigma * _NORMAL.inv_cdf(share) - self._sigma**2 / 2)
+
+    def whole(self, prompt: float, output: float) -> tuple[int, int]:
+        """Tokens of prompt and output. Lognormal ones are cut to what the engine takes: the output to half of it."""
+        prompt, output = max(16, round(prompt)), max(2, round(output))
+        if self._sigma is None:
+            return prompt, output
+        output = min(output, self._longest // 2)
+        return min(prompt, self._longest - output), output
+
+
 def arrivals(
-    engine: EngineConfig, factor: float, seed: int, active: Active, day: "Day | None" = None
+    engine: EngineConfig,
+    factor: float,
+    seed: int | str,
+    active: Active,
+    day: "Day | None" = None,
+    *,
+    length_sigma: float | None = None,
 ) -> Iterator[Asked]:
-    """All requests of a run in order. `factor`: multiplies every lane's rate."""
+    """All requests of a run in order.
+
+    `factor`: multiplies every lane's rate. `length_sigma`: standard deviation of the logarithm of lengths, which keep
+    their mean; None: lengths are uniform in the lane's spread.
+    """
+    lengths = _Lengths(engine, length_sigma)
     streams = []
     for load in engine.lanes:
-        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, day))
-        streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active))
+        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, lengths, day=day))
+        streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active, lengths))
     for number, (begins, ends, episode) in enumerate(active.spans()):
         for stranger in episode.fault.strangers:
-            streams.append(_strangers(stranger, Random(f"{seed}/{number}/strangers"), begins, ends))  # noqa: PERF401
+            model = engine.lane(stranger.lane).model
+            streams.append(_strangers(stranger, model, Random(f"{seed}/{number}/strangers"), begins, ends))
     return merge(*streams, key=lambda asked: asked.at)
 
 
@@ -78,16 +127,19 @@ class Day:
         return self._curve[int(instant / self._step) % len(self._curve)]
 
 
-def _usual(load: LaneLoad, factor: float, rng: Random, active: Active, day: "Day | None") -> Iterator[Asked]:
+def _usual(
+    load: LaneLoad, factor: float, rng: Random, active: Active, lengths: _Lengths, *, day: "Day | None"
+) -> Iterator[Asked]:
     at = rng.expovariate(load.per_second * factor)
     while at < active.ends_at:
-        asked = _asked(load, at, rng, active)
-        if day is None or rng.random() < day.at(at):
+        episodes = active.at(at)
+        asked = _asked(load, at, rng, episodes, lengths)
+        if (day is None or rng.random() < day.at(at)) and _stays(asked, episodes):
             yield asked
         at += rng.expovariate(load.per_second * factor)
 
 
-def _more(load: LaneLoad, factor: float, rng: Random, active: Active) -> Iterator[Asked]:
+def _more(load: LaneLoad, factor: float, rng: Random, active: Active, lengths: _Lengths) -> Iterator[Asked]:
     """Arrivals that an incident adds to a lane."""
     for begins, ends, episode in active.spans():
         more = episode.fault.load.get(load.lane, 1.0) - 1.0
@@ -95,28 +147,38 @@ def _more(load: LaneLoad, factor: float, rng: Random, active: Active) -> Iterato
             continue
         at = begins + rng.expovariate(load.per_second * factor * more)
         while at < ends:
-            yield _asked(load, at, rng, active)
+            episodes = active.at(at)
+            asked = _asked(load, at, rng, episodes, lengths)
+            if _stays(asked, episodes):
+                yield asked
             at += rng.expovariate(load.per_second * factor * more)
 
 
-def _strangers(stranger: Stranger, rng: Random, begins: float, ends: float) -> Iterator[Asked]:
-    at = begins + rng.expovariate(stranger.per_second)
+def _stays(asked: Asked, episodes: Sequence[Episode]) -> bool:
+    """False for a request that is left out because the lane has less traffic than usual."""
+    share = prod(min(1.0, episode.fault.load.get(asked.lane, 1.0)) for episode in episodes)
+    return share >= 1.0 or (asked.luck * _LUCK_OF_STAYING) % 1.0 < share
+
+
+def _strangers(stranger: Stranger, model: str, rng: Random, begins: float, ends: float) -> Iterator[Asked]:
+    at = begins if stranger.first_at_once else begins + rng.expovariate(stranger.per_second)
     while at < ends:
         prompt = round(rng.uniform(*stranger.prompt_tokens))
         output = round(rng.uniform(*stranger.output_tokens))
-        yield Asked(at, stranger.lane, prompt, output, True, "", 0, rng.random())
+        yield Asked(at, stranger.lane, prompt, output, stranger.streaming, "", 0, rng.random(), model)
         at += rng.expovariate(stranger.per_second)
 
 
-def _asked(load: LaneLoad, at: float, rng: Random, active: Active) -> Asked:
+def _asked(load: LaneLoad, at: float, rng: Random, episodes: Sequence[Episode], lengths: _Lengths) -> Asked:
     """One request of this lane. Draws the same random numbers with and without an incident."""
-    own = (load.prompt_tokens - load.shared_tokens) * rng.uniform(1 - load.spread, 1 + load.spread)
-    output = load.output_tokens * rng.uniform(1 - load.spread, 1 + load.spread)
+    own = (load.prompt_tokens - load.shared_tokens) * lengths.factor(load.spread, rng)
+    output = load.output_tokens * lengths.factor(load.spread, rng)
     tenant, streamed, luck = rng.randrange(PREFIXES), rng.random() >= load.unstreamed, rng.random()
     prefix, shared = (f"{load.lane}/{tenant}" if load.shared_tokens else ""), load.shared_tokens
-    for episode in active.at(at):
+    for episode in episodes:
         own *= episode.fault.prompts.get(load.lane, 1.0)
         output *= episode.fault.outputs.get(load.lane, 1.0)
-        if (luck * 104_729) % 1.0 < episode.fault.uncached.get(load.lane, 0.0):
+        if (luck * _LUCK_OF_CACHE) % 1.0 < episode.fault.uncached.get(load.lane, 0.0):
             prefix = ""
-    return Asked(at, load.lane, max(16, round(shared + own)), max(2, round(output)), streamed, prefix, shared, luck)
+    prompt, tokens = lengths.whole(shared + own, output)
+    return Asked(at, load.lane, prompt, tokens, streamed, prefix, shared, luck, load.model)

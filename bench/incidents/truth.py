@@ -1,48 +1,31 @@
 """The truth of a run, from its requests and never from the product: burn of each lane, phases of waiting, the fault.
 
-It knows the tiers of the alerts and the table of kinds. It refuses to know counters, ledgers and rules: a miss here is
-an instant on the wire compared with a threshold.
+It knows the table of kinds. It refuses to know counters, ledgers and rules: a miss here is an instant on the wire
+compared with a threshold. `burn.py` knows how fast misses must follow each other for a page.
+
+Each lane and objective belongs to one of four classes. It *must page* by the windows of `burn.Tiers`, over all its pods
+or, if only some of the pods are at fault, over one of these alone. It *burns* without being owed a page if, for a
+minute, it had at least ten misses and 70 % of the share that must page: a page is welcome, and its absence counts as
+missed in S1 and S2, but not in the lenient grade. It *may page* if it came near that for a shorter time: a page is then
+neither owed nor false. In all other lanes a page is false.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import NamedTuple
 
+from bench.incidents.burn import SPARSE_PER_MINUTE, Tiers, Verdict, tiers_of
 from bench.incidents.engines import BUCKETS, EngineConfig
 from bench.incidents.kinds import Kind, Labels
-from bench.incidents.request import Request, Run
+from bench.incidents.request import Request, Run, State
 from sidecar.slo.objective import Objective, Objectives
 from sidecar.timeline.outcome import Outcome
 
 
-LOOK_EVERY_SECONDS = 15.0
-SUSTAINED_SECONDS = 60.0
-"""A burn must page if it lasts this long, which is four evaluations."""
-FAST_WINDOW_SECONDS = 300.0
-LEAST_MISSES = 10
-OUTAGE_RATIO = 0.5
-FAST_BURN = 10.0
-SLOW_BURN = 2.0
-SLOW_WINDOW_SECONDS = 1800.0
-SLOW_SUSTAINED_SECONDS = 300.0
-SHORT_WINDOW_SECONDS = 120.0
-NOW_SECONDS = 60.0
 QUIET_SECONDS = 60.0
-NEARLY = 0.7
-"""Above this share of every threshold, below the threshold itself, an alert is neither required nor false."""
 KV_FULL = 0.95
 KV_FULL_SHARE = 0.10
-"""The KV pool ran full if it was full, while requests waited, in this share of the incident's readings."""
-
-
-class Verdict(NamedTuple):
-    """One request and objective: met or missed, and the instant at which that was decided."""
-
-    at: float
-    missed: bool
+"""The KV pool ran full if it was full, while requests waited, in this share of the incident's readings of one pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +33,11 @@ class LaneTruth:
     """The truth of one lane and objective in one run."""
 
     root: Labels
+    """Right by the lenient grade."""
+    strict: Labels
+    """Right by S1."""
+    phases: Labels
+    """Right by S2: the phases of the injected causes, the same for every objective."""
     proximate: str | None
     """Phase with the largest summed excess over the pair; None if no phase was in excess."""
     must_page: bool
@@ -61,6 +49,10 @@ class LaneTruth:
     """Instant at which it first burned fast enough that it must page; None if it never did."""
     misses: int
     requests: int
+    burns: bool = False
+    """It burned for a minute (see the head of this file), whether it must page or not."""
+    bad_pods: tuple[int, ...] = ()
+    """Pods at fault that must page by themselves, of a fleet with others that are not at fault."""
 
 
 Key = tuple[str, str]
@@ -74,6 +66,10 @@ class Truth:
     lanes: dict[Key, LaneTruth]
     quiet_at: float
     """Instant from which on the fault's consequences no longer burn: a page that begins later is false."""
+    heals_at: float
+    """Instant at which the fault ends; the queue that it left behind may still have to drain."""
+    pods: int = 1
+    at_fault: tuple[int, ...] = (0,)
 
 
 def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -> Truth:
@@ -82,6 +78,7 @@ def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -
     told = verdicts(run, objectives)
     waited, usual = _phases(run, objectives), _phases(pair, objectives)
     full = _kv_ran_full(run)
+    phases = frozenset[str]().union(*(kind.phases for kind in kinds))
     found, quiet_at = {}, run.recovers_at
     for load in engine.lanes:
         for objective in Objective:
@@ -89,21 +86,46 @@ def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -
             key = (load.lane, objective.value)
             if aim is None or key not in told:
                 continue
-            tiers = _tiers(told[key], aim.allowed_misses, run)
+            tiers, bad_pods = _tiers(told[key], aim.allowed_misses, run, sparse=_is_sparse(run, load.lane))
             quiet_at = max(quiet_at, tiers.quiet_at)
             during = [each for each in told[key] if run.fault_at <= each.at]
             found[key] = LaneTruth(
-                frozenset[str]().union(*(kind.root(load.lane, objective.value, kv_ran_full=full) for kind in kinds)),
-                _most_in_excess(waited.get(key, []), usual.get(key, [])),
-                tiers.must_page,
-                tiers.may_page,
-                tiers.must_ticket and not tiers.may_page,
-                tiers.may_ticket,
-                tiers.burns_at,
-                sum(each.missed for each in during),
-                len(during),
+                root=frozenset[str]().union(*(kind.root(*key, kv_ran_full=full) for kind in kinds)),
+                strict=frozenset[str]().union(*(kind.strict(*key, kv_ran_full=full) for kind in kinds)),
+                phases=phases,
+                proximate=_most_in_excess(waited.get(key, []), usual.get(key, [])),
+                must_page=tiers.must_page,
+                may_page=tiers.may_page,
+                must_ticket=tiers.must_ticket and not tiers.may_page,
+                may_ticket=tiers.may_ticket,
+                burns_at=tiers.burns_at,
+                misses=sum(each.missed for each in during),
+                requests=len(during),
+                burns=tiers.burns,
+                bad_pods=bad_pods,
             )
-    return Truth(found, min(run.ends_at, quiet_at + QUIET_SECONDS))
+    return Truth(found, min(run.ends_at, quiet_at + QUIET_SECONDS), run.recovers_at, run.pods, tuple(run.at_fault))
+
+
+def _tiers(told: Sequence[Verdict], allowed: float, run: Run, *, sparse: bool) -> tuple[Tiers, tuple[int, ...]]:
+    """Tiers of the lane, and the pods at fault that must page by themselves."""
+    tiers = tiers_of(told, allowed, run.fault_at, run.ends_at, sparse=sparse)
+    if len(run.at_fault) == run.pods:
+        return tiers, ()
+    others, bad_pods = [each for each in told if each.pod not in run.at_fault], []
+    for pod in run.at_fault:
+        own = [each for each in told if each.pod == pod]
+        alone = tiers_of(own, allowed, run.fault_at, run.ends_at, others=others)
+        tiers.join(alone)
+        if alone.must_page:
+            bad_pods.append(pod)
+    return tiers, tuple(bad_pods)
+
+
+def _is_sparse(run: Run, lane: str) -> bool:
+    """Whether the lane had few requests per minute before the fault."""
+    before = sum(each.lane == lane and each.received_at < run.fault_at for each in run.requests)
+    return before * 60.0 < SPARSE_PER_MINUTE * run.fault_at
 
 
 def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
@@ -115,7 +137,7 @@ def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
             aim = aims.aim(objective)
             verdict = None if aim is None else _verdict(request, objective, aim.threshold_seconds, run.ends_at)
             if verdict is not None and verdict.at <= run.ends_at:
-                found[request.lane, objective.value].append(verdict)
+                found[request.lane, objective.value].append(verdict._replace(pod=request.pod))
     for each in found.values():
         each.sort()
     return found
@@ -140,60 +162,6 @@ def _verdict(request: Request, objective: Objective, threshold: float, ends_at: 
     if ended is not None and ended <= due and done is None:
         return None if request.outcome is Outcome.CLIENT_CANCELLED else Verdict(ended, missed=True)
     return Verdict(due, missed=True) if due <= ends_at else None
-
-
-# --- how fast ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Tiers:
-    must_page: bool = False
-    may_page: bool = False
-    must_ticket: bool = False
-    may_ticket: bool = False
-    burns_at: float | None = None
-    quiet_at: float = 0.0
-
-
-class _Windows:
-    """Counts misses and their share in any trailing window."""
-
-    def __init__(self, told: Sequence[Verdict]) -> None:
-        self._instants = [each.at for each in told]
-        self._missed = [0, *accumulate(int(each.missed) for each in told)]
-
-    def at(self, instant: float, seconds: float) -> tuple[int, float]:
-        """Number of misses, and their share of the requests (0 without requests)."""
-        low, high = bisect_left(self._instants, instant - seconds), bisect_right(self._instants, instant)
-        misses = self._missed[high] - self._missed[low]
-        return misses, misses / (high - low) if high > low else 0.0
-
-
-def _tiers(told: Sequence[Verdict], allowed: float, run: Run) -> _Tiers:
-    """Tiers of one lane and objective, from trailing windows like those of the rules."""
-    windows, tiers = _Windows(told), _Tiers()
-    page_ratio = min(OUTAGE_RATIO, FAST_BURN * allowed)
-    paging = slow = 0.0
-    at = run.fault_at
-    while at <= run.ends_at:
-        # A window of five minutes still contains misses of a burn that is over: it must page only while it goes on.
-        long, now = windows.at(at, FAST_WINDOW_SECONDS), windows.at(at, NOW_SECONDS)
-        short = windows.at(at, SHORT_WINDOW_SECONDS)
-        fast = any(window[0] >= LEAST_MISSES and window[1] >= page_ratio for window in (long, short))
-        pages = fast and now[1] >= page_ratio
-        paging = paging + LOOK_EVERY_SECONDS if pages else 0.0
-        if paging >= SUSTAINED_SECONDS:
-            tiers.must_page = True
-            tiers.burns_at = at - SUSTAINED_SECONDS if tiers.burns_at is None else tiers.burns_at
-        if any(window[0] >= NEARLY * LEAST_MISSES and window[1] >= NEARLY * page_ratio for window in (long, short)):
-            tiers.may_page, tiers.quiet_at = True, at
-        misses, ratio = windows.at(at, SLOW_WINDOW_SECONDS)
-        burns = misses >= LEAST_MISSES and min(ratio, long[1]) >= SLOW_BURN * allowed
-        slow = slow + LOOK_EVERY_SECONDS if burns else 0.0
-        tiers.must_ticket = tiers.must_ticket or slow >= SLOW_SUSTAINED_SECONDS
-        tiers.may_ticket = tiers.may_ticket or (misses >= NEARLY * LEAST_MISSES and ratio >= NEARLY * allowed)
-        at += LOOK_EVERY_SECONDS
-    return tiers
 
 
 # --- phases of waiting ------------------------------------------------------------------------------------------------
@@ -263,6 +231,11 @@ def _most_in_excess(now: Sequence[Waited], usual: Sequence[Waited]) -> str | Non
 
 
 def _kv_ran_full(run: Run) -> bool:
+    """Whether the KV pool of a pod at fault ran full."""
     during = [state for state in run.states if run.fault_at <= state.at < run.recovers_at]
-    full = sum(state.kv_usage >= KV_FULL and state.waiting > 0 for state in during)
-    return full >= KV_FULL_SHARE * max(1, len(during))
+    return any(_pool_ran_full([state for state in during if state.pod == pod]) for pod in run.at_fault)
+
+
+def _pool_ran_full(states: Sequence[State]) -> bool:
+    full = sum(state.kv_usage >= KV_FULL and state.waiting > 0 for state in states)
+    return full >= KV_FULL_SHARE * max(1, len(states))

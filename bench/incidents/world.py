@@ -85,7 +85,7 @@ FLEETS = ((1, 1), (1, 1), (1, 1), (1, 1), (2, 1), (2, 2), (3, 1), (4, 1), (4, 2)
 """Numbers of pods, and of those that are at fault: one, half or all. A third has one pod, as most tests have."""
 
 
-def unkind_world(seed: int) -> World:
+def unkind_world(seed: int | str) -> World:
     """The world that a seed draws. Each unkindness is drawn by itself, so that seeds combine them."""
     rng = Random(f"{seed}/world")
     pods, at_fault = rng.choice(FLEETS)

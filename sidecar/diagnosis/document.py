@@ -109,6 +109,12 @@ def _step(step: Step) -> dict[str, Any]:
         "flags": dict(what.flags),
         "effect": what.effect,
         "after": list(step.after),
+        "lever": what.lever,
+        "needs": list(what.needs),
+        "conflicts": list(what.conflicts),
+        "synergies": list(what.synergies),
+        "quality_risk": what.quality_risk,
+        "load": what.load,
     }
 
 

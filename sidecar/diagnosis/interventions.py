@@ -1,4 +1,4 @@
-"""What can be done, and what should not: the texts of `interventions/*.yml`, which runbooks and diagnosis share.
+"""The fixes that runbooks and diagnosis share, and the non-fixes: the texts of `interventions/*.yml`.
 
 One file per runbook, of the same name. A fix is a mapping of
 
@@ -12,19 +12,29 @@ One file per runbook, of the same name. A fix is a mapping of
 | a kind of engine (`ENGINES`) | the engine's own flag; absent: it has none, or the fix is made elsewhere |
 | `effect` | how much to expect, and why. An expectation from how engines schedule, and no measurement |
 | `after` | what must be so before it is worth doing |
+| `lever` | the technique, by its name in the serving literature (`levers.py`). A fix with a lever has the keys below as well |
+| `needs` | list: what must be there, in words; or the name of another fix |
+| `conflicts` | list of fixes that undo it, or that it excludes. Mutual: each names the other |
+| `synergies` | list of fixes that make it worth more. Mutual |
+| `quality_risk` | `none`; or `check`: answers change, and must be compared with a quality floor |
+| `load` | `low` (it works while the batch is small), `high` (while it is full) or `both` |
+
+An entry of `not_to_do` has `do` and `why`, and `lever` where it is about one. A file that breaks this form is refused as a whole,
+with all mistakes at once (`intervention_errors.py`).
 
 Knows the files and their form, and how fixes are ranked. Refuses to know what is wrong.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
+from sidecar.diagnosis.intervention_errors import errors
+from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
 from sidecar.slo.attribution import Blame
@@ -48,15 +58,6 @@ CHAPTERS: Mapping[Blame, str] = {
 """Phase to the runbook of its page."""
 
 
-class Cost(StrEnum):
-    """What a fix takes, cheapest first."""
-
-    MINUTES = "minutes"
-    RESTART = "restart"
-    REPLICAS = "replicas"
-    PROJECT = "project"
-
-
 @dataclass(frozen=True, slots=True)
 class Intervention:
     name: str
@@ -69,10 +70,23 @@ class Intervention:
     """Kind of engine to its flag."""
     effect: str | None
     after: str | None
+    lever: Lever | None = None
+    needs: tuple[str, ...] = ()
+    """Conditions in words, or names of other fixes."""
+    conflicts: tuple[str, ...] = ()
+    synergies: tuple[str, ...] = ()
+    """Names of other fixes, as in `conflicts`."""
+    quality_risk: QualityRisk = QualityRisk.NONE
+    load: str = BOTH
+    """A `LoadLevel`, or `both`."""
 
     def works_in(self, regime: Regime | None) -> bool:
-        """Whether it helps for as long as this lasts; where nobody knows, it may."""
-        return regime is None or self.works_when in ("both", regime.value)
+        """True if the fix helps for as long as the regime lasts. An unknown regime excludes no fix."""
+        return regime is None or self.works_when in (BOTH, regime.value)
+
+    def fits(self, load: LoadLevel | None) -> bool:
+        """True if the fix works at this load level. An unknown level excludes no fix."""
+        return load is None or self.load in (BOTH, load.value)
 
     def known_to(self, engine: str | None) -> bool:
         """Whether this engine can do it: False where others have a flag for it, and this one has none."""
@@ -81,10 +95,11 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class Unhelpful:
-    """What is tempting, and does not help."""
+    """A non-fix: a tempting change that does not help here."""
 
     do: str
     why: str
+    lever: Lever | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +111,28 @@ class Chapter:
 
 @cache
 def chapters() -> Mapping[str, Chapter]:
-    """Runbook to what it says. Reads files: not on a loop that has traffic. Raises OSError, or KeyError for a wrong file."""
+    """Runbook to its fixes and non-fixes. Reads files: not on a loop that has traffic. Raises OSError; ValueError for wrong files."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     folder = files("sidecar").joinpath("diagnosis", "interventions")
-    said = {
-        file.name.removesuffix(".yml"): yaml.load(file.read_bytes(), loader)  # noqa: S506  safe, in C where there is one
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".yml")
-    }
+    return chapters_of(
+        {
+            file.name.removesuffix(".yml"): yaml.load(file.read_bytes(), loader)  # noqa: S506  safe, in C where there is one
+            for file in sorted(folder.iterdir(), key=lambda file: file.name)
+            if file.name.endswith(".yml")
+        }
+    )
+
+
+def chapters_of(said: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Chapter]:
+    """Chapters from parsed files, by runbook. Raises ValueError that names every mistake, one a line."""
+    mistakes = errors(said, ENGINES)
+    if mistakes:
+        raise ValueError("\n".join(mistakes))
     named = {fix["name"]: _intervention(fix) for one in said.values() for fix in one["fixes"] if "name" in fix}
     return {
         name: Chapter(
             tuple(_meant(fix, named) for fix in one["fixes"]),
-            tuple(Unhelpful(item["do"], item["why"]) for item in one["not_to_do"]),
+            tuple(Unhelpful(item["do"], item["why"], _lever(item)) for item in one["not_to_do"]),
         )
         for name, one in said.items()
     }
@@ -121,6 +145,10 @@ def _meant(fix: Mapping[str, Any], named: Mapping[str, Intervention]) -> Interve
     return replace(same, targets=tuple(fix.get("targets", same.targets)))
 
 
+def _lever(said: Mapping[str, Any]) -> Lever | None:
+    return Lever(said["lever"]) if "lever" in said else None
+
+
 def _intervention(fix: Mapping[str, Any]) -> Intervention:
     return Intervention(
         name=fix["name"],
@@ -131,23 +159,44 @@ def _intervention(fix: Mapping[str, Any]) -> Intervention:
         flags={engine: fix[engine] for engine in ENGINES if engine in fix},
         effect=fix.get("effect"),
         after=fix.get("after"),
+        lever=_lever(fix),
+        needs=tuple(fix.get("needs", ())),
+        conflicts=tuple(fix.get("conflicts", ())),
+        synergies=tuple(fix.get("synergies", ())),
+        quality_risk=QualityRisk(fix.get("quality_risk", QualityRisk.NONE)),
+        load=fix.get("load", BOTH),
     )
 
 
 def ranked(
-    fixes: Iterable[Intervention], phase: Blame, causes: Iterable[Cause], regime: Regime | None, engine: str | None
+    fixes: Iterable[Intervention],
+    phase: Blame,
+    causes: Iterable[Cause],
+    *,
+    regime: Regime | None,
+    load: LoadLevel | None,
+    engine: str | None,
+    costs: Sequence[Cost] = tuple(Cost),
 ) -> list[Intervention]:
-    """What this engine can do, best first: for the cause, then in time, then cheap. No cause: all of the phase's.
+    """The fixes that this engine can do, best first (`rank`). Fixes of equal rank stay in the order of the runbook.
 
-    What does not work in the regime comes last, and is not left out: a spike may turn out to stay.
+    A fix against the phase as such counts as aimed at each of its causes. A fix that does not work in the regime is not left out,
+    but comes last: a spike may turn out to stay.
     """
-    wanted: set[str] = {phase, *causes}
-    aimed = wanted != {phase}
+    wanted = {str(cause) for cause in causes}
+    if wanted:
+        wanted.add(phase)
+    possible = [fix for fix in fixes if fix.known_to(engine)]
+    return sorted(possible, key=lambda fix: rank(fix, wanted, regime=regime, load=load, costs=costs))
 
-    def rank(item: tuple[int, Intervention]) -> tuple[bool, bool, int, int]:
-        place, fix = item
-        beside = aimed and not wanted & set(fix.targets)
-        return not fix.works_in(regime), beside, list(Cost).index(fix.cost), place
 
-    possible = [(place, fix) for place, fix in enumerate(fixes) if fix.known_to(engine)]
-    return [fix for _, fix in sorted(possible, key=rank)]
+def rank(
+    fix: Intervention, wanted: set[str], *, regime: Regime | None, load: LoadLevel | None, costs: Sequence[Cost]
+) -> tuple[bool, bool, bool, int, bool]:
+    """Sort key: in time, aimed, at this load level, cheap, and among equals without a risk for the answers.
+
+    `wanted`: targets that are aimed at; empty where no cause is known, so that none comes before another. `costs`: cheapest first.
+    """
+    beside = bool(wanted) and not wanted & set(fix.targets)
+    risky = fix.quality_risk is QualityRisk.CHECK
+    return not fix.works_in(regime), beside, not fix.fits(load), costs.index(fix.cost), risky

@@ -15,11 +15,12 @@ from traceback import extract_tb
 from sidecar.diagnosis import asked, bound, trust, why
 from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
-from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, Unhelpful, chapters, ranked
-from sidecar.diagnosis.measured import Latency, Measured, Regime
+from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, chapters, rank, ranked
+from sidecar.diagnosis.levers import Cost, LoadLevel
+from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import Verdict, top
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
 
@@ -29,7 +30,9 @@ NEAR = 0.75
 NEAR_BURN = 0.5
 """Share of the allowed misses from which an objective is near its limit."""
 MISSES_BEYOND_CHANCE = 3
-"""Fewer misses may be chance, whatever part of the allowed ones they are."""
+"""Fewer misses may be chance, even if they are more than the target allows."""
+SMALL_BATCH = 8.0
+"""Running requests of one engine below which its batch is small: a step mostly reads the weights."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
 CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
@@ -252,7 +255,7 @@ def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
         return Cause(grown.value)
     if phase is Blame.QUEUE and m.load.kv_usage is not None:
         return Cause.KV if m.load.kv_usage >= KV_FULL_RATIO else Cause.SLOTS
-    if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and (bound.load(m) or 0.0) > 1.0:
+    if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and _overfull(m):
         return Cause.LOAD
     return None
 
@@ -272,33 +275,75 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
 def _steps(
     m: Measured, phase: Blame, candidates: tuple[Blame, ...], cause: Cause | None, second: Second | None
 ) -> list[Step]:
-    causes = () if cause is None else (cause,)
-    # A person who asks has no sidecar to set up: what would split the time is among the questions.
+    # A person who gives numbers may have no sidecar: its set-up is no step, and the missing split is asked for instead.
     phases = candidates if m.source == "hand" and candidates else (phase, *candidates)
-    steps = [
-        _step(fix, of, m.engine)
-        for of in phases
-        for fix in ranked(chapters()[CHAPTERS[of]].fixes, of, causes, m.regime, m.engine)
-    ]
+    steps = [_step(fix, of, m.engine) for of in phases for fix in _ranked(m, of, cause)]
     if candidates:
-        steps.sort(key=lambda step: _whichever(step, cause, m.regime))
+        # The phase is not known, so the steps of all candidates stand in one order.
+        wanted = set() if cause is None else {str(cause)}
+        load, costs = load_level(m), _costs(m)
+        steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs))
     if second is not None and second.phase is not phase:
         waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase is not Blame.ENGINE else ()
-        fixes = ranked(chapters()[CHAPTERS[second.phase]].fixes, second.phase, causes, m.regime, m.engine)
-        steps += [_step(fix, second.phase, m.engine, waits) for fix in fixes]
+        steps += [_step(fix, second.phase, m.engine, waits) for fix in _ranked(m, second.phase, cause)]
     return steps
+
+
+def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention]:
+    """The phase's fixes, best first."""
+    load = load_level(m)
+    causes = _suspects(m, phase, load) if cause is None else (cause,)
+    fixes = chapters()[CHAPTERS[phase]].fixes
+    return ranked(fixes, phase, causes, regime=m.regime, load=load, engine=m.engine, costs=_costs(m))
+
+
+def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause, ...]:
+    """Candidate causes, if none is known; empty if there is a baseline, because then none of them has grown.
+
+    No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected.
+    """
+    if m.ratios:
+        return ()
+    causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause is not Cause.KV_TRANSFER]
+    # Slow tokens of a full batch may be wide steps, which are load, as well as dear ones.
+    return (*causes, Cause.LOAD) if phase is Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
+
+
+def _costs(m: Measured) -> tuple[Cost, ...]:
+    """Costs, cheapest first. If more work arrives than the GPUs can do at their peak, replicas come before settings."""
+    if _overfull(m):
+        return (Cost.MINUTES, Cost.REPLICAS, Cost.RESTART, Cost.PROJECT)
+    return tuple(Cost)
+
+
+def _overfull(m: Measured) -> bool:
+    return (bound.load(m) or 0.0) > 1.0
+
+
+def load_level(m: Measured) -> LoadLevel | None:
+    """The load level: whether the batch is small or full; None if it is unknown.
+
+    No source states the engine's batch limit, so the number of running requests is compared with `SMALL_BATCH`. A person's rate,
+    answer length and time between tokens stand in for it (Little's law). A Prometheus sums over pods: its sum says that each
+    batch is small, and never that one is full.
+    """
+    if _overfull(m):
+        return LoadLevel.HIGH
+    batch = m.load.running
+    if batch is None and m.source == "hand":
+        rate, tokens, seconds = m.load.arrivals_per_second, m.load.output_mean_tokens, m.inter_token.p99_seconds
+        batch = None if rate is None or tokens is None or seconds is None else rate * tokens * seconds
+    if batch is None:
+        return None
+    if batch < SMALL_BATCH:
+        return LoadLevel.LOW
+    return None if m.source == "prometheus" else LoadLevel.HIGH
 
 
 def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:
     """The unhelpful fixes of all phases, one of each in turn, so that a short list covers every phase."""
     lists = [chapters()[CHAPTERS[phase]].not_to_do for phase in phases]
     return tuple(item for turn in zip_longest(*lists) for item in turn if item is not None)
-
-
-def _whichever(step: Step, cause: Cause | None, regime: Regime | None) -> tuple[bool, bool, int]:
-    """Before it is known which of the candidates it is: in time, for the cause, cheap."""
-    beside = cause is not None and cause not in step.what.targets
-    return not step.what.works_in(regime), beside, list(Cost).index(step.what.cost)
 
 
 def _step(fix: Intervention, phase: Blame, engine: str | None, waits: tuple[str, ...] = ()) -> Step:

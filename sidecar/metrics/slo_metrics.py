@@ -4,7 +4,7 @@ Declared apart from the measurements of each request (`catalogue.py`), because t
 is counted once per objective, at its deadline, and rules only add and divide. Holds no values.
 """
 
-from sidecar.metrics.declaration import Counter, Gauge
+from sidecar.metrics.declaration import Counter, Gauge, Label
 from sidecar.metrics.vocabulary import (
     BLAMED_PHASE,
     BLAMED_TOGETHER,
@@ -14,6 +14,7 @@ from sidecar.metrics.vocabulary import (
     PER_LENGTH,
     PER_OBJECTIVE,
 )
+from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Part, Reason
 
 
 SLO_REQUESTS_TOTAL = Counter(
@@ -150,6 +151,37 @@ ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",
     "Seconds for which llm_engine_silence_seconds was above 8 and also above 3 x llm_engine_silence_expected_seconds.",
+)
+
+_PART = Label("part", tuple(Part))
+ENGINE_COST_RATIO = Gauge(
+    "llm_engine_cost_ratio",
+    "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
+    " estimate. part=decode: a step of the same sequences and contexts, over the last minute; part=prefill: the same uncached"
+    " prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
+    (_PART,),
+)
+ENGINE_COST_RATIO_LOW = Gauge(
+    "llm_engine_cost_ratio_low",
+    "Lower end of the 95 % interval of llm_engine_cost_ratio. Above 1: the work is dearer than it was.",
+    (_PART,),
+)
+ENGINE_COST_RATIO_HIGH = Gauge(
+    "llm_engine_cost_ratio_high",
+    "Upper end of the 95 % interval of llm_engine_cost_ratio.",
+    (_PART,),
+)
+ENGINE_COST_UNKNOWN = Gauge(
+    "llm_engine_cost_unknown",
+    "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts since the start;"
+    " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
+    " not speak at each step (several schedulers behind one port, several tokens in an event); few: too little traffic now.",
+    (_PART, Label("reason", tuple(Reason))),
+)
+ENGINE_STEP_COST_SECONDS = Gauge(
+    "llm_engine_step_cost_seconds",
+    f"Estimated seconds of one decode step of {TYPICAL_SEQUENCES} sequences with {TYPICAL_CONTEXT} tokens of context each, as dear"
+    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown.",
 )
 
 SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))

@@ -97,6 +97,6 @@ SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
-    *("reason", "result", "side", "engine", "version", "python_version", "label", "objective", "series"),
+    *("reason", "result", "side", "engine", "version", "python_version", "label", "objective", "part", "series"),
 )
 """Every label of the catalogue, and `series`: the limit of series was reached."""

@@ -9,8 +9,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from sidecar.ledger.account import Account, Phase, Source
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.silence import Silence
@@ -27,6 +29,9 @@ class Evidence:
     def __init__(self, metrics: Metrics) -> None:
         self._work = PrefillWork()
         self._silence = Silence()
+        self._heard_at = float("-inf")
+        """Instant of the last output that the silence was told."""
+        self.steps = StepCosts(metrics)
         self._seen: dict[Hashable, FirstToken] = {}
         self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
@@ -38,7 +43,7 @@ class Evidence:
     def received(
         self,
         key: Hashable,
-        model: str,
+        labels: RequestLabels,
         prompt_tokens: float | None,
         at: float,
         *,
@@ -50,7 +55,9 @@ class Evidence:
         `streaming`: it asked for a stream. `answer_seconds`: how long its whole answer may take; None without an e2e
         objective.
         """
-        cost = None
+        self._catch_up()
+        self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
+        cost, model = None, labels.model
         if prompt_tokens is not None:
             tokens = max(1.0, prompt_tokens)
             cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
@@ -59,48 +66,66 @@ class Evidence:
         self._silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds)
         self._work.received(key, at)
 
-    def output(self, key: Hashable, at: float) -> None:
-        """Output of this request was read."""
+    def output(self, key: Hashable, at: float, events: int) -> None:
+        """`events` output events of this request were read."""
+        self._catch_up()
         if key in self._seen:
-            self._silence.spoke(at)
+            spoke = self.spoke_of(key)
+            if spoke is None:
+                self._silence.spoke(at)
+            else:
+                spoke(at, events)
             return
+        self.steps.began(key, at, events)
         seen = self._work.first_token(key, at)
         if seen is not None:
             self._seen[key] = seen
         self._silence.began(key, at)
 
-    def spoke_of(self, key: Hashable) -> Callable[[float], None] | None:
-        """Callback for the instants of this request's further output, once its first was taken in; else None."""
-        return self._silence.spoke if key in self._seen else None
+    def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
+        """Callback for the instants and numbers of this request's further output, after its first; else None."""
+        return self.steps.spoke_of(key) if key in self._seen else None
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
+        self._catch_up()
         self._silence.answering(key, at, streaming=streaming)
 
     def finished(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
+        self._catch_up()
         self._silence.left(key, at)
+        self.steps.left(key)
         self._work.left(key, at)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
+        self._catch_up()
         self._silence.paused(key, at)
+        self.steps.paused(key, paused=True)
 
     def resumed(self, key: Hashable, at: float) -> None:
         """Reading from the engine goes on."""
+        self._catch_up()
         self._silence.resumed(key, at)
+        self.steps.paused(key, paused=False)
 
     def ended(self, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
         if account.outcome is Outcome.OK:
             self.finished(account.key, at)
         else:
+            self._catch_up()
             self._silence.given_up(account.key, at)
+            self.steps.left(account.key)
             self._work.left(account.key, at)
             self._seen.pop(account.key, None)
 
     def settled(self, account: Account, *, learn: bool) -> None:
         """The request's ledger is closed. `learn`: objectives are being met now, so it may become a sample."""
+        usage = account.marks.usage
+        if usage is not None:
+            self.steps.answered(account.labels.lane, usage.prompt_tokens, usage.cached_tokens, learn=learn)
         seen = self._seen.pop(account.key, None)
         told = None if seen is None else _prefill(account, seen)
         if seen is None or told is None:
@@ -112,10 +137,13 @@ class Evidence:
 
     def forget(self) -> None:
         """The engine process was replaced: forget what prompts cost the old one."""
+        self.steps.forget()
         self._work.forget()
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
+        self._catch_up()
+        self.steps.set_gauges(at)
         silent = self._silence.check(at)
         self._silent.set(silent.seconds)
         self._silent_expected.set(silent.expected_seconds)
@@ -123,6 +151,18 @@ class Evidence:
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         self._own.begin()
         self._expected.begin()
+
+    def tick(self, *, learn: bool) -> None:
+        """Price the steps that have ended. `learn`: no objective burns. Call it about once a second."""
+        self._catch_up()
+        self.steps.tick(learn=learn)
+
+    def _catch_up(self) -> None:
+        """Tell the silence of output that only the steps were told, before it is told anything later."""
+        last_at = self.steps.last_output_at
+        if last_at > self._heard_at:
+            self._heard_at = last_at
+            self._silence.spoke(last_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class StreamedResponse:
         else:
             if steady.deadlines is not None:
                 steady.deadlines.output(at, events)
-            steady.spoke(at)
+            steady.spoke(at, events)
         self._spoke(at)
 
 

@@ -28,8 +28,8 @@ class Steady(NamedTuple):
 
     deadlines: TokenDeadlines | None
     """None: no token of the stream has a deadline."""
-    spoke: Callable[[float], None]
-    """Called with the instant."""
+    spoke: Callable[[float, int], None]
+    """Called with the instant and the number of events."""
 
 
 class Slo:
@@ -93,9 +93,7 @@ class Slo:
         case = self._case(labels, at, streaming)
         self._judge.received(key, case)
         answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
-        self._evidence.received(
-            key, labels.model, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer
-        )
+        self._evidence.received(key, labels, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The response head came. `streaming`: the answer is a stream; None: its tokens cannot be seen from now on."""
@@ -107,7 +105,7 @@ class Slo:
         """`events` output events of a stream were read together."""
         self._now = at
         self._judge.output(key, at, events)
-        self._evidence.output(key, at)
+        self._evidence.output(key, at, events)
 
     def steady(self, key: Hashable) -> Steady | None:
         """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
@@ -130,6 +128,7 @@ class Slo:
         """Decide the deadlines that have passed; call it at least once a second. Never raises."""
         self._now = at
         self._contained(self._judge.tick, at)
+        self._contained(self._price_steps, at)
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
@@ -186,6 +185,9 @@ class Slo:
 
     def _learned(self, account: Account, at: float) -> None:
         self._evidence.settled(account, learn=not self._burning.at(at))
+
+    def _price_steps(self, at: float) -> None:
+        self._evidence.tick(learn=not self._burning.at(at))
 
     def engine_restarted(self) -> None:
         """Forget what was learned about the old engine process."""

@@ -2,16 +2,20 @@
 
 Pure: time is an argument, nothing is random, nothing waits. It creates the phases of every request, so it knows them
 exactly. HTTP, text and clocks are elsewhere (`player.py` plays it in real time), and so are arrivals (`workload.py`).
+Random numbers are elsewhere too: noise and the luck of speculative decoding are passed in.
 
 A step is planned when the previous one ends, as vLLM V1 does. First come the running requests in order. Each gets the
 tokens that it lacks (one for a decode), within the token budget. If blocks run out, the youngest running request is
 preempted: its KV is dropped, and it is recomputed from the head of the queue. Then waiting requests are admitted in
 order, while budget, slots and blocks last. When a request has no tokens left to compute, its next token exists at the
 end of the step.
+
+With speculative decoding a decode may get several tokens at the end of a step. The step costs the same, and the blocks
+for these tokens are held from the next step on.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -55,7 +59,22 @@ class Totals:
 class Simulation:
     """One replica. Each call passes its instant, never before an earlier one; all events up to it happen first."""
 
-    def __init__(self, limits: Limits, costs: Costs) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        costs: Costs,
+        noise: Callable[[], float] | None = None,
+        accepted: Callable[[], int] | None = None,
+    ) -> None:
+        """`noise`: factor of the next step's length, above 0; called once for each step.
+
+        `accepted`: number of tokens, at least 1, that a decode gets from its step (speculative decoding); called once
+        for each decode in each step, in the order of `running`. None: every decode gets 1.
+        """
+        self._noise = noise
+        self._accepted = accepted
+        self._next_factor: float | None = None
+        """Factor of the step that has not begun yet, once it is drawn."""
         self.limits = limits
         self.costs = costs
         self.knobs = Knobs()
@@ -179,7 +198,16 @@ class Simulation:
             else:
                 seconds += self.costs.chunk(tokens, request.computed)
         seconds = seconds * self.knobs.prefill_factor + self.costs.decode(decodes, context) * self.knobs.decode_factor
-        self._step_ends_at = self.now + seconds
+        self._step_ends_at = self.now + seconds * self._factor()
+        self._next_factor = None
+
+    def _factor(self) -> float:
+        """Noise of the next step: the same at every call, until the step has begun."""
+        if self._noise is None:
+            return 1.0
+        if self._next_factor is None:
+            self._next_factor = self._noise()
+        return self._next_factor
 
     def _plan(self) -> None:
         self._step = []
@@ -240,10 +268,13 @@ class Simulation:
             # The request was aborted while the step ran, or preempted because the pool shrank.
             if not request.admitted:
                 continue
+            more = self._accepted() if self._accepted is not None and request.decoding else 1
             request.computed += tokens
             self._publish(request)
             if not request.lacking:
-                self._emit(request, (self.now,))
+                more = min(more, request.output_tokens - len(request.token_instants))
+                request.computed += more - 1
+                self._emit(request, (self.now,) * more)
 
     def _stretch(self, limit: float) -> bool:
         """Play several decode-only steps at once if no event can come between them: same instants, with less work.
@@ -253,31 +284,59 @@ class Simulation:
         running = self.running
         if not running or (self.waiting and len(running) < self._slots()):
             return False
-        steps = min(request.output_tokens - len(request.token_instants) for request in running)
-        blocks = len(running) * (steps // self.limits.block_size + 1)
+        size, left = self.limits.block_size, [each.output_tokens - len(each.token_instants) for each in running]
+        steps = min(left)
+        if self._accepted is None:
+            blocks = len(running) * (steps // size + 1)
+        else:  # a request may get all its tokens in these steps
+            blocks = sum(tokens // size + 1 for tokens in left)
         if steps < 2 or blocks > self.pool.available or len(running) > self.limits.max_num_batched_tokens:
             return False
         if not all(request.decoding for request in running):
             return False
+        made = self._decode_alike(steps, limit) if self._accepted is None else self._speculate(left, limit)
+        if not made[0]:
+            return False
+        self.now = made[0][-1]
+        for request, instants in zip(tuple(running), made, strict=True):
+            request.computed += len(instants)
+            self._hold(request, request.computed)
+            self._emit(request, instants)
+        return True
+
+    def _decode_alike(self, steps: int, limit: float) -> list[list[float]]:
+        """For each running request the instants of its tokens, one in each step that ends before `limit`."""
+        running = self.running
         context = sum(request.computed for request in running)
         seconds = self.costs.decode(len(running), context) * self.knobs.decode_factor
         growth = self.costs.per_kv_token_seconds * len(running) * self.knobs.decode_factor
         at = self.now
         instants: list[float] = []
         for _ in range(steps):
-            at += seconds
+            at += seconds * self._factor()
             seconds += growth
             if at >= limit:  # a request submitted exactly at a step's end joins the next step, which must be planned
                 break
+            self._next_factor = None
             instants.append(at)
-        if not instants:
-            return False
-        self.now = instants[-1]
-        for request in tuple(running):
-            request.computed += len(instants)
-            self._hold(request, request.computed)
-            self._emit(request, instants)
-        return True
+        return [instants] * len(running)
+
+    def _speculate(self, left: list[int], limit: float) -> list[list[float]]:
+        """Like `_decode_alike`, with several tokens in each step, until a request has all the tokens that it has left."""
+        assert self._accepted is not None
+        context = sum(request.computed for request in self.running)
+        at = self.now
+        made: list[list[float]] = [[] for _ in left]
+        while all(len(instants) < most for instants, most in zip(made, left, strict=True)):
+            at += self.costs.decode(len(left), context) * self.knobs.decode_factor * self._factor()
+            if at >= limit:
+                break
+            self._next_factor = None
+            for instants, most in zip(made, left, strict=True):
+                more = min(self._accepted(), most - len(instants))
+                context += more
+                instants.extend((at,) * more)
+        return made
 
     def _emit(self, request: SimulatedRequest, instants: Sequence[float]) -> None:
         if not request.token_instants:

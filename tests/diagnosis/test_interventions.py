@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 
 from sidecar.admin.runbooks import INDEX, read
-from sidecar.diagnosis.interventions import CHAPTERS, Cost, Intervention, chapters, ranked
+from sidecar.diagnosis.interventions import CHAPTERS, Intervention, chapters, ranked
+from sidecar.diagnosis.levers import Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import PHASE_OF, Cause
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}
@@ -43,8 +44,16 @@ def test_a_fix_that_depends_on_something_names_it_in_words(phase: Blame) -> None
     assert [words for words in depends if " " not in words] == []
 
 
-def fix(name: str, *targets: str, cost: Cost = Cost.MINUTES, works_when: str = "both", **flags: str) -> Intervention:
-    return Intervention(name, name, targets, cost, works_when, flags, "much", None)
+def fix(
+    name: str,
+    *targets: str,
+    cost: Cost = Cost.MINUTES,
+    works_when: str = "both",
+    load: str = "both",
+    risk: QualityRisk = QualityRisk.NONE,
+    **flags: str,
+) -> Intervention:
+    return Intervention(name, name, targets, cost, works_when, flags, "much", None, load=load, quality_risk=risk)
 
 
 def test_what_is_aimed_at_the_cause_comes_before_what_is_cheaper() -> None:
@@ -54,7 +63,7 @@ def test_what_is_aimed_at_the_cause_comes_before_what_is_cheaper() -> None:
         fix("of the phase", "queue", cost=Cost.RESTART),
     ]
 
-    order = [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], None, None)]
+    order = [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=None, load=None, engine=None)]
 
     assert order == ["of the phase", "aimed", "cheap"]
 
@@ -67,18 +76,40 @@ def test_the_first_advice_for_a_cause_works_against_that_cause(phase: Blame) -> 
         cause: first.name
         for cause in Cause
         if any(cause in fix.targets for fix in fixes)
-        for first in ranked(fixes, phase, [cause], None, None)[:1]
+        for first in ranked(fixes, phase, [cause], regime=None, load=None, engine=None)[:1]
         if not {cause, phase} & set(first.targets)
     }
 
     assert beside == {}
 
 
+@pytest.mark.parametrize(
+    ("phase", "cause"), [(PHASE_OF[cause], cause) for cause in Cause if PHASE_OF[cause] != SIDECAR]
+)
+def test_every_cause_of_the_closed_table_has_a_fix_under_its_phase(phase: Blame, cause: Cause) -> None:
+    """The first advice for a root is never one that works against another root of the phase."""
+    first = ranked(chapters()[CHAPTERS[phase]].fixes, phase, [cause], regime=None, load=None, engine=None)[0]
+
+    assert {cause, phase} & {*first.targets}, first.name
+
+
+def test_a_slow_client_is_not_met_by_a_change_of_the_hop() -> None:
+    fixes = chapters()[CHAPTERS[Blame.STREAM]].fixes
+
+    first = {
+        cause: ranked(fixes, Blame.STREAM, [cause], regime=None, load=None, engine=None)[0].name
+        for cause in (Cause.HOP, Cause.CLIENT)
+    }
+
+    assert first == {Cause.HOP: "buffering-off", Cause.CLIENT: "limit-the-slow-reader"}
+
+
 def test_what_comes_too_late_in_a_spike_comes_last_and_stays() -> None:
     fixes = [fix("capacity", "load", works_when="steady"), fix("shed", "load", works_when="spike", cost=Cost.RESTART)]
 
     orders = [
-        [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime, None)] for regime in (*Regime, None)
+        [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=regime, load=None, engine=None)]
+        for regime in (*Regime, None)
     ]
 
     assert orders == [["shed", "capacity"], ["capacity", "shed"], ["capacity", "shed"]]
@@ -89,9 +120,108 @@ def test_what_this_engine_has_no_flag_for_is_left_out() -> None:
     fixes = [fix("gateway", "load"), fix("theirs", "load", sglang="--x"), fix("ours", "load", vllm="--y")]
 
     known = {
-        engine: [one.name for one in ranked(fixes, Blame.QUEUE, [], None, engine)]
+        engine: [one.name for one in ranked(fixes, Blame.QUEUE, [], regime=None, load=None, engine=engine)]
         for engine in ("vllm", "llama_cpp", None)
     }
 
     assert known["vllm"] == ["gateway", "ours"]
     assert known["llama_cpp"] == known[None] == ["gateway", "theirs", "ours"]
+
+
+# --- the load level ------------------------------------------------------------------------------------------------------
+
+
+def test_what_fits_the_load_level_comes_before_what_is_cheaper() -> None:
+    fixes = [
+        fix("for a full batch", "load", load="high"),
+        fix("for a small batch", "load", load="low", cost=Cost.REPLICAS),
+        fix("for either", "load", cost=Cost.RESTART),
+    ]
+
+    orders = {
+        load: [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=None, load=load, engine=None)]
+        for load in (*LoadLevel, None)
+    }
+
+    assert orders == {
+        LoadLevel.LOW: ["for either", "for a small batch", "for a full batch"],
+        LoadLevel.HIGH: ["for a full batch", "for either", "for a small batch"],
+        None: ["for a full batch", "for either", "for a small batch"],
+    }
+
+
+def test_the_cause_counts_for_more_than_the_load_level() -> None:
+    fixes = [fix("fits", "kv", load="low"), fix("aimed", "load", load="high")]
+
+    order = [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=None, load=LoadLevel.LOW, engine=None)]
+
+    assert order == ["aimed", "fits"]
+
+
+def test_among_equals_what_changes_answers_comes_last() -> None:
+    risky = QualityRisk.CHECK
+    fixes = [
+        fix("risky", "load", risk=risky, cost=Cost.RESTART),
+        fix("safe", "load", cost=Cost.RESTART),
+        fix("dearer", "load", cost=Cost.REPLICAS),
+        fix("cheap and risky", "load", risk=risky),
+    ]
+
+    order = [one.name for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=None, load=None, engine=None)]
+
+    assert order == ["cheap and risky", "safe", "risky", "dearer"]
+
+
+def decode_fixes(load: LoadLevel | None) -> list[Intervention]:
+    """The shipped fixes against dearer steps, in the order of the advice."""
+    return ranked(
+        chapters()[CHAPTERS[Blame.DECODE]].fixes, Blame.DECODE, [Cause.DECODE_COST], regime=None, load=load, engine=None
+    )
+
+
+@pytest.mark.parametrize("load", [LoadLevel.LOW, None])
+def test_dear_steps_of_a_small_batch_are_met_by_speculative_decoding_and_later_by_fewer_bits(
+    load: LoadLevel | None,
+) -> None:
+    levers = [one.lever for one in decode_fixes(load)]
+    fewer_bits = [Lever.KV_8_BITS, Lever.FP8_WEIGHTS, Lever.QUANTISATION]
+
+    assert Lever.SPECULATIVE_DECODING in levers[:4]
+    assert [lever for lever in fewer_bits if levers.index(lever) < levers.index(Lever.SPECULATIVE_DECODING)] == []
+
+
+def test_dear_steps_of_a_full_batch_are_not() -> None:
+    """Drafts and fewer bits of weights come after all that helps a full batch, and stay: the batch may become small."""
+    aimed = [one for one in decode_fixes(LoadLevel.HIGH) if Cause.DECODE_COST in one.targets]
+
+    assert Lever.SPECULATIVE_DECODING not in [one.lever for one in aimed[:4]]
+    assert {one.lever for one in aimed[-3:]} == {Lever.SPECULATIVE_DECODING, Lever.FP8_WEIGHTS, Lever.QUANTISATION}
+
+
+def test_a_queue_of_long_prompts_is_bounded_in_tokens_on_the_engine_that_can() -> None:
+    """The flag's value is computed from the sidecar's own numbers, so the runbook names their metrics."""
+    fixes = chapters()[CHAPTERS[Blame.QUEUE]].fixes
+    bound = {
+        engine: [
+            one
+            for one in ranked(fixes, Blame.QUEUE, [Cause.LOAD], regime=Regime.SPIKE, load=None, engine=engine)
+            if one.name == "bound-the-engine-queue-by-tokens"
+        ]
+        for engine in ("vllm", "sglang")
+    }
+
+    assert [one.flags["vllm"].split()[0] for one in bound["vllm"]] == ["`--max-num-queued-tokens`"]
+    assert bound["sglang"] == []
+    runbook = RUNBOOKS[CHAPTERS[Blame.QUEUE]]
+    assert {"llm_uncached_prompt_tokens_total", "llm_prefill_own_seconds_total"} <= {
+        name for name in runbook.replace("(", " ").replace("[", " ").split() if name.startswith("llm_")
+    }
+
+
+def test_slots_that_dear_steps_hold_are_first_of_all_looked_for_at_the_slow_node() -> None:
+    """A card that says "queue, because steps got dearer" must not advise more replicas first."""
+    fixes = chapters()[CHAPTERS[Blame.QUEUE]].fixes
+
+    first = ranked(fixes, Blame.QUEUE, [Cause.DECODE_COST], regime=None, load=None, engine=None)[0]
+
+    assert (first.name, first.cost) == ("cordon-the-slow-node", Cost.MINUTES)

@@ -8,9 +8,10 @@ from hypothesis import given
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Confidence, Diagnosis, Outcome, State
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
-from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime
+from sidecar.diagnosis.levers import LoadLevel
+from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime
 from sidecar.diagnosis.terminal import text
-from sidecar.diagnosis.tree import contained, diagnose
+from sidecar.diagnosis.tree import SMALL_BATCH, contained, diagnose, load_level
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
@@ -227,3 +228,34 @@ def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() 
     )
 
     assert (diagnose(lane).phase, diagnose(lane).cause) == (Blame.PREFILL, Cause.PREFILL_COST)
+
+
+# --- the load level ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "load", "level"),
+    [
+        ("sidecar", Load(), None),
+        ("sidecar", Load(running=SMALL_BATCH - 0.1), LoadLevel.LOW),
+        ("sidecar", Load(running=SMALL_BATCH), LoadLevel.HIGH),
+        ("sidecar", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), None),
+        ("hand", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), LoadLevel.LOW),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0), LoadLevel.HIGH),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0, running=2.0), LoadLevel.LOW),
+        ("prometheus", Load(running=2.0), LoadLevel.LOW),
+        ("prometheus", Load(running=64.0), None),
+    ],
+)
+def test_the_batch_is_small_below_eight_running_requests(source: str, load: Load, level: LoadLevel | None) -> None:
+    """One lane's rate says nothing about the engine's batch, and a fleet's sum nothing about a full one."""
+    lane = Measured(source=source, inter_token=Latency(p99_seconds=0.1), load=load)
+
+    assert load_level(lane) is level
+
+
+def test_arrivals_beyond_the_peak_of_the_gpus_fill_every_batch() -> None:
+    machine = Machine(parameters=13e9, gpus=2, gpu="a100")
+    load = Load(arrivals_per_second=60.0, prompt_mean_tokens=2200.0)
+
+    assert load_level(Measured(source="hand", machine=machine, load=load)) is LoadLevel.HIGH

@@ -8,10 +8,11 @@ import pytest
 
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.findings import Confidence, Diagnosis, Outcome, State
-from sidecar.diagnosis.interventions import Cost
+from sidecar.diagnosis.levers import Cost, Lever
+from sidecar.diagnosis.terminal import MOST_STEPS
 from sidecar.diagnosis.tree import DEFERRED, diagnose
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import Objective
 
 
@@ -112,11 +113,50 @@ def test_a_queue_of_nearly_the_whole_first_token_is_a_setting_and_no_quantisatio
     found = told(flags)
 
     assert (found.first, found.phase) == (Objective.TTFT, Blame.QUEUE)
-    costs = [list(Cost).index(step.what.cost) for step in found.steps]
+    causes = {Blame.QUEUE, *CAUSES_BY_PHASE[Blame.QUEUE]}
+    aimed = [step for step in found.steps if causes & {*step.what.targets}]
+    costs = [list(Cost).index(step.what.cost) for step in aimed]
     assert costs == sorted(costs)
+    assert [step.what.name for step in found.steps[len(aimed) :]] == ["cordon-the-slow-node"]
     assert found.steps[0].what.cost is Cost.MINUTES
     assert [step.what.name for step in found.steps if "weights" in step.what.name] == []
     assert "Quantise the model" in [item.do for item in found.not_to_do]
+
+
+@pytest.mark.parametrize("changed", [{}, {"running": "2"}, {"rate": "0.1", "output_mean": "200"}])
+def test_slow_tokens_after_a_first_one_in_time_are_met_by_drafts(changed: Mapping[str, str]) -> None:
+    """Speculative decoding is among the steps that are printed, and fewer bits of weights are the follow-up."""
+    levers = [step.what.lever for step in flipped(SLOW_TOKENS, **changed).steps]
+
+    assert Lever.SPECULATIVE_DECODING in levers[:MOST_STEPS]
+    assert Lever.QUANTISATION in levers[MOST_STEPS:]
+
+
+@pytest.mark.parametrize("changed", [{"running": "64"}, {"rate": "60", "output_mean": "200"}])
+def test_slow_tokens_of_a_full_batch_are_not(changed: Mapping[str, str]) -> None:
+    levers = [step.what.lever for step in flipped(SLOW_TOKENS, **changed).steps]
+
+    assert Lever.SPECULATIVE_DECODING not in levers[:MOST_STEPS]
+
+
+def test_slow_tokens_of_a_full_batch_may_be_wide_steps_as_well_as_dear_ones() -> None:
+    first = flipped(SLOW_TOKENS, running="64").steps[:MOST_STEPS]
+
+    assert [step.what.name for step in first][:3] == [
+        "route-by-running-requests",
+        "cordon-the-slow-node",
+        "smaller-batch",
+    ]
+
+
+def test_where_more_prompts_arrive_than_the_gpus_can_compute_no_setting_comes_before_more_gpus() -> None:
+    """The card says that the queue cannot drain, so more replicas are among the steps that are printed."""
+    steps = told(DUMP).steps
+    names = [step.what.name for step in steps]
+
+    assert "more-replicas-for-the-queue" in names[:MOST_STEPS]
+    assert Cost.RESTART not in [step.what.cost for step in steps[:MOST_STEPS]]
+    assert names.index("prefix-cache-on") < names.index("larger-chunks")
 
 
 # --- one number flipped across a branch ----------------------------------------------------------------------------------

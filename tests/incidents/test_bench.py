@@ -3,12 +3,15 @@
 import pytest
 
 from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING
+from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
-from bench.incidents.kinds import KINDS
+from bench.incidents.kinds import BY_NAME, KINDS
 from bench.incidents.page import page
 from bench.incidents.report import line
-from bench.incidents.run import Job, done, engine_for, jobs
+from bench.incidents.run import Job, done, engine_for, engine_of, jobs
+from bench.incidents.world import Mode
+from sidecar.slo.attribution import Blame
 from tests.support.tools import need_tool
 
 
@@ -16,21 +19,40 @@ def test_every_kind_meets_every_engine_within_five_seeds_and_tuning_never_meets_
     names = {engine.name for engine in ENGINES}
 
     for kind in KINDS:
-        assert {engine_for(kind.name, seed).name for seed in range(5)} == names
+        assert {engine_for(kind.name, seed) for seed in range(5)} == names
     assert not set(TUNING) & set(REPORTED)
     assert len(REPORTED) >= 20
 
 
 def test_runs_can_be_chosen_by_kind_engine_and_seed() -> None:
-    """Without the held-out engine, a fifth of the runs is left out."""
+    """Without the held-out engine, the others take its runs."""
     kinds, tuned = [kind.name for kind in KINDS], [engine.name for engine in ENGINES if not engine.held_out]
 
-    assert len(jobs(kinds, tuned, list(TUNING))) == len(KINDS) * len(TUNING) * 4 // 5
-    assert jobs(["hang"], [engine_for("hang", 12).name], [12]) == [Job("hang", engine_for("hang", 12).name, 12)]
+    chosen = jobs(kinds, tuned, list(TUNING))
+
+    assert len(chosen) == len(KINDS) * len(TUNING)
+    assert {job.engine for job in chosen} == set(tuned)
+    assert jobs(["hang"], ["unchunked"], [12]) == [Job("hang", "unchunked", 12)]
 
 
-def test_the_sample_has_one_reported_seed_of_each_kind() -> None:
-    assert set(SAMPLE) == {kind.name for kind in KINDS}
+def test_a_kind_that_needs_another_engine_is_not_played_in_the_kind_world() -> None:
+    assert jobs(["kv-transfer", "hang"], ["unchunked"], [12], unkind=False) == [
+        Job("hang", "unchunked", 12, unkind=False)
+    ]
+
+
+def test_an_engine_is_found_by_its_name_drawn_or_not() -> None:
+    assert engine_of("unchunked").name == "unchunked"
+    assert engine_of("drawn-0a1b2c-7") == drawn("0a1b2c", 7)
+    with pytest.raises(KeyError):
+        engine_of("another")
+
+
+def test_the_sample_has_a_reported_seed_of_kinds_of_every_phase() -> None:
+    """CI has three minutes for it; the phase `sidecar` has no page yet that could be right."""
+    phases = {phase for name in SAMPLE for phase in BY_NAME[name].phases}
+
+    assert phases == {phase.value for phase in Blame if phase is not Blame.UNATTRIBUTED}
     assert set(SAMPLE.values()) <= set(REPORTED)
 
 
@@ -39,13 +61,13 @@ def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
     """A crash must page with the shipped rules: one run from its seed to its printed line and its page."""
     need_tool("promtool")
 
-    finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]).name, SAMPLE["crash"], (True,)))
+    finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]), SAMPLE["crash"], (Mode.REPORTS,), unkind=False))
 
     pages = [case for case in finished.cases if case.severity == "page"]
     assert {case.key for case in pages} >= {("interactive", "ttft"), ("code", "ttft")}
     assert {case.root for case in pages} == {("engine",)}
     assert line(finished, 3).startswith("   3 left  crash chunks-2048")
-    written = page([finished], [], ["with reports: something"], 1.0)
+    written = page([finished], [], {}, ["with reports: something"], "1 minute")
     assert "| crash | the engine dies and comes back | engine | engine | engine |" in written
     assert "- with reports: something" in written
 

@@ -1,38 +1,14 @@
-"""The grading of made-up runs: right, wrong, missed and false pages, and the bounds."""
+"""The grading of made-up runs: right by three grades, wrong, missed and false pages, and the pod that a page names."""
 
-from dataclasses import replace
+import pytest
 
-from bench.incidents.bounds import WITH_REPORTS, broken
-from bench.incidents.grade import Case, Who, graded
-from bench.incidents.prometheus import Firing, Heard
-from bench.incidents.report import share, table
-from bench.incidents.truth import LaneTruth, Truth
+from bench.incidents.grade import graded
+from bench.incidents.prometheus import Firing
+from tests.incidents.made_up_cases import BURNS, CALM, CHAT, CODE, FAULT_AT, WHO, case_of, fired, heard, lane, truth
 
 
-WHO = Who("burst", "chunks-2048", 12, reports=True, front_end=False)
-BURNS = LaneTruth(frozenset({"queue"}), "queue", True, True, False, True, 620.0, 50, 100)
-LATER = LaneTruth(frozenset({"queue"}), "queue", True, True, False, True, 1000.0, 50, 100)
-CALM = LaneTruth(frozenset({"queue"}), None, False, False, False, False, None, 0, 100)
-SLOW = LaneTruth(frozenset({"prefill"}), "queue", False, False, True, True, None, 30, 400)
-FAULT_AT = 600.0
-
-
-def fired(at: float, phase: str, lane: str | None = "chat", severity: str = "page") -> Firing:
-    labels = {"alertname": f"LLM{phase.title()}Burn", "severity": severity, "phase": phase}
-    return Firing(at, labels | ({} if lane is None else {"lane": lane, "objective": "ttft"}))
-
-
-def heard(during: list[Firing], before: list[Firing] | None = None, after: list[Firing] | None = None) -> Heard:
-    return Heard(before or [], during, after or [], {("chat", "ttft"): "queue"}, {("chat", "ttft"): "load"}, {}, {})
-
-
-def truth(lane: LaneTruth, other: LaneTruth = CALM) -> Truth:
-    return Truth({("chat", "ttft"): lane, ("code", "ttft"): other}, 1300.0)
-
-
-def case_of(during: list[Firing], lane: LaneTruth = BURNS) -> Case:
-    (case,), _ = graded(WHO, truth(lane), heard(during), FAULT_AT)
-    return case
+LATER = lane(must_page=True, burns_at=1000.0)
+SLOW = lane(root=frozenset({"prefill"}), must_ticket=True)
 
 
 def test_the_first_page_is_the_one_that_counts() -> None:
@@ -47,7 +23,7 @@ def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_do
     """The lane burns fast enough 400 s after the fault, so its burn began at most one window of 300 s earlier."""
     case = case_of([fired(1030.0, "queue")], LATER)
 
-    assert (case.seconds, case.seconds_since_fault) == (330.0, 430.0)
+    assert (case.seconds, case.seconds_since_fault, case.late_seconds) == (330.0, 430.0, 30.0)
 
 
 def test_no_page_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None:
@@ -55,16 +31,55 @@ def test_no_page_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None
     assert case_of([fired(660.0, "unattributed")]).result == "unattributed"
 
 
+def test_a_page_is_graded_by_three_sets_of_phases() -> None:
+    """The lenient grade accepts queue and decode, S1 decode, and S2 only the phase of the injected cause, prefill."""
+    burns = lane(
+        root=frozenset({"queue", "decode", "prefill"}),
+        strict=frozenset({"decode", "prefill"}),
+        phases=frozenset({"prefill"}),
+        must_page=True,
+        burns_at=620.0,
+    )
+    results = {
+        phase: (case.result, case.strict_result, case.phase_result)
+        for phase in ("queue", "decode", "prefill", "stream", "unattributed")
+        for case in [case_of([fired(660.0, phase)], burns)]
+    }
+
+    assert results == {
+        "queue": ("right", "wrong", "wrong"),
+        "decode": ("right", "right", "wrong"),
+        "prefill": ("right", "right", "right"),
+        "stream": ("wrong", "wrong", "wrong"),
+        "unattributed": ("unattributed", "unattributed", "unattributed"),
+    }
+
+
+def test_a_lane_that_burns_and_is_owed_no_page_is_a_case_of_its_own_class() -> None:
+    silent, paged = (case_of(during, lane(burns=True)) for during in ([], [fired(660.0, "queue")]))
+
+    assert (silent.severity, silent.owed, silent.phase_result) == ("page", False, "missed")
+    assert (paged.owed, paged.phase_result, paged.late_seconds) == (False, "right", None)
+    assert case_of([]).owed is True
+
+
 def test_a_page_about_the_engine_reaches_every_lane_that_it_serves() -> None:
     """If both fire at the same instant, the engine's page counts, because it inhibits the lane's own."""
-    down = fired(660.0, "engine", lane=None)
+    down = fired(660.0, "engine", None)
 
     assert case_of([fired(660.0, "queue"), down]).said == "engine"
     assert case_of([fired(645.0, "queue"), down]).said == "queue"
 
 
 def test_a_ticket_or_the_sidecars_own_alert_is_no_page() -> None:
-    assert case_of([fired(660.0, "queue", severity="ticket"), fired(660.0, "sidecar", lane=None)]).result == "missed"
+    assert case_of([fired(660.0, "queue", severity="ticket"), fired(660.0, "sidecar", None)]).result == "missed"
+
+
+def test_the_sidecars_own_alert_is_a_page_where_the_sidecar_is_at_fault() -> None:
+    late = lane(phases=frozenset({"sidecar"}), must_page=True, burns_at=620.0)
+
+    assert case_of([fired(660.0, "sidecar", None)], late).phase_result == "right"
+    assert case_of([fired(660.0, "sidecar")], late).phase_result == "right"
 
 
 def test_a_slow_burn_wants_a_ticket_within_the_hour() -> None:
@@ -72,6 +87,30 @@ def test_a_slow_burn_wants_a_ticket_within_the_hour() -> None:
 
     assert (at_once.severity, at_once.result, at_once.seconds) == ("ticket", "right", 1800.0)
     assert too_late.result == "missed"
+
+
+# --- the pod -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_names_the_pod_in_its_label_or_else_in_its_words() -> None:
+    page = fired(660.0, "queue")
+    in_words = case_of([page], pods=4, worst_pod="llm-0")
+    by_label = case_of([fired(660.0, "engine", None, pod="llm-0")], pods=4, worst_pod="llm-2")
+
+    assert (in_words.named_pod, in_words.pod_right) == ("llm-0", True)
+    assert (by_label.named_pod, by_label.worst_pod, by_label.pod_right) == ("llm-0", "llm-2", True)
+    assert not case_of([page], pods=4, worst_pod="llm-3").pod_right
+    assert not case_of([page], pods=4).pod_right
+    assert case_of([], pods=4, worst_pod="llm-0").named_pod is None
+
+
+def test_a_pod_that_is_named_more_than_two_minutes_late_is_not_right() -> None:
+    """The page is due at 620 s."""
+    assert case_of([fired(740.0, "queue")], pods=4, worst_pod="llm-0").pod_right
+    assert not case_of([fired(755.0, "queue")], pods=4, worst_pod="llm-0").pod_right
+
+
+# --- false pages -------------------------------------------------------------------------------------------------------
 
 
 def test_pages_before_the_fault_after_recovery_and_in_lanes_that_do_not_burn_are_false() -> None:
@@ -82,45 +121,45 @@ def test_pages_before_the_fault_after_recovery_and_in_lanes_that_do_not_burn_are
     _, false = graded(WHO, truth(BURNS), found, FAULT_AT)
 
     assert [(each.why, each.key) for each in false] == [
-        ("before the fault", ("chat", "ttft")),
-        ("after recovery", ("chat", "ttft")),
-        ("this lane does not burn", ("code", "ttft")),
+        ("before the fault", CHAT),
+        ("after recovery", CHAT),
+        ("this lane does not burn", CODE),
     ]
 
 
 def test_a_page_about_the_engine_is_false_only_where_nothing_burns() -> None:
-    down = heard([fired(660.0, "engine", lane=None)])
+    down = heard([fired(660.0, "engine", None)])
 
     assert graded(WHO, truth(BURNS), down, FAULT_AT)[1] == []
     assert [each.why for each in graded(WHO, truth(CALM), down, FAULT_AT)[1]] == ["nothing burns"]
 
 
-def test_a_made_up_confusion_comes_out_as_it_was_made_up() -> None:
-    """Eight right, one wrong, one missed: the table counts each in its cell; `broken` names each bound not kept."""
-    right = case_of([fired(660.0, "queue")])
-    cases = [right] * 8 + [case_of([fired(660.0, "prefill")]), case_of([])]
+def test_after_recovery_a_phase_that_had_not_paged_is_told_from_one_that_had() -> None:
+    found = heard([fired(700.0, "queue")], after=[fired(1400.0, "queue"), fired(1400.0, "prefill")])
 
-    text = table(cases, [], 10)
+    _, false = graded(WHO, truth(BURNS), found, FAULT_AT)
 
-    assert "| queue | 8 | 1 |  |  |  |  |  | 1 |" in text
-    assert "right 80.0%" in text
-    assert (share(cases, "right"), share(cases, "missed")) == (0.8, 0.1)
-    assert broken(cases, [], WITH_REPORTS, reports=True) == [
-        "with reports: 80.0% right, not 95%",
-        "with reports: 10.0% wrong, more than 3%",
-        "with reports: queue: 80.0% of 10 right, not 90%",
-        "with reports: chunks-2048: 80.0% of 10 right, not 90%",
+    assert [(each.why, each.phase) for each in false] == [
+        ("after recovery", "queue"),
+        ("a new phase after recovery", "prefill"),
     ]
 
 
-def test_bounds_that_are_kept_say_nothing_and_nothing_to_judge_is_not_kept() -> None:
-    right = case_of([fired(660.0, "queue")])
-    slow = replace(right, seconds=400.0)
+@pytest.mark.parametrize(
+    ("earlier", "later", "false"),
+    [
+        pytest.param([fired(700.0, "queue")], fired(1215.0, "prefill"), True, id="the lane's page changes its phase"),
+        pytest.param([fired(700.0, "queue")], fired(1185.0, "prefill"), False, id="before the heal it may"),
+        pytest.param([fired(700.0, "queue")], fired(1215.0, "queue"), False, id="the same phase again"),
+        pytest.param([fired(700.0, "engine", None)], fired(1215.0, "engine"), False, id="its engine's page said so"),
+        pytest.param([fired(700.0, "queue", "code")], fired(1215.0, "queue"), False, id="another lane's page said so"),
+        pytest.param([fired(700.0, "queue", "code")], fired(1215.0, "prefill"), True, id="no page had said so"),
+        pytest.param([], fired(1215.0, "prefill"), False, id="the first page of the run is late and no change"),
+    ],
+)
+def test_a_page_of_another_phase_after_the_heal_is_false(earlier: list[Firing], later: Firing, *, false: bool) -> None:
+    found = heard([*earlier, later])
 
-    assert broken([right] * 20, [], WITH_REPORTS, reports=True) == []
-    assert broken([right] * 18 + [slow] * 2, [], WITH_REPORTS, reports=True) == [
-        "with reports: 95 % are paged within 400 s, not 300"
-    ]
-    assert broken([], [], WITH_REPORTS, reports=True) == [
-        "with reports: no lane had to page, so the bounds were not tested"
-    ]
+    whys = [each.why for each in graded(WHO, truth(BURNS, BURNS), found, FAULT_AT)[1]]
+
+    assert whys == (["another phase after the heal"] if false else [])

@@ -9,6 +9,7 @@ from bench.incidents.product import Product
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.truth import verdicts
+from bench.incidents.world import Mode
 from sidecar.timeline.outcome import Outcome
 
 
@@ -46,10 +47,10 @@ def loaded() -> Run:
     return run_of(Fault(load={"interactive": 4.0, "code": 4.0}), 2)
 
 
-@pytest.mark.parametrize("reports", [True, False], ids=["reports", "estimator only"])
-def test_the_products_verdicts_are_those_of_the_requests(loaded: Run, *, reports: bool) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_the_products_verdicts_are_those_of_the_requests(loaded: Run, mode: Mode) -> None:
     """Misses counted from the simulated requests equal those that the product counts from their events."""
-    samples = Product(CHUNKS_2048, loaded, reports=reports).play(NAMES)
+    samples = Product(CHUNKS_2048, loaded, mode=mode).play(NAMES)
 
     told = verdicts(loaded, CHUNKS_2048.objectives())
     for (lane, objective), each in told.items():
@@ -61,7 +62,7 @@ def test_the_products_verdicts_are_those_of_the_requests(loaded: Run, *, reports
 
 
 def test_without_reports_nothing_says_that_the_engine_reported(loaded: Run) -> None:
-    samples = Product(CHUNKS_2048, loaded, reports=False).play(NAMES)
+    samples = Product(CHUNKS_2048, loaded, mode=Mode.ESTIMATOR).play(NAMES)
 
     assert total(samples, "llm_phase_attribution_total", source="engine") == 0
     assert total(samples, "llm_phase_attribution_total", source="estimated") > 1000
@@ -72,7 +73,7 @@ def test_late_reports_are_waited_for_and_lost_ones_are_not_made_up() -> None:
     runs = (run_of(Fault(load={"code": 2.0}), seed) for seed in range(20))
     run = next(run for run in runs if any(request.report_late_seconds for request in run.requests))
 
-    samples = Product(CHUNKS_2048, run, reports=True).play(NAMES)
+    samples = Product(CHUNKS_2048, run, mode=Mode.REPORTS).play(NAMES)
 
     joined = total(samples, "llm_phase_attribution_total", reason="late_report")
     ended = sum(request.outcome is Outcome.OK and request.ended_at is not None for request in run.requests)
@@ -82,7 +83,7 @@ def test_late_reports_are_waited_for_and_lost_ones_are_not_made_up() -> None:
 def test_a_crash_is_seen_as_an_engine_that_is_down_and_then_another() -> None:
     run = run_of(Fault(down=True), 3, 60.0)
 
-    samples = Product(CHUNKS_2048, run, reports=True).play(NAMES)
+    samples = Product(CHUNKS_2048, run, mode=Mode.REPORTS).play(NAMES)
 
     up = next(column for (name, _), column in samples.columns.items() if name == "llm_engine_up")
     waiting = next(column for (name, _), column in samples.columns.items() if name == "llm_engine_requests_waiting")

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, read
+from bench.incidents.prometheus import RULE_FILES, Firing, Spell, ask, edges_in, hear, names_in, read, spells
 from bench.incidents.samples import Samples
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.slo_metrics import SLO_MISSES_TOTAL
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.objective import Objectives
 from tests.support.tools import need_tool
@@ -26,23 +28,32 @@ PRINTED = """Unit Testing:  /tmp/run.yml
 
 
 def test_what_promtool_got_is_the_answer() -> None:
-    expressions = {
-        "fired": 'min_over_time(timestamp(ALERTS{alertstate="firing"})[2h:15s])',
-        "rate": "x:rate",
-        "none": "y",
+    questions = {
+        "fired": ('min_over_time(timestamp(ALERTS{alertstate="firing"})[2h:15s])', 900.0),
+        "rate": ("x:rate", 840.0),
+        "rate, earlier": ("x:rate", 825.0),
+        "none": ("y", 900.0),
     }
 
-    answers = read(PRINTED.replace("b{c}", "b"), expressions)
+    answers = read(PRINTED.replace("b{c}", "b"), questions)
 
     fired = [(dict(labels)["alertname"], dict(labels)["lane"], value) for labels, value in answers["fired"]]
     assert fired == [("Hot", "a", 375.0), ("Old", "b", 15.0)]
     assert [value for _, value in answers["rate"]] == [0.0]
-    assert answers["none"] == []
+    assert answers["none"] == answers["rate, earlier"] == []
 
 
 def test_promtool_that_fails_is_not_taken_for_silence() -> None:
     with pytest.raises(RuntimeError, match="promtool says"):
         read("Unit Testing:  run.yml\n  FAILED:\nrules.yml: yaml: line 3: nonsense\n", {})
+
+
+def test_a_question_that_promtool_cannot_evaluate_is_not_taken_for_an_empty_answer() -> None:
+    printed = """  FAILED:
+    expr: "y", time: 15m, err: query processing would load too many samples into memory in query execution
+"""
+    with pytest.raises(RuntimeError, match="too many samples"):
+        read(printed, {"none": ("y", 900.0)})
 
 
 def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
@@ -65,10 +76,68 @@ def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
     rules.write_text(yaml.safe_dump({"groups": [{"name": "hot", "rules": [rule]}]}))
     question = {"fired": ('min_over_time(timestamp(ALERTS{alertstate="firing"})[10m:15s])', 585.0)}
 
-    (found,) = (Firing(at, dict(labels)) for labels, at in ask(samples, question, [rules])["fired"])
+    (found,) = (Firing(at, dict(labels)) for labels, at in ask([samples], question, [rules])["fired"])
 
     assert (found.alert, found.labels["lane"], found.labels["phase"], found.lane) == ("Hot", "chat", "queue", None)
     assert 330 <= found.at <= 375
+
+
+def test_alerts_of_all_pods_are_heard_with_their_intervals_and_the_worst_pod(tmp_path: Path) -> None:
+    """Two pods miss for five minutes, the second one three times as often: a page names it, and ends with the misses."""
+    need_tool("promtool")
+    pods = [misses_of(pod, a_scrape) for pod, a_scrape in enumerate((1, 3))]
+    rule = {
+        "alert": "Burns",
+        "expr": "sum by (namespace, model, lane, objective) (increase(llm_slo_misses_total[1m])) > 5",
+        "labels": {"severity": "page", "phase": "queue"},
+    }
+    rules = tmp_path / "rules.yml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "burns", "rules": [rule]}]}))
+
+    heard = hear(pods, 300.0, 885.0, 885.0, [rules])
+
+    (spell,) = heard.firing
+    assert spell.labels == {
+        "alertname": "Burns",
+        "severity": "page",
+        "phase": "queue",
+        "namespace": "serving",
+        "model": "llama",
+        "lane": "chat",
+        "objective": "ttft",
+    }
+    assert 300 < spell.began_at <= 345
+    assert 600 < spell.ended_at <= 675
+    assert [firing.at for firing in heard.during] == [spell.began_at]
+    assert heard.worst_pod == {("chat", "ttft"): "llm-1"}
+
+
+def misses_of(pod: int, a_scrape: int) -> Samples:
+    """Fifteen minutes of one pod that misses so many requests between any two scrapes from 300 s to 600 s."""
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["all"], models=["llama"])
+    misses = metrics.counter(SLO_MISSES_TOTAL).child_for(RequestLabels("llama", "chat", "all"), "ttft")
+    samples = Samples(metrics, frozenset({"llm_slo_misses_total"}), 15.0, pod=pod)
+    for scrape in range(60):
+        if 20 < scrape <= 40:
+            misses.inc(a_scrape)
+        samples.take()
+    return samples
+
+
+def test_a_spell_begins_and_ends_with_the_evaluations_at_which_an_alert_fires() -> None:
+    """An alert that fires at the first evaluation, stops and fires until the end has two spells."""
+    hot = (("__name__", "ALERTS"), ("alertname", "Hot"), ("alertstate", "firing"))
+
+    found = spells([(15.0, [hot]), (30.0, []), (45.0, [hot]), (60.0, [hot])], 60.0)
+
+    assert found == [Spell({"alertname": "Hot"}, 15.0, 30.0), Spell({"alertname": "Hot"}, 45.0, 60.0)]
+
+
+def test_buckets_of_which_rules_read_single_edges_are_found() -> None:
+    """Of a histogram that a quantile reads, every edge is needed; of events per read, one edge is compared."""
+    edges = edges_in(RULE_FILES)
+
+    assert edges == {"llm_stream_events_per_read_bucket": frozenset({"5.0"})}
 
 
 def test_every_metric_that_a_shipped_rule_reads_is_found() -> None:

@@ -1,5 +1,6 @@
 """The truth about a run, its misses and its phases at fault, is computed from its simulated requests alone."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -34,8 +35,21 @@ def over(number: int, at: float, ended_at: float, outcome: Outcome) -> Request:
     return made
 
 
-def run_of(requests: list[Request], states: list[State] | None = None) -> Run:
-    return Run(requests, states or [], 600.0, 1200.0, 1500.0)
+def run_of(
+    requests: list[Request], states: list[State] | None = None, *, pods: int = 1, at_fault: tuple[int, ...] = (0,)
+) -> Run:
+    return Run(requests, states or [], 600.0, 1200.0, 1500.0, pods=pods, at_fault=at_fault)
+
+
+def of_pods(pods: int, late: Callable[[int, int], bool]) -> list[Request]:
+    """A request every second on pods in turn; it is late if `late` says so of its pod and second."""
+    requests = []
+    for number in range(1500):
+        pod = number % pods
+        made = request(number, float(number), 3.3 if late(pod, number) else 0.15)
+        made.pod = pod
+        requests.append(made)
+    return requests
 
 
 def usual() -> Run:
@@ -111,6 +125,101 @@ def test_a_pool_that_ran_full_while_requests_waited_makes_the_engine_right_too()
     assert truth(run_of(requests, full), "hop").lanes["interactive", "ttft"].root == {"stream"}
 
 
+def test_the_pool_that_ran_full_is_that_of_a_pod_at_fault() -> None:
+    """Pod 1 runs full; it counts if the fault hits it, and not if it is a bystander."""
+    states = [
+        State(float(at), True, 5, 8, 1.0 if pod == 1 else 0.5, 0, 0, 0, 0, pod)
+        for at in range(600, 1200, 5)
+        for pod in range(4)
+    ]
+    requests = of_pods(4, lambda _pod, _at: False)
+
+    hit, beside = (run_of(requests, states, pods=4, at_fault=(pod,)) for pod in (1, 0))
+    assert truth(hit).lanes["interactive", "ttft"].root == {"queue", "engine"}
+    assert truth(beside).lanes["interactive", "ttft"].root == {"queue"}
+
+
+def test_each_lane_has_three_sets_of_right_phases() -> None:
+    """S2 is the injected cause's phase on every objective; S1 lies between it and the lenient set."""
+    found = truth(usual(), "prefill-slow").lanes
+
+    assert {key[1]: lane.phases for key, lane in found.items()} == {"ttft": {"prefill"}, "tpot": {"prefill"}}
+    for lane in found.values():
+        assert lane.phases <= lane.strict
+        assert lane.strict <= lane.root
+
+
+def test_a_truth_knows_its_heal_its_pods_and_those_at_fault() -> None:
+    found = truth(run_of(usual().requests, pods=4, at_fault=(0, 1)))
+
+    assert (found.heals_at, found.pods, found.at_fault) == (1200.0, 4, (0, 1))
+
+
+# --- one bad pod of many -------------------------------------------------------------------------------------------------
+
+
+def test_one_bad_pod_of_many_must_page_although_the_fleet_burns_too_slowly() -> None:
+    """One of four pods is late, so a quarter of all requests; a target of 95 % pages at a half."""
+    run = run_of(of_pods(4, lambda pod, at: pod == 0 and 600 <= at < 1200), pods=4)
+
+    found = truth(run).lanes["interactive", "ttft"]
+
+    assert (found.must_page, found.burns, found.may_page, found.bad_pods) == (True, True, True, (0,))
+    assert found.burns_at is not None
+    assert 600 < found.burns_at < 800
+
+
+def test_a_pod_that_is_no_worse_than_the_others_must_not_page_alone() -> None:
+    run = run_of(of_pods(4, lambda pod, at: 600 <= at < 1200 and (at // 4 + pod) % 4 == 0), pods=4)
+
+    found = truth(run).lanes["interactive", "ttft"]
+
+    assert (found.must_page, found.bad_pods) == (False, ())
+
+
+def test_a_pod_that_the_fault_does_not_hit_is_no_bad_pod() -> None:
+    run = run_of(of_pods(4, lambda pod, at: pod == 3 and 600 <= at < 1200), pods=4, at_fault=(0,))
+
+    assert truth(run).lanes["interactive", "ttft"].bad_pods == ()
+
+
+def test_where_the_fault_hits_every_pod_the_lane_is_one() -> None:
+    run = run_of(of_pods(2, lambda _pod, at: 600 <= at < 1200), pods=2, at_fault=(0, 1))
+
+    found = truth(run).lanes["interactive", "ttft"]
+
+    assert (found.must_page, found.bad_pods) == (True, ())
+
+
+def test_each_of_two_bad_pods_of_four_is_compared_with_those_that_are_well() -> None:
+    run = run_of(of_pods(4, lambda pod, at: pod < 2 and 600 <= at < 1200), pods=4, at_fault=(0, 1))
+
+    assert truth(run).lanes["interactive", "ttft"].bad_pods == (0, 1)
+
+
+# --- little traffic ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lane_with_one_request_a_minute_must_page_when_six_minutes_of_them_miss() -> None:
+    requests = [
+        request(number, at, 3.3 if at >= 600 else 0.15)
+        for number, at in enumerate(float(second) for second in range(0, 1500, 60))
+    ]
+
+    found = truth(run_of(requests)).lanes["interactive", "ttft"]
+
+    assert (found.must_page, found.burns, found.may_page) == (True, True, True)
+
+
+def test_a_lane_with_four_requests_a_minute_has_no_such_tier() -> None:
+    """Seven misses in two minutes, and nothing else: six minutes of a lane with one request a minute."""
+    requests = [request(number, float(number * 15), 3.3 if 600 <= number * 15 < 705 else 0.15) for number in range(100)]
+
+    found = truth(run_of(requests)).lanes["interactive", "ttft"]
+
+    assert (found.must_page, found.burns) == (False, False)
+
+
 def test_of_two_faults_at_once_either_is_right() -> None:
     """A drawn incident names its two faults, and each is a kind of the table. The phase of either is right."""
     for seed in range(20):
@@ -143,11 +252,12 @@ def test_a_known_delay_is_found_in_its_phase(fault: Fault, objective: str, phase
 
 
 def test_every_kind_says_what_is_right_for_every_objective_in_words_of_one_closed_set() -> None:
-    phases = {"queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine"}
+    phases = {"queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "sidecar"}
 
     assert len(KINDS) == len(BY_NAME)
     for kind in KINDS:
-        if kind.name == "two-faults":
+        if not kind.causes:
+            # It is made of other kinds.
             continue
         for roots in (kind.roots, *kind.own_lane.values()):
             assert set(roots) == {"ttft", "tpot", "e2e"}

@@ -39,7 +39,7 @@ class EvidenceHarness:
 
     def comes(self, *, tokens: float | None = TOKENS, streaming: bool = True) -> int:
         key = next(KEYS)
-        self.evidence.received(key, "llama", tokens, self.now, streaming=streaming)
+        self.evidence.received(key, RequestLabels("llama", "chat", "unknown"), tokens, self.now, streaming=streaming)
         return key
 
     def account(
@@ -81,7 +81,7 @@ class EvidenceHarness:
         key = self.comes(streaming=streaming)
         self.now += ttft
         if streaming:
-            self.evidence.output(key, self.now)
+            self.evidence.output(key, self.now, 1)
         account = self.account(key, ttft=ttft, said=said, usage=usage, outcome=outcome, streaming=streaming)
         self.evidence.ended(account, self.now)
         self.evidence.settled(account, learn=learn)
@@ -150,7 +150,7 @@ def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
     first, second = harness.comes(), harness.comes()
     harness.now += 0.5
     for key in (first, second):
-        harness.evidence.output(key, harness.now)
+        harness.evidence.output(key, harness.now, 1)
     before = harness.prefills()
 
     harness.evidence.settled(harness.account(second, ttft=0.5), learn=False)
@@ -213,7 +213,7 @@ def test_a_stall_grows_on_the_page_and_is_over_with_the_next_token() -> None:
     harness.now += 10.0
     assert harness.stalled() == 2.0
     harness.now += 10.0
-    harness.evidence.output(key, harness.now)
+    harness.evidence.output(key, harness.now, 1)
 
     assert (harness.stalled(), harness.silence()) == (12.0, (0.0, 0.0))
 
@@ -236,7 +236,7 @@ def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
     """The engine's answer is complete; the rest of it waits between the sidecar and the client."""
     harness = EvidenceHarness()
     key = harness.comes()
-    harness.evidence.output(key, harness.now)
+    harness.evidence.output(key, harness.now, 1)
     harness.evidence.finished(key, harness.now)
     harness.now += 50.0
 
@@ -246,7 +246,7 @@ def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
 def test_who_pauses_is_not_spoken_to() -> None:
     harness = EvidenceHarness()
     key = harness.comes()
-    harness.evidence.output(key, harness.now)
+    harness.evidence.output(key, harness.now, 1)
     harness.evidence.paused(key, harness.now)
     harness.now += 50.0
     assert harness.silence() == (0.0, 0.0)

@@ -19,6 +19,8 @@ class Notification:
 
     path: str
     body: dict[str, Any]
+    arrived_at: float
+    """Instant of arrival, on the monotonic clock."""
 
     @property
     def text(self) -> str:
@@ -64,7 +66,7 @@ def listening_sink() -> Iterator[Sink]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            sink.notifications.append(Notification(self.path, json.loads(body)))
+            sink.notifications.append(Notification(self.path, json.loads(body), time.monotonic()))
             # PagerDuty answers 202; all other receivers accept any 2xx.
             self.send_response(202 if self.path == "/pagerduty" else 200)
             self.send_header("Content-Length", "0")
@@ -73,7 +75,11 @@ def listening_sink() -> Iterator[Sink]:
         def log_message(self, *_words: object) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        # Hundreds of groups may be told at once; a connection that finds the queue full is tried again a second later.
+        request_queue_size = 1024
+
+    server = Server(("127.0.0.1", 0), Handler)
     sink = Sink(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

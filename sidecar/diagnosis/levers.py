@@ -1,0 +1,75 @@
+"""The closed sets that a fix of `interventions/*.yml` is described with: its lever, cost, regime, load level and quality risk.
+
+Knows the names and their meaning. Refuses to know which fix pulls which lever: the files say so.
+"""
+
+from enum import StrEnum
+
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import Cause
+
+
+class Lever(StrEnum):
+    """A technique as the serving literature names it. Each is a fix under the runbook of its phase, or a stated non-fix."""
+
+    FLASH_ATTENTION = "flash_attention"
+    FP8_WEIGHTS = "fp8_weights"
+    FP8_ACTIVATIONS = "fp8_activations"
+    """Matrix products in 8 bits: activations as well as weights."""
+    KV_8_BITS = "kv_8_bits"
+    CHUNKED_PREFILL = "chunked_prefill"
+    PREFIX_CACHING = "prefix_caching"
+    CACHE_BREAKPOINTS = "cache_breakpoints"
+    """The place in a prompt up to which it is the same for many requests, and so can be cached."""
+    SPECULATIVE_DECODING = "speculative_decoding"
+    TENSOR_PARALLELISM = "tensor_parallelism"
+    PIPELINE_PARALLELISM = "pipeline_parallelism"
+    GQA = "gqa"
+    """Grouped-query attention: several query heads share one key and one value head."""
+    MODEL_CASCADE = "model_cascade"
+    """A smaller model answers first; the large one answers what the smaller one cannot."""
+    DISAGGREGATION = "disaggregation"
+    """Prefill and decode on GPUs of their own."""
+    ROUTING = "routing"
+    ADMISSION = "admission"
+    BATCH_LIMITS = "batch_limits"
+    QUANTISATION = "quantisation"
+    """Weights in fewer than 8 bits, with a quality floor."""
+
+
+class Cost(StrEnum):
+    """The effort of a fix, cheapest first."""
+
+    MINUTES = "minutes"
+    RESTART = "restart"
+    REPLICAS = "replicas"
+    PROJECT = "project"
+
+
+class LoadLevel(StrEnum):
+    """The state of the batch."""
+
+    LOW = "low"
+    """The batch is small: a step is mostly the reading of the weights, so memory bandwidth rules."""
+    HIGH = "high"
+    """The batch is full: requests compete for compute and for the KV cache."""
+
+
+class QualityRisk(StrEnum):
+    """The effect of a fix on the answers."""
+
+    NONE = "none"
+    """Answers are the same, up to rounding."""
+    CHECK = "check"
+    """Answers change: they must be compared with a quality floor (`QUALITY_FLOOR`)."""
+
+
+BOTH = "both"
+"""In place of a `Regime` or a `LoadLevel`: the fix works in either."""
+TARGETS = tuple(dict.fromkeys((*(str(cause) for cause in Cause), *(str(phase) for phase in Blame), SIDECAR)))
+"""Causes and phases that a fix can work against."""
+QUALITY_FLOOR = (
+    "a score on at least 200 of your own prompts, measured before the change, and the lowest score that you accept after"
+    " it, written down before you look (for example 99 % of the first)"
+)
+"""The form of a quality floor, in words that stand after "is"."""

@@ -1,0 +1,85 @@
+"""The cost of the engine's steps on the metrics page, and the instants of output that the engine's silence is told.
+
+Stands between `evidence.py`, which passes on each event of a request, and the pure modules `slo/steps.py`,
+`slo/step_model.py` and `slo/cached_share.py`. Output costs one call per token here; steps are priced once a second.
+"""
+
+from collections.abc import Callable, Hashable
+
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.registry import Metrics
+from sidecar.slo.cached_share import CachedShares
+from sidecar.slo.step_model import Factor, Part, Reason, StepModel
+from sidecar.slo.steps import Prompt, Steps
+
+
+class StepCosts:
+    """The step costs of one process's engine."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._steps = Steps()
+        self._model = StepModel()
+        self._cached = CachedShares()
+        self._ratio = metrics.gauge(slo.ENGINE_COST_RATIO)
+        self._low = metrics.gauge(slo.ENGINE_COST_RATIO_LOW)
+        self._high = metrics.gauge(slo.ENGINE_COST_RATIO_HIGH)
+        self._unknown = metrics.gauge(slo.ENGINE_COST_UNKNOWN)
+        self._step_seconds = metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child()
+
+    @property
+    def last_output_at(self) -> float:
+        """Instant of the last output of any stream that has begun."""
+        return self._steps.last_at
+
+    def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
+        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown."""
+        tokens = max(1.0, prompt_tokens or 1.0)
+        self._steps.arrived(key, Prompt(tokens, self.uncached(lane, tokens)), seen=streaming)
+
+    def uncached(self, lane: str, prompt_tokens: float) -> float:
+        """Tokens of such a prompt that usually have to be computed."""
+        return self._cached.uncached(lane, prompt_tokens)
+
+    def began(self, key: Hashable, at: float, events: int) -> None:
+        """The first output of this request was read."""
+        self._steps.began(key, at, events)
+
+    def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
+        """Callback for this request's further output: its instant and number of events. None before its first."""
+        stream = self._steps.stream(key)
+        return None if stream is None else stream.spoke
+
+    def left(self, key: Hashable) -> None:
+        """The engine has nothing more to do for this request. A second call changes nothing."""
+        self._steps.left(key)
+
+    def paused(self, key: Hashable, *, paused: bool) -> None:
+        """Reading from the engine stopped or goes on, because of this request's client."""
+        self._steps.paused(key, paused=paused)
+
+    def answered(self, lane: str, prompt_tokens: int | None, cached_tokens: int | None, *, learn: bool) -> None:
+        """Usage stated these tokens. `learn`: no objective burns."""
+        if learn and prompt_tokens and cached_tokens is not None:
+            self._cached.learn(lane, prompt_tokens, cached_tokens)
+
+    def forget(self) -> None:
+        """The engine process was replaced."""
+        self._steps.forget()
+        self._model.forget()
+
+    def tick(self, *, learn: bool) -> None:
+        """Price the steps that have ended; call it about once a second. `learn`: no objective burns."""
+        self._model.learning = learn
+        for step in self._steps.take():
+            self._model.step(step)
+
+    def set_gauges(self, at: float) -> None:
+        """Set the values that are computed at scrape time."""
+        for part, found in ((Part.DECODE, self._model.decode(at)), (Part.PREFILL, self._model.prefill(at))):
+            known = found if isinstance(found, Factor) else None
+            self._ratio.child(part).set(None if known is None else known.value)
+            self._low.child(part).set(None if known is None else known.low)
+            self._high.child(part).set(None if known is None else known.high)
+            for reason in Reason:
+                self._unknown.child(part, reason).set(int(found is reason))
+        self._step_seconds.set(self._model.step_seconds(at))

@@ -1,0 +1,72 @@
+"""Least squares with few terms and no negative coefficient, from sums that fade. Pure; no numpy.
+
+It knows sums of products. It refuses to know what its terms mean. A fit costs some microseconds, whatever the number of
+samples; a coefficient that would be negative is set to 0 by leaving its term out.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+
+HALVED_AT = 8_192.0
+"""When the samples weigh this much, all sums are halved: newer samples then count for more."""
+SINGULAR = 1e-9
+"""A pivot below this share of its own diagonal cannot be told from 0."""
+
+
+class LeastSquares:
+    """A linear model `y = c0 * x0 + c1 * x1 + ...`, fitted to the relative error of each sample."""
+
+    def __init__(self, terms: int) -> None:
+        self._terms = terms
+        self._squares = [[0.0] * terms for _ in range(terms)]
+        self._products = [0.0] * terms
+        self.weight = 0.0
+        """Number of samples; halved with the sums."""
+
+    def add(self, x: Sequence[float], y: float, expected: float) -> None:
+        """One sample. `expected`: the size of `y` that its error is relative to; above 0."""
+        weight = 1.0 / (expected * expected)
+        for row, value in enumerate(x):
+            self._products[row] += weight * value * y
+            squares = self._squares[row]
+            for column, other in enumerate(x):
+                squares[column] += weight * value * other
+        self.weight += 1.0
+        if self.weight >= HALVED_AT:
+            self._halve()
+
+    def solved(self) -> tuple[float, ...] | None:
+        """The coefficients, all at least 0; None if the samples do not determine even one."""
+        for chosen in self._choices():
+            found = self._solve(chosen)
+            if found is not None and min(found) >= 0.0:
+                by_term = dict(zip(chosen, found, strict=True))
+                return tuple(by_term.get(term, 0.0) for term in range(self._terms))
+        return None
+
+    def _halve(self) -> None:
+        self.weight /= 2
+        self._products = [each / 2 for each in self._products]
+        self._squares = [[each / 2 for each in row] for row in self._squares]
+
+    def _choices(self) -> Iterator[tuple[int, ...]]:
+        """All terms first, then those without one of the later ones, and so on."""
+        for size in range(self._terms, 0, -1):
+            yield from combinations(range(self._terms), size)
+
+    def _solve(self, terms: Sequence[int]) -> list[float] | None:
+        """Gauss elimination; the matrix is positive definite or singular, so that no pivoting is needed."""
+        rows = [[self._squares[row][column] for column in terms] + [self._products[row]] for row in terms]
+        for at, row in enumerate(rows):
+            if row[at] <= SINGULAR * self._squares[terms[at]][terms[at]]:
+                return None
+            for below in rows[at + 1 :]:
+                factor = below[at] / row[at]
+                for column in range(at, len(row)):
+                    below[column] -= factor * row[column]
+        found = [0.0] * len(rows)
+        for at in reversed(range(len(rows))):
+            known = sum(rows[at][column] * found[column] for column in range(at + 1, len(rows)))
+            found[at] = (rows[at][-1] - known) / rows[at][at]
+        return found

@@ -1,0 +1,328 @@
+"""The cost of the engine's steps: fitted while all is well, and compared with what steps cost now. Pure.
+
+A step takes a fixed time, and some time for each sequence and for each token in their contexts; prompts that share
+steps add to them. The cost of decode is fitted to steps without a prompt, the cost of prefill to what stretches between
+two such steps take beyond their decode. Two factors compare now with that: *decode* from steps without a prompt,
+*prefill* from the excess of the stretches over what their prompts should cost. Each has an interval, and decides
+nothing while 1 lies inside.
+
+It knows steps (`steps.py`) and whether it may learn (`learning`: the caller says so while no objective burns). It
+refuses to name a cause, and says why where it cannot answer.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt
+from typing import NamedTuple
+
+from sidecar.slo.least_squares import LeastSquares
+from sidecar.slo.steps import Prompt, Step
+
+
+FEWEST_STEPS = 200
+"""Pure steps before the first fit: a few seconds of one stream."""
+FIT_EVERY_STEPS = 200
+FEWEST_STRETCHES = 20
+"""Stretches with prompts before prefill has a cost."""
+DECODE_SECONDS = 60.0
+"""Age of the oldest step that speaks for now."""
+PREFILL_SECONDS = 90.0
+NEAR_SECONDS = 10.0
+FEWEST_NEAR = 10
+LONGEST_STRETCH_SECONDS = 20.0
+"""Under load no step is pure for minutes: a stretch then ends after this time."""
+KEPT_STEPS = 1024
+FEWEST_NOW = 20
+FEWEST_STRETCHES_NOW = 3
+WORST_RESIDUAL = 0.25
+"""Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
+WORST_STRETCH = 0.5
+"""The same for the work of stretches with prompts, which are fewer. Above it, prompts share no steps with decodes."""
+LEAST_COVERAGE = 0.8
+COVERAGE_WEIGHT = 0.001
+"""Weight of the newest step in the mean coverage."""
+CALM_MEMORY = 0.998
+TYPICAL_SEQUENCES = 8
+TYPICAL_CONTEXT = 2000
+OUTLIER = 3.0
+"""A step of this many times its cost is a hiccup, and teaches nothing."""
+Z = 1.96
+LEAST_MARGIN = 0.03
+"""Steps of one minute are not independent: no interval is narrower than this share to each side."""
+
+
+class Reason(StrEnum):
+    """Why there is no factor."""
+
+    YOUNG = "young"
+    """Too few steps were seen while all was well."""
+    RESIDUALS = "residuals"
+    """Steps of the same shape take different times."""
+    COVERAGE = "coverage"
+    """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
+    FEW = "few"
+    """Too few steps or prompts now."""
+
+
+class Part(StrEnum):
+    """The two costs of an engine: the closed set of the label `part`."""
+
+    DECODE = "decode"
+    PREFILL = "prefill"
+
+
+class Factor(NamedTuple):
+    """A cost now over the cost while all was well, with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds of each part of a step."""
+
+    step: float
+    per_sequence: float
+    per_context_token: float
+
+    def decode_seconds(self, sequences: int, context_tokens: float) -> float:
+        return self.step + self.per_sequence * sequences + self.per_context_token * context_tokens
+
+
+class _Stretch:
+    """The steps from one pure step to the next."""
+
+    __slots__ = ("began_at", "decode_seconds", "ended_at", "prompts", "seconds")
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.ended_at = began_at
+        self.seconds = 0.0
+        self.decode_seconds = 0.0
+        """The cost of its decodes while all was well."""
+        self.prompts: list[Prompt] = []
+
+    def work(self, per_token: float, per_token_context: float) -> float:
+        """Seconds that its prompts should take."""
+        return sum(
+            each.uncached_tokens * (per_token + per_token_context * (each.tokens - each.uncached_tokens / 2))
+            for each in self.prompts
+        )
+
+
+class _Excess(NamedTuple):
+    """A stretch that is over, in seconds."""
+
+    ended_at: float
+    excess: float
+    """Beyond its decodes at the cost that they had then."""
+    work: float
+    """Expected of its prompts."""
+
+
+class StepModel:
+    """The cost of one engine's steps. A step takes some microseconds, an answer under 1 ms."""
+
+    def __init__(self) -> None:
+        self.learning = True
+        """Whether no objective burns now."""
+        self.costs: Costs | None = None
+        self._decode_fit = LeastSquares(3)
+        self._prefill_fit = LeastSquares(2)
+        self._per_token: tuple[float, float] | None = None
+        self._learned_stretches = 0
+        self._error = 0.0
+        """Sum over stretches while learning of the error of their expected work; fades."""
+        self._calm_excess = self._calm_work = 0.0
+        """Sums over stretches while learning, which fade: a fit of relative errors leaves a bias in the sums."""
+        self._next_fit = FEWEST_STEPS
+        self._learned_steps = 0
+        self._residual = 0.0
+        """Mean relative error of pure steps while learning; fades."""
+        self._coverage = 1.0
+        """Mean coverage of steps; fades."""
+        self._pure: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
+        """Instant and ratio to its cost."""
+        self._any: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
+        self._stretch: _Stretch | None = None
+        self._excesses: deque[_Excess] = deque(maxlen=KEPT_STEPS)
+        self._most_sequences = 0
+
+    def step(self, step: Step) -> None:
+        """Take in one step."""
+        self._coverage += (step.coverage - self._coverage) * COVERAGE_WEIGHT
+        if step.seconds is None or not step.sequences:
+            self._stretch = None
+            return
+        if step.pure:
+            self._take_pure(step, step.seconds)
+        else:
+            self._take_mixed(step, step.seconds)
+
+    def forget(self) -> None:
+        """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
+        self._pure.clear()
+        self._any.clear()
+        self._excesses.clear()
+        self._stretch = None
+
+    # --- the answer ------------------------------------------------------------------------------------------------------
+
+    @property
+    def silent(self) -> Reason | None:
+        """The reason for which there are no factors; None if there may be some."""
+        if self._coverage < LEAST_COVERAGE:
+            return Reason.COVERAGE
+        if self.costs is None:
+            return Reason.YOUNG
+        return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
+
+    def decode(self, at: float) -> Factor | Reason:
+        """The decode factor at this instant."""
+        silent = self.silent
+        if silent is not None:
+            return silent
+        ratios = _since(self._pure, at - DECODE_SECONDS)
+        if len(ratios) >= FEWEST_NOW:
+            return _median(ratios)
+        ratios = _since(self._any, at - DECODE_SECONDS)
+        return _densest(ratios) if len(ratios) >= FEWEST_NOW else Reason.FEW
+
+    def prefill(self, at: float) -> Factor | Reason:
+        """The prefill factor at this instant."""
+        silent = self.silent
+        if silent is not None:
+            return silent
+        if self._per_token is None:
+            return Reason.YOUNG
+        if self._error > WORST_STRETCH * self._calm_work:
+            return Reason.RESIDUALS
+        found = [each for each in self._excesses if each.ended_at >= at - PREFILL_SECONDS and each.work > 0]
+        if len(found) < FEWEST_STRETCHES_NOW:
+            return Reason.FEW
+        usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
+        return _ratio(found, usual)
+
+    def step_seconds(self, at: float) -> float | None:
+        """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
+
+        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown.
+        """
+        now = self.decode(at)
+        if self.costs is None or not isinstance(now, Factor):
+            return None
+        return now.value * self.costs.decode_seconds(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
+
+    # --- one step --------------------------------------------------------------------------------------------------------
+
+    def _take_pure(self, step: Step, seconds: float) -> None:
+        self._end_stretch(step.ended_at)
+        costs = self.costs
+        expected = seconds if costs is None else costs.decode_seconds(step.sequences, step.context_tokens)
+        if costs is not None:
+            ratio = seconds / expected
+            self._pure.append((step.ended_at, ratio))
+            self._any.append((step.ended_at, ratio))
+        if self.learning and (costs is None or seconds < OUTLIER * expected):
+            self._learn(step, seconds, expected)
+
+    def _learn(self, step: Step, seconds: float, expected: float) -> None:
+        self._decode_fit.add((1.0, float(step.sequences), step.context_tokens), seconds, expected)
+        self._learned_steps += 1
+        if self.costs is not None:
+            self._residual += (abs(seconds / expected - 1.0) - self._residual) / min(1000, self._learned_steps)
+        if self._learned_steps >= self._next_fit:
+            self._next_fit += FIT_EVERY_STEPS
+            found = self._decode_fit.solved()
+            self.costs = self.costs if found is None else Costs(*found)
+
+    def _take_mixed(self, step: Step, seconds: float) -> None:
+        costs = self.costs
+        if costs is None:
+            return
+        expected = costs.decode_seconds(step.sequences, step.context_tokens)
+        self._any.append((step.ended_at, seconds / expected))
+        stretch = self._stretch
+        if stretch is None:
+            stretch = self._stretch = _Stretch(step.ended_at - seconds)
+        stretch.seconds += seconds * step.steps
+        stretch.decode_seconds += expected * step.steps
+        stretch.prompts += step.prompts
+        stretch.ended_at = step.ended_at
+        if step.ended_at - stretch.began_at > LONGEST_STRETCH_SECONDS:
+            self._end_stretch(step.ended_at)
+
+    def _end_stretch(self, at: float) -> None:
+        stretch, self._stretch = self._stretch, None
+        if stretch is None or not stretch.prompts:
+            return
+        decode = self._decode_near(at)
+        excess = stretch.seconds - decode * stretch.decode_seconds
+        if self._per_token is not None:
+            work = stretch.work(*self._per_token)
+            self._excesses.append(_Excess(at, excess, work))
+            if self.learning:
+                self._calm_excess = CALM_MEMORY * self._calm_excess + excess
+                self._calm_work = CALM_MEMORY * self._calm_work + work
+                self._error = CALM_MEMORY * self._error + abs(excess - work)
+        if self.learning:
+            self._learn_prefill(stretch, excess)
+
+    def _decode_near(self, at: float) -> float:
+        """The decode factor of the last seconds: a stretch must not be judged by steps of a minute ago."""
+        ratios = _since(self._pure, at - NEAR_SECONDS)
+        if len(ratios) >= FEWEST_NEAR:
+            return ratios[len(ratios) // 2]
+        ratios = _since(self._any, at - NEAR_SECONDS)
+        if len(ratios) >= FEWEST_NOW:
+            return _densest(ratios).value
+        now = self.decode(at)
+        return now.value if isinstance(now, Factor) else 1.0
+
+    def _learn_prefill(self, stretch: _Stretch, excess: float) -> None:
+        uncached = sum(each.uncached_tokens for each in stretch.prompts)
+        squared = sum(each.uncached_tokens * (each.tokens - each.uncached_tokens / 2) for each in stretch.prompts)
+        if uncached <= 0 or excess <= 0:
+            return
+        expected = stretch.work(*self._per_token) if self._per_token is not None else excess
+        self._prefill_fit.add((uncached, squared), excess, max(expected, 1e-6))
+        self._learned_stretches += 1
+        if self._learned_stretches >= FEWEST_STRETCHES and self._learned_stretches % FEWEST_STRETCHES == 0:
+            found = self._prefill_fit.solved()
+            if found is not None:
+                self._per_token = (found[0], found[1])
+
+
+def _since(kept: deque[tuple[float, float]], at: float) -> list[float]:
+    return sorted(ratio for when, ratio in kept if when >= at)
+
+
+def _median(ratios: Sequence[float]) -> Factor:
+    """The median of sorted ratios, with the interval of its rank."""
+    count = len(ratios)
+    half = Z / 2 * sqrt(count)
+    low, high = ratios[max(0, int(count / 2 - half))], ratios[min(count - 1, int(count / 2 + half))]
+    value = ratios[count // 2]
+    return Factor(value, min(low, value * (1 - LEAST_MARGIN)), max(high, value * (1 + LEAST_MARGIN)))
+
+
+def _densest(ratios: Sequence[float]) -> Factor:
+    """The densest quarter of the lower three quarters of sorted ratios: steps that held no prompt, if any did."""
+    low = ratios[: max(FEWEST_NOW, len(ratios) * 3 // 4)]
+    size = max(5, len(low) // 4)
+    best = min(range(len(low) - size + 1), key=lambda at: low[at + size - 1] / low[at])
+    return _median(low[best : best + size])
+
+
+def _ratio(found: Sequence[_Excess], usual: float) -> Factor:
+    """Ratio of two sums over stretches to its usual value, with the interval of a ratio estimator."""
+    work = usual * sum(each.work for each in found)
+    value = sum(each.excess for each in found) / work
+    count = len(found)
+    spread = sqrt(sum((each.excess - value * usual * each.work) ** 2 for each in found) * count / (count - 1)) / work
+    margin = max(Z * spread, LEAST_MARGIN * value)
+    return Factor(value, value - margin, value + margin)

@@ -1,0 +1,219 @@
+"""The engine's steps, rebuilt from the instants at which its streams speak. Pure.
+
+An engine gives each running sequence its next token at the end of a step, so the output of all streams comes in groups.
+A group ends when a stream of it speaks again, or after a pause. Output that was read together counts as that many
+steps. The time from one group to the next is the length of a step, if some stream spoke in both.
+
+It knows instants and numbers of tokens. It refuses to know what a step costs (`step_model.py`), and to hide that
+streams do not speak at each step: the coverage of a step says how many did.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+
+LONGEST_PAUSE_SECONDS = 0.002
+"""A longer pause between two streams' output ends a group."""
+PAUSE_SHARE = 0.25
+"""So does a pause of this share of the last step: an engine with steps of 4 ms has groups of less than 1 ms."""
+KEPT_ENDED_STEPS = 4096
+"""Steps that are kept until they are taken; further ones are dropped. Twenty seconds of 200 steps a second."""
+
+
+class Prompt(NamedTuple):
+    """One prompt, in tokens."""
+
+    tokens: float
+    uncached_tokens: float
+    """The part that has to be computed."""
+
+
+class Step(NamedTuple):
+    """One step, or the mean of several whose output was read together."""
+
+    ended_at: float
+    seconds: float | None
+    """Length of each of these steps; None if no stream spoke at both ends."""
+    steps: int
+    sequences: int
+    """Requests that were decoding, seen or unseen."""
+    context_tokens: float
+    """Tokens in the context of these requests, in sum."""
+    coverage: float
+    """Events of the streams over the number that one scheduler with an event per sequence and step would send."""
+    pure: bool
+    """No request waited for its first token at any time since the step began, so it computed no prompt."""
+    prompts: tuple[Prompt, ...]
+    """Prompts whose prefill ended with this step."""
+
+
+class Stream:
+    """One stream that has begun. Its `spoke` is called for each token, so it does its work in one call."""
+
+    __slots__ = ("_steps", "context_tokens", "events", "group", "paused")
+
+    def __init__(self, steps: "Steps", context_tokens: float, events: int) -> None:
+        self._steps = steps
+        self.context_tokens = context_tokens
+        self.group = steps.group
+        """Number of the group in which it spoke last."""
+        self.events = events
+        """Events in that group."""
+        self.paused = False
+
+    def spoke(self, at: float, events: int) -> None:
+        """Output was read: `events` of them, at least 1."""
+        steps = self._steps
+        if self.paused:
+            steps.last_at = at
+            return
+        if self.group == steps.group or at - steps.last_at > steps.pause_seconds:
+            steps.end_group(at)
+        steps.last_at = at
+        if self.group == steps.group - 1:
+            steps.members.append(self)
+        self.group = steps.group
+        self.events = events
+        self.context_tokens += events
+        steps.context_tokens += events
+        steps.events += events
+
+
+class Steps:
+    """All requests of one engine. No call does more than some dictionary steps."""
+
+    def __init__(self) -> None:
+        self.last_at = float("-inf")
+        """Instant of the last output of any stream."""
+        self.group = 0
+        self.pause_seconds = LONGEST_PAUSE_SECONDS
+        self.events = 0
+        """Events of the group, first tokens aside."""
+        self.members: list[Stream] = []
+        """Streams of the group that spoke in the group before as well."""
+        self.context_tokens = 0.0
+        self._arrivals = 0
+        self._waiting: dict[Hashable, tuple[int, Prompt]] = {}
+        """Streams without output, to the number of their arrival and their prompt."""
+        self._unseen: dict[Hashable, tuple[int, Prompt]] = {}
+        """Unseen requests that may wait for their prefill, oldest first."""
+        self._unseen_running: dict[Hashable, float] = {}
+        """Unseen requests that count as decoding, to the tokens of their context."""
+        self._streams: dict[Hashable, Stream] = {}
+        self._paused = 0
+        """Streams that are not read now."""
+        self._began_at: float | None = None
+        """First output of the group; None before the first one."""
+        self._before_at: float | None = None
+        """First output of the group before."""
+        self._prompts: list[Prompt] = []
+        self._waited = False
+        """A request has arrived since the group began."""
+        # As they were when the group began, for the step that ended then:
+        self._streaming = self._sequences = 0
+        self._step_context_tokens = 0.0
+        self._pure = False
+        self._ended: list[Step] = []
+
+    def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool) -> None:
+        """A request is on its way to the engine. `seen`: its output will be read as it comes.
+
+        The prefill of an unseen one is taken as over when a request that came later gets its first token, because
+        schedulers take prompts in order. From then on it counts as decoding.
+        """
+        self._arrivals += 1
+        self._waited = True
+        waiting = self._waiting if seen else self._unseen
+        waiting[key] = self._arrivals, prompt
+
+    def began(self, key: Hashable, at: float, events: int) -> Stream | None:
+        """The first output of this request was read. None if the request is not known."""
+        waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
+        if waited is None:
+            return None
+        if at - self.last_at > self.pause_seconds:
+            self.end_group(at)
+        self.last_at = at
+        arrival, prompt = waited
+        self._take_unseen(arrival)
+        self._prompts.append(prompt)
+        stream = self._streams[key] = Stream(self, prompt.tokens + events, events)
+        self.context_tokens += stream.context_tokens
+        return stream
+
+    def left(self, key: Hashable) -> None:
+        """The request is over, in any way; the engine may have had a step for it until now."""
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            self._paused -= stream.paused
+            self.context_tokens -= stream.context_tokens
+        elif key in self._unseen:
+            self._prompts.append(self._unseen.pop(key)[1])
+        else:
+            self._waiting.pop(key, None)
+            self.context_tokens -= self._unseen_running.pop(key, 0.0)
+
+    def paused(self, key: Hashable, *, paused: bool) -> None:
+        """The sidecar stops or resumes reading this stream: until it resumes, its silence says nothing."""
+        stream = self._streams.get(key)
+        if stream is not None and stream.paused is not paused:
+            stream.paused = paused
+            self._paused += 1 if paused else -1
+
+    def stream(self, key: Hashable) -> Stream | None:
+        """The stream of this request, once it has begun and until it is over."""
+        return self._streams.get(key)
+
+    def forget(self) -> None:
+        """The engine was replaced: the time since its last step is no step."""
+        self._began_at = self._before_at = None
+
+    def take(self) -> list[Step]:
+        """The steps that have ended since the last call, in order."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def end_group(self, at: float) -> None:
+        """End the group; the next one begins at `at`."""
+        began_at, before_at = self._began_at, self._before_at
+        if began_at is not None and before_at is not None and len(self._ended) < KEPT_ENDED_STEPS:
+            self._ended.append(self._step(began_at, before_at))
+        self._before_at, self._began_at = began_at, at
+        self.group += 1
+        self.events = 0
+        self.members.clear()
+        self._prompts.clear()
+        self._streaming = len(self._streams) - self._paused
+        self._sequences = len(self._streams) + len(self._unseen_running)
+        self._step_context_tokens = self.context_tokens
+        self._pure = not (self._waited or self._waiting or self._unseen)
+        self._waited = False
+
+    def _step(self, began_at: float, before_at: float) -> Step:
+        seconds, steps = None, 1
+        if self.members:
+            steps = min(stream.events for stream in self.members)
+            seconds = (began_at - before_at) / steps
+            self.pause_seconds = min(LONGEST_PAUSE_SECONDS, PAUSE_SHARE * seconds)
+        due = steps * self._streaming
+        return Step(
+            began_at,
+            seconds,
+            steps,
+            self._sequences,
+            self._step_context_tokens,
+            self.events / due if due else 1.0,
+            self._pure and not self._prompts,
+            tuple(self._prompts),
+        )
+
+    def _take_unseen(self, arrival: int) -> None:
+        """Unseen requests that came before this arrival have had their prefill."""
+        while self._unseen:
+            key = next(iter(self._unseen))
+            if self._unseen[key][0] > arrival:
+                return
+            _, prompt = self._unseen.pop(key)
+            self._prompts.append(prompt)
+            self._unseen_running[key] = prompt.tokens
+            self.context_tokens += prompt.tokens

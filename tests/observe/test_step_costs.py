@@ -1,0 +1,106 @@
+"""The step model's knowledge stands on the metrics page, with its interval or with the reason for which it is absent."""
+
+import pytest
+
+from sidecar.ledger.request_labels import RequestLabels
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.registry import Metrics
+from sidecar.observe.evidence import Evidence
+from sidecar.slo.step_model import FEWEST_STEPS, Part, Reason
+
+
+LABELS = RequestLabels("llama", "chat", "0-512")
+STEP_SECONDS = 0.01
+
+
+class Page:
+    """A registry with the evidence of one engine that makes a step each 10 ms."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"])
+        self.evidence = Evidence(self.metrics)
+        self.now = 100.0
+
+    def streams(self, key: int, steps: int, seconds: float = STEP_SECONDS) -> None:
+        """One request from its arrival to its last token."""
+        self.evidence.received(key, LABELS, 200.0, self.now, streaming=True)
+        self.now += 0.05
+        self.evidence.output(key, self.now, 1)
+        spoke = self.evidence.spoke_of(key)
+        assert spoke is not None
+        for _ in range(steps):
+            self.now += seconds
+            spoke(self.now, 1)
+        self.evidence.finished(key, self.now)
+
+    def ratio(self) -> tuple[float | None, ...]:
+        self.metrics.refresh(self.now)
+        families = (slo.ENGINE_COST_RATIO_LOW, slo.ENGINE_COST_RATIO, slo.ENGINE_COST_RATIO_HIGH)
+        return tuple(self.metrics.gauge(family).child(Part.DECODE).value for family in families)
+
+    def unknown(self) -> list[str]:
+        self.metrics.refresh(self.now)
+        family = self.metrics.gauge(slo.ENGINE_COST_UNKNOWN)
+        return [reason for reason in Reason if family.child(Part.DECODE, reason).value == 1]
+
+
+def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
+    page = Page()
+    before = (page.ratio(), page.unknown())
+    page.streams(1, FEWEST_STEPS + 100)
+    page.evidence.tick(learn=True)
+
+    low, value, high = page.ratio()
+
+    assert before == ((None, None, None), [Reason.YOUNG])
+    assert page.unknown() == []
+    assert low is not None
+    assert value == pytest.approx(1.0)
+    assert high is not None
+    assert low < 1.0 < high
+    assert page.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
+
+
+def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objective_burns() -> None:
+    page = Page()
+    page.streams(1, FEWEST_STEPS + 100)
+    page.evidence.tick(learn=True)
+    page.now += 600.0
+    page.streams(2, 500, seconds=3 * STEP_SECONDS)
+    page.evidence.tick(learn=False)
+
+    low, value, _ = page.ratio()
+
+    assert value == pytest.approx(3.0, rel=0.05)
+    assert low is not None
+    assert low > 2.5
+
+
+def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
+    """The silence is told once per request's event and once a second, and never believes an older instant."""
+    page = Page()
+    page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.output(1, page.now, 1)
+    spoke = page.evidence.spoke_of(1)
+    assert spoke is not None
+    for _ in range(3):
+        page.now += 7.0
+        spoke(page.now, 1)
+        page.evidence.tick(learn=True)
+    page.now += 2.0
+    page.evidence.received(2, LABELS, 200.0, page.now, streaming=True)
+    page.metrics.refresh(page.now)
+
+    assert page.metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child().value == 2.0
+    assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
+
+
+def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> None:
+    page = Page()
+    page.evidence.steps.answered("chat", 1000, 0, learn=False)
+    page.evidence.steps.answered("chat", 1000, None, learn=True)
+    page.evidence.steps.answered("chat", None, None, learn=True)
+    page.evidence.steps.answered("chat", 1000, 750, learn=True)
+
+    assert page.evidence.steps.uncached("chat", 400.0) == pytest.approx(100.0)
+    assert page.evidence.spoke_of(7) is None

@@ -1,0 +1,122 @@
+"""A simulated engine whose tokens are read as a sidecar reads them, and a step model that listens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple
+
+from sidecar.simulator.physics import Costs, Limits
+from sidecar.simulator.simulated_request import SimulatedRequest
+from sidecar.simulator.simulation import Simulation
+from sidecar.slo.step_model import StepModel
+from sidecar.slo.steps import Prompt, Step, Steps, Stream
+
+
+LIMITS = Limits(max_num_seqs=16, max_num_batched_tokens=1024, max_model_len=8192, kv_blocks=4096, prefix_caching=False)
+COSTS = Costs(
+    step_seconds=8e-3,
+    per_sequence_seconds=2e-4,
+    per_kv_token_seconds=4e-8,
+    per_prompt_token_seconds=1e-4,
+    per_prompt_token_context_seconds=1e-8,
+)
+CALM_SECONDS = 240.0
+
+
+class Arrival(NamedTuple):
+    at: float
+    prompt_tokens: int
+    output_tokens: int
+    seen: bool = True
+
+
+def traffic(seconds: float, per_second: float = 1.5, *, seed: int = 1, unseen: float = 0.0) -> list[Arrival]:
+    """Poisson arrivals of prompts of 200 to 2,000 tokens with answers of 20 to 200."""
+    rng, at, found = Random(seed), 0.0, list[Arrival]()
+    while (at := at + rng.expovariate(per_second)) < seconds:
+        found.append(Arrival(at, rng.randrange(200, 2000), rng.randrange(20, 200), rng.random() >= unseen))
+    return found
+
+
+class Life:
+    """One engine and one sidecar, from the first request to the last."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        adjust: Sequence[tuple[float, dict[str, Any]]] = (),
+        noise: Callable[[], float] | None = None,
+        deliver: Callable[[list[tuple[float, int, int]]], list[tuple[float, int, int]]] = lambda reads: reads,
+        learns_until: float = CALM_SECONDS,
+        costs: Costs = COSTS,
+    ) -> None:
+        """`adjust`: instants with changes of the simulation's knobs. `deliver`: changes reads (instant, key, events)."""
+        simulation = Simulation(LIMITS, costs, noise)
+        requests = self._played(simulation, arrivals, adjust)
+        reads = [(at, key, 1) for key, one in enumerate(requests) if arrivals[key].seen for at in one.token_instants]
+        self.model = StepModel()
+        self.steps = Steps()
+        self.seen: list[Step] = []
+        self._learns_until = learns_until
+        self._streams: dict[int, Stream | None] = {}
+        events: list[tuple[float, int, int, int]] = [(at, 1, key, count) for at, key, count in deliver(sorted(reads))]
+        events += [(arrival.at, 0, key, 0) for key, arrival in enumerate(arrivals)]
+        events += [(one.token_instants[-1], 2, key, 0) for key, one in enumerate(requests) if one.finished]
+        self._events = sorted(events)
+        self._arrivals = arrivals
+        self._at = 0
+
+    @staticmethod
+    def _played(
+        simulation: Simulation, arrivals: Sequence[Arrival], adjust: Sequence[tuple[float, dict[str, Any]]]
+    ) -> list[SimulatedRequest]:
+        changes, found = list(adjust), []
+        for arrival in arrivals:
+            while changes and changes[0][0] <= arrival.at:
+                at, knobs = changes.pop(0)
+                simulation.adjust(at, **knobs)
+            found.append(simulation.arrive(arrival.at, arrival.prompt_tokens, arrival.output_tokens))
+        simulation.advance(float("inf"))
+        return found
+
+    def until(self, instant: float) -> StepModel:
+        """Let time pass; returns the model at that instant."""
+        while self._at < len(self._events) and self._events[self._at][0] <= instant:
+            at, what, key, count = self._events[self._at]
+            self._at += 1
+            if what == 0:
+                arrival = self._arrivals[key]
+                self.steps.arrived(key, Prompt(arrival.prompt_tokens, arrival.prompt_tokens), seen=arrival.seen)
+            elif what == 2:
+                self.steps.left(key)
+            elif key in self._streams:
+                stream = self._streams[key]
+                assert stream is not None
+                stream.spoke(at, count)
+            else:
+                self._streams[key] = self.steps.began(key, at, count)
+            self._price(at)
+        return self.model
+
+    def _price(self, at: float) -> None:
+        self.model.learning = at < self._learns_until
+        for step in self.steps.take():
+            self.seen.append(step)
+            self.model.step(step)
+
+
+def lognormal(sigma: float, seed: int = 7) -> Callable[[], float]:
+    """Noise with mean 1."""
+    rng = Random(seed)
+    return lambda: rng.lognormvariate(-sigma * sigma / 2, sigma)
+
+
+def dearer(costs: Costs, *, decode: float) -> Costs:
+    """Costs of an engine whose decode steps are so many times dearer."""
+    return replace(
+        costs,
+        step_seconds=costs.step_seconds * decode,
+        per_sequence_seconds=costs.per_sequence_seconds * decode,
+        per_kv_token_seconds=costs.per_kv_token_seconds * decode,
+    )

@@ -1,0 +1,55 @@
+"""A fit finds the coefficients that made the samples, none of them negative, and says so where it cannot."""
+
+from random import Random
+
+import pytest
+
+from sidecar.slo.least_squares import HALVED_AT, LeastSquares
+
+
+def fitted(samples: list[tuple[tuple[float, ...], float]]) -> tuple[float, ...] | None:
+    fit = LeastSquares(len(samples[0][0]))
+    for x, y in samples:
+        fit.add(x, y, max(y, 1e-9))
+    return fit.solved()
+
+
+def test_the_coefficients_that_made_the_samples_are_found() -> None:
+    rng = Random(1)
+    points = [(1.0, float(rng.randrange(1, 30)), rng.uniform(0, 50_000)) for _ in range(500)]
+
+    found = fitted([(x, 0.008 + 2e-4 * x[1] + 3e-8 * x[2]) for x in points])
+
+    assert found == pytest.approx((0.008, 2e-4, 3e-8), rel=1e-6)
+
+
+def test_a_term_that_would_be_negative_is_left_out() -> None:
+    found = fitted([((1.0, float(n)), 10.0 - 0.1 * n) for n in range(20)])
+
+    assert found is not None
+    assert found[1] == 0.0
+    assert found[0] == pytest.approx(9.0, rel=0.02)
+
+
+def test_terms_that_cannot_be_told_apart_give_one() -> None:
+    """Every step has the same batch: the whole cost goes into one coefficient, and the sum is right."""
+    found = fitted([((1.0, 4.0), 0.02)] * 10)
+
+    assert found is not None
+    assert found[0] + 4.0 * found[1] == pytest.approx(0.02)
+
+
+def test_no_sample_gives_no_answer() -> None:
+    assert LeastSquares(3).solved() is None
+
+
+def test_new_samples_outweigh_old_ones_in_the_end() -> None:
+    fit = LeastSquares(1)
+    for value in [1.0] * int(HALVED_AT) + [2.0] * int(4 * HALVED_AT):
+        fit.add((1.0,), value, 1.0)
+
+    found = fit.solved()
+
+    assert found is not None
+    assert found[0] > 1.9
+    assert fit.weight < HALVED_AT

@@ -1,0 +1,154 @@
+"""The model names what has become dearer, decode or prefill, and how sure it is; or it says why it cannot."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Factor, Part, Reason, StepModel
+from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Life, lognormal, traffic
+
+
+FAULT_AT = CALM_SECONDS
+LATER = FAULT_AT + 110.0
+"""By then every window holds the fault alone."""
+
+
+def factors(model: StepModel, at: float) -> dict[Part, Factor]:
+    found = {Part.DECODE: model.decode(at), Part.PREFILL: model.prefill(at)}
+    assert all(isinstance(each, Factor) for each in found.values()), found
+    return {part: each for part, each in found.items() if isinstance(each, Factor)}
+
+
+def holds(factor: Factor, value: float) -> bool:
+    """Whether the interval holds this value and is narrow enough to be of use."""
+    return factor.low <= value * 1.03 and value * 0.97 <= factor.high and factor.high - factor.low < 0.5 * value
+
+
+def broken(**knobs: Any) -> list[tuple[float, dict[str, Any]]]:
+    return [(FAULT_AT, knobs)]
+
+
+def test_a_well_engine_costs_what_it_used_to() -> None:
+    model = Life(traffic(LATER + 60)).until(LATER)
+
+    assert all(holds(factor, 1.0) for factor in factors(model, LATER).values())
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.12, 0.2])
+@pytest.mark.parametrize(
+    ("knobs", "decode", "prefill"),
+    [
+        pytest.param({"decode_factor": 2.0}, 2.0, 1.0, id="decode twice"),
+        pytest.param({"prefill_factor": 2.0}, 1.0, 2.0, id="prefill twice"),
+        pytest.param({"decode_factor": 1.6, "prefill_factor": 3.0}, 1.6, 3.0, id="both"),
+    ],
+)
+def test_what_has_become_dearer_is_named_with_its_size(
+    knobs: dict[str, float], decode: float, prefill: float, sigma: float
+) -> None:
+    noise = lognormal(sigma) if sigma else None
+    model = Life(traffic(LATER + 60), adjust=broken(**knobs), noise=noise).until(LATER)
+
+    found = factors(model, LATER)
+
+    assert found[Part.DECODE].value == pytest.approx(decode, rel=0.05)
+    assert found[Part.PREFILL].value == pytest.approx(prefill, rel=0.15)
+    assert found[Part.DECODE].low > 1.0 or decode == 1.0
+    assert found[Part.PREFILL].low > 1.0 or prefill == 1.0
+
+
+@pytest.mark.parametrize("knobs", [{"slots": 3}, {"slots": 16}], ids=["few slots", "overload"])
+def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> None:
+    """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""
+    calm = traffic(FAULT_AT)
+    rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(LATER + 60 - FAULT_AT, 6.0, seed=2)]
+    model = Life([*calm, *rush], adjust=broken(**knobs)).until(LATER)
+
+    found = factors(model, LATER)
+
+    assert found[Part.DECODE].low <= 1.0 <= found[Part.DECODE].high
+    assert found[Part.PREFILL].low <= 1.1
+
+
+def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:
+    """A third of the answers is not streamed: their prompts take part in the steps that others wait for."""
+    model = Life(traffic(LATER + 60, unseen=0.33)).until(LATER)
+
+    assert holds(factors(model, LATER)[Part.PREFILL], 1.0)
+
+
+def test_reads_that_bring_two_tokens_change_nothing() -> None:
+    """A third of the events comes with the next event of its stream."""
+
+    def merged(reads: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+        rng, held, found = Random(3), dict[int, int](), list[tuple[float, int, int]]()
+        for at, key, events in reads:
+            if key in held or rng.random() > 0.3:
+                found.append((at, key, events + held.pop(key, 0)))
+            else:
+                held[key] = events
+        return found
+
+    model = Life(traffic(LATER + 60), adjust=broken(decode_factor=2.0), deliver=merged).until(LATER)
+
+    assert factors(model, LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_stream_that_speaks_at_every_fourth_step_says_nothing() -> None:
+    """stream_interval 4, or two schedulers: steps cannot be rebuilt, and the model says so and not 4 x."""
+
+    def every_fourth(reads: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+        seen: dict[int, int] = {}
+        found = []
+        for at, key, events in reads:
+            seen[key] = seen.get(key, -1) + 1
+            if seen[key] % 4 == 0:
+                found.append((at, key, events))
+        return found
+
+    model = Life(traffic(LATER + 60), deliver=every_fourth).until(LATER)
+
+    assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
+
+
+def test_steps_without_a_pattern_say_nothing() -> None:
+    model = Life(traffic(LATER + 60), noise=lognormal(0.9)).until(LATER)
+
+    assert model.decode(LATER) is Reason.RESIDUALS
+
+
+def test_a_young_process_and_an_idle_one_say_so() -> None:
+    life = Life(traffic(CALM_SECONDS))
+
+    assert life.until(0.5).decode(0.5) is Reason.YOUNG
+    assert life.until(1000.0).decode(1000.0) is Reason.FEW
+    assert life.until(1000.0).prefill(1000.0) is Reason.FEW
+
+
+def test_nothing_is_learned_from_a_fault() -> None:
+    """Decode has been dear from the start, and objectives burn: what is seen now never becomes the usual cost."""
+    model = Life(traffic(LATER), adjust=[(0.0, {"decode_factor": 3.0})], learns_until=0.0).until(LATER)
+
+    assert model.decode(LATER) is Reason.YOUNG
+
+
+def test_the_cost_of_a_typical_step_needs_no_past() -> None:
+    """Two pods are compared by it: it is the cost that the engine has now, whatever it had before."""
+    usual = COSTS.decode(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
+
+    for knobs, times in (({"decode_factor": 1.0}, 1.0), ({"decode_factor": 2.0}, 2.0)):
+        model = Life(traffic(LATER + 60), adjust=broken(**knobs)).until(LATER)
+        assert model.step_seconds(LATER) == pytest.approx(times * usual, rel=0.1)
+    assert StepModel().step_seconds(LATER) is None
+    assert LIMITS.max_num_seqs >= TYPICAL_SEQUENCES
+
+
+def test_a_new_process_of_the_engine_is_compared_with_the_old_one() -> None:
+    life = Life(traffic(LATER + 60), adjust=broken(decode_factor=2.0))
+    life.until(FAULT_AT)
+    life.steps.forget()
+    life.model.forget()
+
+    assert life.model.decode(FAULT_AT) is Reason.FEW
+    assert factors(life.until(LATER), LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)

@@ -1,0 +1,176 @@
+"""From the instants at which streams speak, the steps of the engine come out: their length, their batch, their prompts."""
+
+from itertools import pairwise
+
+import pytest
+
+from sidecar.slo.steps import KEPT_ENDED_STEPS, Prompt, Step, Steps, Stream
+from tests.slo.stepping import COSTS, Arrival, Life, traffic
+
+
+def begun(steps: Steps, key: str, at: float, tokens: int = 100) -> Stream:
+    steps.arrived(key, Prompt(tokens, tokens), seen=True)
+    stream = steps.began(key, at, 1)
+    assert stream is not None
+    return stream
+
+
+def test_two_streams_that_speak_together_are_one_step() -> None:
+    steps = Steps()
+    first, second = begun(steps, "a", 0.0), begun(steps, "b", 0.0001)
+    for number in (1, 2, 3):
+        first.spoke(number * 0.01, 1)
+        second.spoke(number * 0.01 + 0.0005, 1)
+
+    _, one = steps.take()
+
+    assert one.ended_at == 0.01 + 0.01
+    assert one.seconds == pytest.approx(0.01)
+    assert (one.sequences, one.coverage, one.pure) == (2, 1.0, True)
+    assert one.context_tokens == 2 * (100 + 1 + 1)
+
+
+def test_output_that_was_read_together_counts_as_several_steps() -> None:
+    """A sidecar that stood still for 40 ms reads four tokens of each stream at once: four steps of 10 ms."""
+    steps = Steps()
+    streams = [begun(steps, key, 0.0) for key in "ab"]
+    for at, events in ((0.01, 1), (0.05, 4), (0.06, 1)):
+        for stream in streams:
+            stream.spoke(at, events)
+
+    late = steps.take()[-1]
+
+    assert late.seconds == pytest.approx(0.01)
+    assert (late.steps, late.coverage) == (4, 1.0)
+
+
+def test_one_late_token_of_one_stream_is_no_long_step() -> None:
+    """Two events of one stream in one read: the others spoke in both steps."""
+    steps = Steps()
+    first, second = begun(steps, "a", 0.0), begun(steps, "b", 0.0)
+    first.spoke(0.01, 1)
+    for stream, events in ((first, 1), (second, 2)):
+        stream.spoke(0.02, events)
+    first.spoke(0.03, 1)
+
+    assert [each.seconds for each in steps.take()] == [pytest.approx(0.01), pytest.approx(0.01)]
+
+
+def test_a_step_during_which_a_request_waits_is_not_pure_and_the_prompt_belongs_to_the_step_of_its_first_token() -> (
+    None
+):
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    stream.spoke(0.01, 1)
+    steps.arrived("b", Prompt(500, 300), seen=True)
+    stream.spoke(0.03, 1)
+    stream.spoke(0.05, 1)
+    steps.began("b", 0.05, 1)
+    stream.spoke(0.06, 1)
+    stream.spoke(0.07, 1)
+
+    found = steps.take()
+
+    assert [each.pure for each in found] == [True, False, False, True]
+    assert [each.prompts for each in found] == [(), (), (Prompt(500, 300),), ()]
+
+
+def test_silence_between_two_answers_is_no_step() -> None:
+    steps = Steps()
+    begun(steps, "a", 0.0).spoke(0.01, 1)
+    steps.left("a")
+    later = begun(steps, "b", 60.0)
+    later.spoke(60.01, 1)
+    later.spoke(60.02, 1)
+
+    assert [each.seconds for each in steps.take()] == [pytest.approx(0.01), None, pytest.approx(0.01)]
+
+
+def test_an_unseen_request_is_prefilled_before_one_that_came_later_and_decodes_until_it_leaves() -> None:
+    """An answer that is not streamed has a prompt and holds a place in each step, although its tokens are not seen."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("unseen", Prompt(800, 800), seen=False)
+    steps.arrived("b", Prompt(200, 200), seen=True)
+    stream.spoke(0.01, 1)
+    steps.began("b", 0.01, 1)
+    for at in (0.02, 0.03):
+        stream.spoke(at, 1)
+    steps.left("unseen")
+    for at in (0.04, 0.05, 0.06):
+        stream.spoke(at, 1)
+
+    first, *later = steps.take()
+
+    assert first.prompts == (Prompt(800, 800), Prompt(200, 200))
+    assert [each.sequences for each in later] == [3, 3, 2, 2]
+
+
+def test_a_stream_that_is_not_read_now_is_not_missed() -> None:
+    """A slow client: its stream says nothing for a while, and the others cover the steps all the same."""
+    steps = Steps()
+    first, second = begun(steps, "a", 0.0), begun(steps, "b", 0.0)
+    for stream in (first, second):
+        stream.spoke(0.01, 1)
+    steps.paused("b", paused=True)
+    for at in (0.02, 0.03, 0.04):
+        first.spoke(at, 1)
+    second.spoke(0.0405, 20)
+    steps.paused("b", paused=False)
+    first.spoke(0.05, 1)
+    second.spoke(0.05, 1)
+    first.spoke(0.06, 1)
+
+    assert {each.coverage for each in steps.take()} == {1.0}
+
+
+def test_two_schedulers_behind_one_port_show_in_the_coverage() -> None:
+    steps = Steps()
+    ours, theirs = begun(steps, "a", 0.0), begun(steps, "b", 0.005)
+    for number in range(1, 20):
+        ours.spoke(number * 0.01, 1)
+        theirs.spoke(number * 0.01 + 0.005, 1)
+
+    assert {each.coverage for each in steps.take()[3:]} == {0.5}
+
+
+def test_what_is_not_known_is_left_alone() -> None:
+    steps = Steps()
+    steps.left("never came")
+    steps.paused("never came", paused=True)
+
+    assert steps.began("never came", 1.0, 1) is None
+    assert steps.take() == []
+
+
+def test_steps_that_are_not_taken_do_not_pile_up() -> None:
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    for number in range(KEPT_ENDED_STEPS + 100):
+        stream.spoke(0.01 * (number + 1), 1)
+
+    assert len(steps.take()) == KEPT_ENDED_STEPS
+    assert steps.take() == []
+
+
+def test_the_steps_of_a_busy_engine_are_those_that_it_made() -> None:
+    """Against the simulator: every pure step is as long as a step of its batch, and instants never go back."""
+    life = Life(traffic(60.0, 2.0))
+    life.until(100.0)
+
+    pure = [step for step in life.seen if step.pure and step.seconds is not None]
+    assert len(pure) > 500
+    assert all(one.ended_at < two.ended_at for one, two in pairwise(life.seen))
+    for step in pure:
+        assert step.seconds == pytest.approx(_cost(step), rel=0.02)
+
+
+def _cost(step: Step) -> float:
+    return COSTS.decode(step.sequences, round(step.context_tokens))
+
+
+def test_an_engine_with_one_request_at_a_time_has_steps_too() -> None:
+    life = Life([Arrival(at * 10.0, 500, 50) for at in range(5)])
+    life.until(100.0)
+
+    assert sum(step.seconds is not None for step in life.seen) >= 5 * 47
