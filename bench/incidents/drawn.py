@@ -1,4 +1,4 @@
-"""Draws engines that nobody tuned anything on: costs, limits and lanes from published ranges, by a seed and a number.
+"""Draws engines that nothing was tuned on: costs, limits and lanes from published ranges, by a seed and a number.
 
 It knows the ranges and the source of each. It refuses to know incidents (`kinds.py`), and the objectives that such an
 engine can keep: those that it writes down are guesses from its costs, and `saturation.fair` replaces them.

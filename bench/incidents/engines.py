@@ -6,7 +6,7 @@ The constants are of the same order as the demo's presets and as those of the st
 per prompt token, so that an engine is busy at a few requests per second and a run is cheap. Thresholds were set from
 healthy runs at the highest load factor in the kindest world: rounded up until fewer than a third of the allowed misses
 are used. In other worlds and at higher loads `saturation.fair` raises them by the same rule. No value was changed after
-a rule had been seen to fail on it. Engines that nobody wrote down come from `drawn.py`.
+a rule had been seen to fail on it. Engines that are not written down here come from `drawn.py`.
 """
 
 from collections.abc import Mapping

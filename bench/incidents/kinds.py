@@ -62,7 +62,7 @@ class Kind:
     sample: Sampler
     roots: Roots
     causes: tuple[Cause, ...] = ()
-    """What it breaks. Empty if each incident of this kind is made of other kinds (`Incident.made_of`)."""
+    """Causes that it injects. Empty if each incident of this kind is made of other kinds (`Incident.made_of`)."""
     own_lane: Mapping[str, Roots] = field(default_factory=dict)
     """Lane to its own roots; all other lanes have `roots`."""
     kv: bool = False

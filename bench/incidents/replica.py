@@ -1,4 +1,4 @@
-"""The engine behind one port, in each topology: one simulated scheduler or two, as one to whoever asks it.
+"""The engine behind one port, in each topology: one simulated scheduler or two behind the calls of one.
 
 It knows how the schedulers divide requests, slots and KV blocks, and how a KV cache goes from one to the other. It
 refuses to know faults: they come as knobs. All instants are in seconds since its process began.

@@ -134,7 +134,7 @@ def test_a_spell_begins_and_ends_with_the_evaluations_at_which_an_alert_fires() 
 
 
 def test_buckets_of_which_rules_read_single_edges_are_found() -> None:
-    """Of a histogram that a quantile reads, every edge is needed; of events per read, one edge is compared."""
+    """A quantile needs every edge of its histogram; a comparison of events per read needs one edge."""
     edges = edges_in(RULE_FILES)
 
     assert edges == {"llm_stream_events_per_read_bucket": frozenset({"5.0"})}
