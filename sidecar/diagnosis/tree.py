@@ -30,9 +30,9 @@ NEAR = 0.75
 NEAR_BURN = 0.5
 """Share of the allowed misses from which an objective is near its limit."""
 MISSES_BEYOND_CHANCE = 3
-"""Fewer misses may be chance, whatever part of the allowed ones they are."""
+"""Fewer misses may be chance, even if they are more than the target allows."""
 SMALL_BATCH = 8.0
-"""Requests of one engine that run at once: below this number a step is mostly the reading of the weights."""
+"""Running requests of one engine below which its batch is small: a step mostly reads the weights."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
 CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
@@ -275,11 +275,11 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
 def _steps(
     m: Measured, phase: Blame, candidates: tuple[Blame, ...], cause: Cause | None, second: Second | None
 ) -> list[Step]:
-    # A person who asks has no sidecar to set up: what would split the time is among the questions.
+    # A person who gives numbers may have no sidecar: its set-up is no step, and the missing split is asked for instead.
     phases = candidates if m.source == "hand" and candidates else (phase, *candidates)
     steps = [_step(fix, of, m.engine) for of in phases for fix in _ranked(m, of, cause)]
     if candidates:
-        # One order for all of them, before it is known which of the phases it is.
+        # The phase is not known, so the steps of all candidates stand in one order.
         wanted = set() if cause is None else {str(cause)}
         load, costs = load_level(m), _costs(m)
         steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs))
@@ -298,7 +298,7 @@ def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention
 
 
 def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause, ...]:
-    """Causes that it can be, where none is known. Empty where the baseline was asked: then none of them has grown.
+    """Candidate causes, if none is known; empty if there is a baseline, because then none of them has grown.
 
     No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected.
     """
@@ -310,7 +310,7 @@ def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause,
 
 
 def _costs(m: Measured) -> tuple[Cost, ...]:
-    """Cheapest first. Where more work arrives than the GPUs can do at their peak, no setting helps, and more GPUs come before."""
+    """Costs, cheapest first. If more work arrives than the GPUs can do at their peak, replicas come before settings."""
     if _overfull(m):
         return (Cost.MINUTES, Cost.REPLICAS, Cost.RESTART, Cost.PROJECT)
     return tuple(Cost)
@@ -321,7 +321,7 @@ def _overfull(m: Measured) -> bool:
 
 
 def load_level(m: Measured) -> LoadLevel | None:
-    """Whether the batch is small or full; None: unknown.
+    """The load level: whether the batch is small or full; None if it is unknown.
 
     No source states the engine's batch limit, so the number of running requests is compared with `SMALL_BATCH`. A person's rate,
     answer length and time between tokens stand in for it (Little's law). A Prometheus sums over pods: its sum says that each
