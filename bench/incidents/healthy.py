@@ -20,6 +20,7 @@ from bench.incidents.fault import Episode, Fault
 from bench.incidents.play import Incident, healthy, play
 from bench.incidents.product import Product
 from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
+from bench.incidents.replica import of_world
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.saturation import alone, fair, saturates_at
@@ -95,7 +96,7 @@ def curve() -> Day:
 
 def healthy_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
     """Play one day, from midnight on."""
-    engine, world = _engine(number), _world(DAY_SEED + number)
+    engine, world = _placed(number, DAY_SEED + number)
     factor = NOON_UTILISATION * saturates_at(engine, world)
     engine = fair(engine, world, factor)
     run = healthy(engine, DAY_SEED + number, seconds, curve(), world=world, factor=factor)
@@ -107,7 +108,7 @@ def rolling_restart(number: int) -> HealthyDay:
 
     Its cache is empty, and the old process finishes its requests. The other pods do not get more traffic.
     """
-    engine, world = _engine(number), _world(RESTART_SEED + number)
+    engine, world = _placed(number, RESTART_SEED + number)
     factor = RESTART_UTILISATION * saturates_at(engine, world)
     engine = fair(engine, world, factor)
     pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
@@ -126,7 +127,7 @@ def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[Hea
     """
     played, samples = [], []
     for number in numbers:
-        engine, world = _engine(number), _world(QUIET_SEED + number)
+        engine, world = _placed(number, QUIET_SEED + number)
         factor = QUIET_PER_SECOND / sum(load.per_second for load in engine.lanes)
         engine = fair(engine, world, factor)
         run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
@@ -158,6 +159,12 @@ def merged(runs: Sequence[Run]) -> Run:
     states = [replace(state, pod=pod) for pod, run in enumerate(runs) for state in run.states]
     states.sort(key=lambda each: each.at)
     return replace(runs[0], requests=requests, states=states, pods=len(runs), at_fault=tuple(range(len(runs))))
+
+
+def _placed(number: int, seed: int) -> tuple[EngineConfig, World]:
+    """The engine of this number in the world of this seed."""
+    world = _world(seed)
+    return of_world(_engine(number), world), world
 
 
 def _engine(number: int) -> EngineConfig:
