@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
-from sidecar.slo.step_model import Factor, Part, Reason, StepModel
+from sidecar.slo.factor import Factor
+from sidecar.slo.step_model import Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 

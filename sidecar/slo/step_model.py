@@ -11,12 +11,10 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import sqrt
-from typing import NamedTuple
 
+from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
 
@@ -48,9 +46,19 @@ TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
-Z = 1.96
-LEAST_MARGIN = 0.03
-"""Steps of one minute are not independent: no interval is narrower than this share to each side."""
+LEARN_EVERY_SECONDS = 0.25
+"""Once there is a cost, one step in this time teaches: `HALVED_AT` of them are half an hour."""
+USUAL = 1.25
+"""While recent work costs more than this many times its usual cost, or less than one over it, it teaches nothing: a
+fault must not become usual because no objective notices it."""
+RELEARN_SECONDS = 3600.0
+"""After this time at another cost without a burning objective, the other cost is the usual one."""
+MATURE_STEPS, MATURE_STRETCHES = 1200, 100
+"""Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
+MATURE_BATCH_STEPS = 200
+"""The same for batches of about this size: what a larger one costs is only known once it was seen."""
+RECENT = 64
+"""Steps, or a third of it stretches, whose cost is compared with the usual one before more is learned."""
 
 
 class Reason(StrEnum):
@@ -71,14 +79,6 @@ class Part(StrEnum):
 
     DECODE = "decode"
     PREFILL = "prefill"
-
-
-class Factor(NamedTuple):
-    """A cost now over the cost while all was well, with the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,31 @@ class _Stretch:
         )
 
 
-class _Excess(NamedTuple):
-    """A stretch that is over, in seconds."""
+class _Guard:
+    """Whether recent work costs what it usually does, so that it may teach."""
 
-    ended_at: float
-    excess: float
-    """Beyond its decodes at the cost that they had then."""
-    work: float
-    """Expected of its prompts."""
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._recent: list[tuple[float, float]] = []
+        self._odd_since: float | None = None
+        self.usual = True
+
+    def relearns(self, at: float, seconds: float, expected: float, *, learning: bool) -> bool:
+        """Take in some work. True once another cost has lasted for RELEARN_SECONDS: what comes now is usual."""
+        self._recent.append((seconds, expected))
+        if len(self._recent) < self._size:
+            return False
+        ratio = sum(each[0] for each in self._recent) / max(sum(each[1] for each in self._recent), 1e-9)
+        self._recent.clear()
+        self.usual = 1 / USUAL <= ratio <= USUAL
+        if self.usual or not learning:
+            self._odd_since = None
+        elif self._odd_since is None:
+            self._odd_since = at
+        elif at - self._odd_since >= RELEARN_SECONDS:
+            self._odd_since, self.usual = None, True
+            return True
+        return False
 
 
 class StepModel:
@@ -143,14 +160,18 @@ class StepModel:
         self._learned_steps = 0
         self._residual = 0.0
         """Mean relative error of pure steps while learning; fades."""
+        self._next_learn_at = 0.0
+        self._decode_guard = _Guard(RECENT)
+        self._prefill_guard = _Guard(RECENT // 3)
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self._pure: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant and ratio to its cost."""
         self._any: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
         self._stretch: _Stretch | None = None
-        self._excesses: deque[_Excess] = deque(maxlen=KEPT_STEPS)
-        self._most_sequences = 0
+        self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
+        self._learned_batches: dict[int, int] = {}
+        """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
 
     def step(self, step: Step) -> None:
         """Take in one step."""
@@ -188,9 +209,9 @@ class StepModel:
             return silent
         ratios = _since(self._pure, at - DECODE_SECONDS)
         if len(ratios) >= FEWEST_NOW:
-            return _median(ratios)
+            return median_of(ratios)
         ratios = _since(self._any, at - DECODE_SECONDS)
-        return _densest(ratios) if len(ratios) >= FEWEST_NOW else Reason.FEW
+        return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
 
     def prefill(self, at: float) -> Factor | Reason:
         """The prefill factor at this instant."""
@@ -205,7 +226,7 @@ class StepModel:
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
-        return _ratio(found, usual)
+        return ratio_of(found, usual)
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
@@ -227,8 +248,23 @@ class StepModel:
             ratio = seconds / expected
             self._pure.append((step.ended_at, ratio))
             self._any.append((step.ended_at, ratio))
-        if self.learning and (costs is None or seconds < OUTLIER * expected):
+            self._guard(step, seconds, expected)
+        young = self._learned_steps < MATURE_STEPS
+        usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
+        if self.learning and usual and step.ended_at >= self._next_learn_at:
             self._learn(step, seconds, expected)
+            octave = step.sequences.bit_length()
+            self._learned_batches[octave] = self._learned_batches.get(octave, 0) + 1
+            if self._learned_steps >= FEWEST_STEPS:
+                self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
+
+    def _guard(self, step: Step, seconds: float, expected: float) -> None:
+        """Compare a step with the usual cost, unless batches of its size are new: what they cost is not known yet."""
+        if self._learned_batches.get(step.sequences.bit_length(), 0) < MATURE_BATCH_STEPS:
+            return
+        if self._decode_guard.relearns(step.ended_at, seconds, expected, learning=self.learning):
+            self._decode_fit, self._learned_steps, self._next_fit = LeastSquares(3), 0, FEWEST_STEPS
+            self._learned_batches.clear()
 
     def _learn(self, step: Step, seconds: float, expected: float) -> None:
         self._decode_fit.add((1.0, float(step.sequences), step.context_tokens), seconds, expected)
@@ -264,13 +300,21 @@ class StepModel:
         excess = stretch.seconds - decode * stretch.decode_seconds
         if self._per_token is not None:
             work = stretch.work(*self._per_token)
-            self._excesses.append(_Excess(at, excess, work))
-            if self.learning:
+            self._excesses.append(Excess(at, excess, work))
+            if self._prefill_guard.relearns(at, excess, work, learning=self.learning):
+                self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
+                self._calm_excess = self._calm_work = self._error = 0.0
+            if self._teaches:
                 self._calm_excess = CALM_MEMORY * self._calm_excess + excess
                 self._calm_work = CALM_MEMORY * self._calm_work + work
                 self._error = CALM_MEMORY * self._error + abs(excess - work)
-        if self.learning:
+        if self._teaches:
             self._learn_prefill(stretch, excess)
+
+    @property
+    def _teaches(self) -> bool:
+        """Whether a stretch may be learned from."""
+        return self.learning and (self._learned_stretches < MATURE_STRETCHES or self._prefill_guard.usual)
 
     def _decode_near(self, at: float) -> float:
         """The decode factor of the last seconds: a stretch must not be judged by steps of a minute ago."""
@@ -279,7 +323,7 @@ class StepModel:
             return ratios[len(ratios) // 2]
         ratios = _since(self._any, at - NEAR_SECONDS)
         if len(ratios) >= FEWEST_NOW:
-            return _densest(ratios).value
+            return densest_of(ratios, FEWEST_NOW).value
         now = self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
 
@@ -299,30 +343,3 @@ class StepModel:
 
 def _since(kept: deque[tuple[float, float]], at: float) -> list[float]:
     return sorted(ratio for when, ratio in kept if when >= at)
-
-
-def _median(ratios: Sequence[float]) -> Factor:
-    """The median of sorted ratios, with the interval of its rank."""
-    count = len(ratios)
-    half = Z / 2 * sqrt(count)
-    low, high = ratios[max(0, int(count / 2 - half))], ratios[min(count - 1, int(count / 2 + half))]
-    value = ratios[count // 2]
-    return Factor(value, min(low, value * (1 - LEAST_MARGIN)), max(high, value * (1 + LEAST_MARGIN)))
-
-
-def _densest(ratios: Sequence[float]) -> Factor:
-    """The densest quarter of the lower three quarters of sorted ratios: steps that held no prompt, if any did."""
-    low = ratios[: max(FEWEST_NOW, len(ratios) * 3 // 4)]
-    size = max(5, len(low) // 4)
-    best = min(range(len(low) - size + 1), key=lambda at: low[at + size - 1] / low[at])
-    return _median(low[best : best + size])
-
-
-def _ratio(found: Sequence[_Excess], usual: float) -> Factor:
-    """Ratio of two sums over stretches to its usual value, with the interval of a ratio estimator."""
-    work = usual * sum(each.work for each in found)
-    value = sum(each.excess for each in found) / work
-    count = len(found)
-    spread = sqrt(sum((each.excess - value * usual * each.work) ** 2 for each in found) * count / (count - 1)) / work
-    margin = max(Z * spread, LEAST_MARGIN * value)
-    return Factor(value, value - margin, value + margin)

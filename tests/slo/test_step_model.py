@@ -5,11 +5,21 @@ from typing import Any
 
 import pytest
 
-from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Factor, Part, Reason, StepModel
+from sidecar.slo.factor import Factor
+from sidecar.slo.step_model import (
+    RELEARN_SECONDS,
+    TYPICAL_CONTEXT,
+    TYPICAL_SEQUENCES,
+    Part,
+    Reason,
+    StepModel,
+)
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Life, lognormal, traffic
 
 
 FAULT_AT = CALM_SECONDS
+MATURE_SECONDS = 600.0
+"""By then enough was learned that a fault is told from the usual."""
 LATER = FAULT_AT + 110.0
 """By then every window holds the fault alone."""
 
@@ -131,6 +141,45 @@ def test_nothing_is_learned_from_a_fault() -> None:
     model = Life(traffic(LATER), adjust=[(0.0, {"decode_factor": 3.0})], learns_until=0.0).until(LATER)
 
     assert model.decode(LATER) is Reason.YOUNG
+
+
+def test_a_fault_that_no_objective_notices_does_not_become_usual() -> None:
+    """Thresholds are loose: decode and prefill take twice as long for ten minutes, and no objective burns."""
+    doubled = [(MATURE_SECONDS, {"decode_factor": 2.0, "prefill_factor": 2.0})]
+    life = Life(traffic(MATURE_SECONDS + 700.0), adjust=doubled, learns_until=float("inf"))
+    later = MATURE_SECONDS + 600.0
+
+    found = factors(life.until(later), later)
+
+    assert found[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
+    assert found[Part.PREFILL].value == pytest.approx(2.0, rel=0.2)
+
+
+def test_another_cost_is_the_usual_one_after_an_hour() -> None:
+    """A new GPU, or a new version of the engine, that keeps all objectives for an hour."""
+    at, later = MATURE_SECONDS, MATURE_SECONDS + RELEARN_SECONDS + 600.0
+    calm = traffic(at, 1.0)
+    slower = [one._replace(at=one.at + at) for one in traffic(later + 60.0 - at, 0.25, seed=4)]
+    life = Life([*calm, *slower], adjust=[(at, {"decode_factor": 2.0})], learns_until=float("inf"))
+
+    assert factors(life.until(at + 1800.0), at + 1800.0)[Part.DECODE].low > 1.5
+    assert factors(life.until(later), later)[Part.DECODE].value == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_batch_larger_than_any_before_is_learned_from() -> None:
+    """The first peak of a day: beyond eight sequences a step takes 1.6 times what smaller batches let expect."""
+    life = Life(traffic(MATURE_SECONDS, 0.3), learns_until=float("inf"))
+    life.until(MATURE_SECONDS)
+    before = life.model.costs
+    peak = Life(traffic(MATURE_SECONDS, 3.0, seed=9), learns_until=float("inf"))
+    peak.until(MATURE_SECONDS)
+    wide = [step for step in peak.seen if step.pure and step.seconds and step.sequences > 8]
+    for step in wide:
+        life.model.step(step._replace(ended_at=step.ended_at + MATURE_SECONDS, seconds=(step.seconds or 0.0) * 1.6))
+
+    assert before is not None
+    assert life.model.costs is not None
+    assert life.model.costs.decode_seconds(12, 20_000.0) > 1.2 * before.decode_seconds(12, 20_000.0)
 
 
 def test_the_cost_of_a_typical_step_needs_no_past() -> None:

@@ -1,0 +1,58 @@
+"""Ratios of a cost now to its usual cost, with their 95 % intervals: by the median, the densest part, or two sums. Pure.
+
+It knows numbers. It refuses to know where they come from (`step_model.py`).
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import NamedTuple
+
+
+Z = 1.96
+LEAST_MARGIN = 0.03
+"""Steps of one minute are not independent: no interval is narrower than this share to each side."""
+
+
+class Factor(NamedTuple):
+    """A cost now over the cost while all was well, with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Excess(NamedTuple):
+    """A stretch that is over, in seconds."""
+
+    ended_at: float
+    excess: float
+    """Beyond its decodes at the cost that they had then."""
+    work: float
+    """Expected of its prompts."""
+
+
+def median_of(ratios: Sequence[float]) -> Factor:
+    """The median of sorted ratios, with the interval of its rank."""
+    count = len(ratios)
+    half = Z / 2 * sqrt(count)
+    low, high = ratios[max(0, int(count / 2 - half))], ratios[min(count - 1, int(count / 2 + half))]
+    value = ratios[count // 2]
+    return Factor(value, min(low, value * (1 - LEAST_MARGIN)), max(high, value * (1 + LEAST_MARGIN)))
+
+
+def densest_of(ratios: Sequence[float], fewest: int) -> Factor:
+    """The densest quarter of the lower three quarters of sorted ratios: steps that held no prompt, if any did."""
+    low = ratios[: max(fewest, len(ratios) * 3 // 4)]
+    size = max(5, len(low) // 4)
+    best = min(range(len(low) - size + 1), key=lambda at: low[at + size - 1] / low[at])
+    return median_of(low[best : best + size])
+
+
+def ratio_of(found: Sequence[Excess], usual: float) -> Factor:
+    """Ratio of two sums over stretches to its usual value, with the interval of a ratio estimator."""
+    work = usual * sum(each.work for each in found)
+    value = sum(each.excess for each in found) / work
+    count = len(found)
+    spread = sqrt(sum((each.excess - value * usual * each.work) ** 2 for each in found) * count / (count - 1)) / work
+    margin = max(Z * spread, LEAST_MARGIN * value)
+    return Factor(value, value - margin, value + margin)

@@ -1,0 +1,44 @@
+"""A ratio comes with an interval that holds the truth in most cases, and is never narrower than a few per cent."""
+
+from random import Random
+
+import pytest
+
+from sidecar.slo.factor import LEAST_MARGIN, Excess, densest_of, median_of, ratio_of
+
+
+def test_the_interval_of_a_median_holds_the_truth_in_nineteen_cases_of_twenty() -> None:
+    rng = Random(1)
+    found = [median_of(sorted(rng.lognormvariate(0.0, 0.3) for _ in range(60))) for _ in range(400)]
+
+    assert 0.92 <= sum(one.low <= 1.0 <= one.high for one in found) / len(found) <= 1.0
+
+
+def test_an_interval_is_never_narrower_than_its_margin() -> None:
+    one = median_of([2.0] * 1000)
+
+    assert (one.low, one.value, one.high) == pytest.approx((2 * (1 - LEAST_MARGIN), 2.0, 2 * (1 + LEAST_MARGIN)))
+
+
+def test_steps_without_a_prompt_are_found_below_those_that_hold_one() -> None:
+    """Two thirds of the steps hold chunks of many sizes, one third holds none and costs 1.5 times its usual cost."""
+    rng = Random(2)
+    pure = [1.5 * rng.lognormvariate(0.0, 0.02) for _ in range(100)]
+    mixed = [1.5 + rng.uniform(0.5, 12.0) for _ in range(200)]
+
+    assert densest_of(sorted(pure + mixed), 20).value == pytest.approx(1.5, rel=0.05)
+
+
+def test_the_ratio_of_two_sums_is_that_of_the_work_and_not_of_single_stretches() -> None:
+    """Ten short stretches at four times their work, and one long one that outweighs them."""
+    short = [Excess(0.0, 0.04, 0.01)] * 10
+    found = ratio_of([*short, Excess(0.0, 10.0, 10.0)], 1.0)
+
+    assert found.value == pytest.approx(10.4 / 10.1)
+    assert found.low < 1.0 < found.high
+
+
+def test_a_ratio_is_told_against_its_usual_value() -> None:
+    stretches = [Excess(0.0, 2.4, 1.0), Excess(0.0, 2.4, 1.0), Excess(0.0, 2.4, 1.0)]
+
+    assert ratio_of(stretches, 1.2).value == pytest.approx(2.0)
