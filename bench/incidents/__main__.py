@@ -6,11 +6,13 @@ cores. CI runs `--sample`, one run per kind in the kind world.
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from multiprocessing import Pool
 from pathlib import Path
 from typing import TypeVar
@@ -83,6 +85,8 @@ def main() -> int:
     minutes = (time.perf_counter() - began) / 60
     played = f"{minutes:.0f} minutes, drawn engines of seed {arguments.drawn_seed}"
     print(f"\n{len(finished)} runs and {len(days)} healthy stretches, {played}\n")
+    if arguments.out is not None:
+        arguments.out.write_text("".join(f"{json.dumps(each)}\n" for each in _cases(finished)))
     not_kept = _not_kept(finished, days, arguments)
     _print(finished, heard)
     if arguments.report:
@@ -91,6 +95,16 @@ def main() -> int:
     for words in not_kept:
         print(f"BOUND NOT KEPT: {words}", file=sys.stderr)
     return 1 if not_kept else 0
+
+
+def _cases(finished: Sequence[Done]) -> Iterator[dict[str, object]]:
+    """Every case and every false page with the run's world, so that they can be counted in other ways."""
+    for run in finished:
+        world = {"unkind": run.job.unkind, "world": asdict(run.world)}
+        for case in run.cases:
+            yield {"what": "case", **asdict(case), **world}
+        for false in run.false:
+            yield {"what": "false page", **asdict(false), **world}
 
 
 def _print(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]]) -> None:
@@ -211,6 +225,9 @@ def _arguments() -> argparse.Namespace:
         "--no-notifications", dest="notifications", action="store_false", help="do not ask an Alertmanager"
     )
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write every case and false page there, as lines of JSON"
+    )
     parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
     picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
