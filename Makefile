@@ -51,7 +51,7 @@ mutants: .venv/.dev ## every mistake that an alert rule can have, against the sc
 bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.bounds $(ARGS)
 
-bench-incidents: .venv/.dev ## incidents against the shipped alert rules, most of an hour; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
+bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it

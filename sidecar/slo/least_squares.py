@@ -34,7 +34,13 @@ class LeastSquares:
                 squares[column] += weight * value * other
         self.weight += 1.0
         if self.weight >= HALVED_AT:
-            self._halve()
+            self.halve()
+
+    def halve(self) -> None:
+        """Halve the weight of all samples so far."""
+        self.weight /= 2
+        self._products = [each / 2 for each in self._products]
+        self._squares = [[each / 2 for each in row] for row in self._squares]
 
     def solved(self) -> tuple[float, ...] | None:
         """The coefficients, all at least 0; None if the samples do not determine even one."""
@@ -44,11 +50,6 @@ class LeastSquares:
                 by_term = dict(zip(chosen, found, strict=True))
                 return tuple(by_term.get(term, 0.0) for term in range(self._terms))
         return None
-
-    def _halve(self) -> None:
-        self.weight /= 2
-        self._products = [each / 2 for each in self._products]
-        self._squares = [[each / 2 for each in row] for row in self._squares]
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
         """All terms first, then those without one of the later ones, and so on."""

@@ -19,9 +19,12 @@ from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
 
 
+LEARN_EVERY_SECONDS = 0.25
+"""One step in this time teaches, so that a cost rests on minutes: an engine's first seconds are slow."""
 FEWEST_STEPS = 200
-"""Pure steps before the first fit: a few seconds of one stream."""
-FIT_EVERY_STEPS = 200
+"""Pure steps that taught before the first fit: most of a minute. With each doubling of their number, the older ones
+lose half of their weight, until `HALVED_AT` does that."""
+FIT_EVERY_STEPS = 100
 FEWEST_STRETCHES = 20
 """Stretches with prompts before prefill has a cost."""
 DECODE_SECONDS = 60.0
@@ -46,8 +49,6 @@ TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
-LEARN_EVERY_SECONDS = 0.25
-"""Once there is a cost, one step in this time teaches: `HALVED_AT` of them are half an hour."""
 USUAL = 1.25
 """While recent work costs more than this many times its usual cost, or less than one over it, it teaches nothing: a
 fault must not become usual because no objective notices it."""
@@ -156,7 +157,7 @@ class StepModel:
         """Sum over stretches while learning of the error of their expected work; fades."""
         self._calm_excess = self._calm_work = 0.0
         """Sums over stretches while learning, which fade: a fit of relative errors leaves a bias in the sums."""
-        self._next_fit = FEWEST_STEPS
+        self._next_fit = self._next_halving = FEWEST_STEPS
         self._learned_steps = 0
         self._residual = 0.0
         """Mean relative error of pure steps while learning; fades."""
@@ -255,22 +256,33 @@ class StepModel:
             self._learn(step, seconds, expected)
             octave = step.sequences.bit_length()
             self._learned_batches[octave] = self._learned_batches.get(octave, 0) + 1
-            if self._learned_steps >= FEWEST_STEPS:
-                self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
+            self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
 
     def _guard(self, step: Step, seconds: float, expected: float) -> None:
         """Compare a step with the usual cost, unless batches of its size are new: what they cost is not known yet."""
         if self._learned_batches.get(step.sequences.bit_length(), 0) < MATURE_BATCH_STEPS:
             return
         if self._decode_guard.relearns(step.ended_at, seconds, expected, learning=self.learning):
-            self._decode_fit, self._learned_steps, self._next_fit = LeastSquares(3), 0, FEWEST_STEPS
-            self._learned_batches.clear()
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Another cost of decode is the usual one: nothing that was learned with the old one holds."""
+        self.costs, self._per_token = None, None
+        self._decode_fit, self._prefill_fit = LeastSquares(3), LeastSquares(2)
+        self._learned_steps = self._learned_stretches = 0
+        self._next_fit = self._next_halving = FEWEST_STEPS
+        self._learned_batches.clear()
+        self._residual = self._error = self._calm_excess = self._calm_work = 0.0
+        self.forget()
 
     def _learn(self, step: Step, seconds: float, expected: float) -> None:
         self._decode_fit.add((1.0, float(step.sequences), step.context_tokens), seconds, expected)
         self._learned_steps += 1
         if self.costs is not None:
             self._residual += (abs(seconds / expected - 1.0) - self._residual) / min(1000, self._learned_steps)
+        if self._learned_steps >= self._next_halving:
+            self._next_halving *= 2
+            self._decode_fit.halve()
         if self._learned_steps >= self._next_fit:
             self._next_fit += FIT_EVERY_STEPS
             found = self._decode_fit.solved()

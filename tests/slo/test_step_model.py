@@ -162,8 +162,13 @@ def test_another_cost_is_the_usual_one_after_an_hour() -> None:
     slower = [one._replace(at=one.at + at) for one in traffic(later + 60.0 - at, 0.25, seed=4)]
     life = Life([*calm, *slower], adjust=[(at, {"decode_factor": 2.0})], learns_until=float("inf"))
 
-    assert factors(life.until(at + 1800.0), at + 1800.0)[Part.DECODE].low > 1.5
-    assert factors(life.until(later), later)[Part.DECODE].value == pytest.approx(1.0, rel=0.05)
+    soon = life.until(at + 1800.0).decode(at + 1800.0)
+    late = life.until(later).decode(later)
+
+    assert isinstance(soon, Factor)
+    assert isinstance(late, Factor)
+    assert soon.low > 1.5
+    assert late.value == pytest.approx(1.0, rel=0.05)
 
 
 def test_a_batch_larger_than_any_before_is_learned_from() -> None:
