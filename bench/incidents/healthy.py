@@ -18,7 +18,7 @@ from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.fault import Episode, Fault
 from bench.incidents.play import Incident, healthy, play
-from bench.incidents.product import Product
+from bench.incidents.product import sampled
 from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
 from bench.incidents.replica import of_world
 from bench.incidents.request import Run
@@ -132,7 +132,10 @@ def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[Hea
         engine = fair(engine, world, factor)
         run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
         played.append((number, engine.name, len(run.requests)))
-        samples += [_in_namespace(each, str(number)) for each in _sampled(engine, run, _mode(number))]
+        samples += [
+            _in_namespace(each, str(number))
+            for each in sampled(engine, run, _mode(number), names_in(), every_seconds=STEP_SECONDS)
+        ]
     fired = _fired(samples, seconds)
 
     def of(number: int) -> list[Firing]:
@@ -195,23 +198,12 @@ def _restart(pod: int, pods: int) -> Incident:
 
 def _heard(number: int, engine: EngineConfig, run: Run, stretch: str) -> HealthyDay:
     """Pass a run through the product and the rules."""
-    samples = _sampled(engine, run, _mode(number))
+    samples = sampled(engine, run, _mode(number), names_in(), every_seconds=STEP_SECONDS)
     return _day(number, engine.name, len(run.requests), _fired(samples, run.ends_at), stretch)
 
 
 def _mode(number: int) -> Mode:
     return MODES[number % len(MODES)]
-
-
-def _sampled(engine: EngineConfig, run: Run, mode: Mode) -> list[Samples]:
-    """The samples of each pod, every 15 s."""
-    found = []
-    for pod in range(run.pods):
-        samples = Product(engine, run, mode=mode, pod=pod).play(names_in(), STEP_SECONDS)
-        samples.without_idle()
-        samples.add_target()
-        found.append(samples)
-    return found
 
 
 def _in_namespace(samples: Samples, namespace: str) -> Samples:

@@ -170,3 +170,23 @@ def _events_of(request: Request, began: float, ends: float, *, reports: bool) ->
     told_at = request.flushed_at + request.report_late_seconds
     if reports and request.report is not None and request.report_late_seconds > 0 and began <= told_at < ends:
         yield told_at, WORD, number, 0
+
+
+def sampled(
+    engine: EngineConfig,
+    run: Run,
+    mode: Mode,
+    names: frozenset[str],
+    *,
+    every_seconds: float = SCRAPE_SECONDS,
+    estimated_lengths: bool = False,
+) -> list[Samples]:
+    """The samples of the series with these names that Prometheus would have scraped in a run, pod by pod."""
+    found = []
+    for pod in range(run.pods):
+        product = Product(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
+        samples = product.play(names, every_seconds)
+        samples.without_idle()
+        samples.add_target()
+        found.append(samples)
+    return found

@@ -17,11 +17,10 @@ from bench.incidents.kinds import KINDS, Kind
 from bench.incidents.measures import Woken
 from bench.incidents.notifications import counted, replay
 from bench.incidents.play import SLOW_INCIDENT_SECONDS, load_factor, play_both
-from bench.incidents.product import SCRAPE_SECONDS, Product
+from bench.incidents.product import sampled
 from bench.incidents.prometheus import Heard, Spell, hear, names_in
 from bench.incidents.replica import of_world
 from bench.incidents.request import Run
-from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.truth import Truth, truth_of
 from bench.incidents.world import KIND_WORLD, Mode, World, unkind_world
@@ -167,26 +166,7 @@ def _placed(engine: EngineConfig, world: World, seed: int) -> tuple[EngineConfig
 
 def listened(engine: EngineConfig, run: Run, truth: Truth, mode: Mode, *, estimated_lengths: bool = False) -> Heard:
     """The alerts that the rules fire on a run."""
-    samples = sampled(engine, run, mode, estimated_lengths=estimated_lengths)
+    samples = sampled(engine, run, mode, names_in(), estimated_lengths=estimated_lengths)
     step = samples[0].every_seconds
     quiet_at = min(run.ends_at, step * (truth.quiet_at // step + 1))
     return hear(samples, run.fault_at, quiet_at, run.ends_at)
-
-
-def sampled(
-    engine: EngineConfig,
-    run: Run,
-    mode: Mode,
-    *,
-    every_seconds: float = SCRAPE_SECONDS,
-    estimated_lengths: bool = False,
-) -> list[Samples]:
-    """The samples that Prometheus would have scraped in a run, pod by pod."""
-    found = []
-    for pod in range(run.pods):
-        product = Product(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
-        samples = product.play(names_in(), every_seconds)
-        samples.without_idle()
-        samples.add_target()
-        found.append(samples)
-    return found
