@@ -5,7 +5,8 @@ dearer by a known factor. The product is blind: it gets no reports, no cached to
 estimates prompt lengths. Printed are, for each world, the error of the ratios, how often their interval holds the
 truth, how often an interval above `WORTH_NAMING` is right or wrong, and how often there is no ratio.
 
-The simulator is both the truth and the model family: these figures are an upper limit for real engines.
+The simulator is both the truth and the model family: these figures are an upper limit for real engines. The scrapes of
+one run depend on each other, so the number of runs stands beside them.
 """
 
 import argparse
@@ -52,8 +53,8 @@ FAULTS: dict[str, tuple[Fault, float, float]] = {
 }
 """Name to the fault, and the true ratios of decode and prefill while it lasts."""
 UTILISATION = 0.5
-FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 120.0, 600.0
-"""Looks begin when every window holds the fault alone."""
+FIRST_SCRAPE_SECONDS, LAST_SCRAPE_SECONDS = 120.0, 600.0
+"""Scrapes count from when every window holds the fault alone."""
 DRAWN_SEED = "step costs"
 NAMES = frozenset({slo.ENGINE_COST_RATIO.name, slo.ENGINE_COST_RATIO_LOW.name, slo.ENGINE_COST_RATIO_HIGH.name})
 
@@ -65,10 +66,10 @@ class Job(NamedTuple):
     seed: int
 
 
-class Look(NamedTuple):
+class ScrapedRatio(NamedTuple):
     """One scrape's ratio of one part, with its interval; None if it was absent."""
 
-    world: str
+    job: Job
     part: Part
     truth: float
     ratio: tuple[float, float, float] | None
@@ -80,8 +81,8 @@ def engine_of(number: int) -> EngineConfig:
     return ENGINES[number] if number < len(ENGINES) else drawn(DRAWN_SEED, number)
 
 
-def looks(job: Job) -> list[Look]:
-    """Play one run and look at the product's page at each scrape."""
+def scraped(job: Job) -> list[ScrapedRatio]:
+    """Play one run and read the product's page at each scrape."""
     world = WORLDS[job.world]
     engine = of_world(engine_of(job.engine), world)
     factor = (world.utilisation or UTILISATION) * saturates_at(engine, world)
@@ -96,10 +97,10 @@ def looks(job: Job) -> list[Look]:
         low, value, high = (_column(samples, metric.name, part) for metric in _EDGES)
         for number in range(len(value)):
             at = number * samples.every_seconds - run.fault_at
-            if FIRST_LOOK_SECONDS <= at <= LAST_LOOK_SECONDS:
+            if FIRST_SCRAPE_SECONDS <= at <= LAST_SCRAPE_SECONDS:
                 edges = (low[number], value[number], high[number])
                 known = None if None in edges else (edges[0] or 0.0, edges[1] or 0.0, edges[2] or 0.0)
-                found.append(Look(job.world, part, truth, known))
+                found.append(ScrapedRatio(job, part, truth, known))
     return found
 
 
@@ -112,22 +113,23 @@ def _column(samples: Samples, name: str, part: Part) -> Sequence[float | None]:
     return [*column, *[None] * (longest - len(column))]
 
 
-def table(found: Sequence[Look]) -> str:
+def table(found: Sequence[ScrapedRatio]) -> str:
     """One row per world and part."""
-    groups: dict[tuple[str, Part], list[Look]] = defaultdict(list)
-    for look in found:
-        groups[look.world, look.part].append(look)
+    groups: dict[tuple[str, Part], list[ScrapedRatio]] = defaultdict(list)
+    for each in found:
+        groups[each.job.world, each.part].append(each)
     rows = [
-        "| world | part | no ratio | error, median | interval holds the truth | named, dearer | named, not dearer |",
-        "|---|---|---|---|---|---|---|",
+        "| world | part | runs | no ratio | error, median | interval holds the truth | named, dearer | named, not dearer |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*rows, *(_row(*key, group) for key, group in groups.items())])
 
 
-def _row(world: str, part: Part, group: Sequence[Look]) -> str:
-    known = [(look.truth, *look.ratio) for look in group if look.ratio is not None]
+def _row(world: str, part: Part, group: Sequence[ScrapedRatio]) -> str:
+    known = [(each.truth, *each.ratio) for each in group if each.ratio is not None]
     error = median(abs(value / truth - 1) for truth, _, value, _ in known) if known else None
     cells = [
+        str(len({each.job for each in group})),
         f"{1 - len(known) / len(group):.0%}",
         "-" if error is None else f"{error:.1%}",
         _share(low <= truth <= high for truth, low, _, high in known),
@@ -138,8 +140,8 @@ def _row(world: str, part: Part, group: Sequence[Look]) -> str:
 
 
 def _share(true: Iterator[bool]) -> str:
-    told = list(true)
-    return f"{sum(told) / len(told):.1%} of {len(told)}" if told else "-"
+    values = list(true)
+    return f"{sum(values) / len(values):.1%} of {len(values)}" if values else "-"
 
 
 def main() -> int:
@@ -155,9 +157,9 @@ def main() -> int:
         for fault in FAULTS
         for engine in range(arguments.engines)
     ]
-    found: list[Look] = []
+    found: list[ScrapedRatio] = []
     with Pool(arguments.jobs) as pool:
-        for number, more in enumerate(pool.imap(looks, todo), 1):
+        for number, more in enumerate(pool.imap(scraped, todo), 1):
             found += more
             print(f"\r{number} of {len(todo)} runs", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

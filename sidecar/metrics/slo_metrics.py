@@ -157,23 +157,23 @@ _PART = Label("part", tuple(Part))
 ENGINE_COST_RATIO = Gauge(
     "llm_engine_cost_ratio",
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
-    " estimate. part=decode: a step of the same sequences and contexts, over the last minute; part=prefill: the same uncached"
-    " prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
+    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps; part=prefill: the same"
+    " uncached prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )
 ENGINE_COST_RATIO_LOW = Gauge(
     "llm_engine_cost_ratio_low",
-    "Lower end of the 95 % interval of llm_engine_cost_ratio. Above 1: the work is dearer than it was.",
+    "Lower end of the interval of llm_engine_cost_ratio, an estimate of 95 %. Well above 1: the work is dearer than it was.",
     (_PART,),
 )
 ENGINE_COST_RATIO_HIGH = Gauge(
     "llm_engine_cost_ratio_high",
-    "Upper end of the 95 % interval of llm_engine_cost_ratio.",
+    "Upper end of the interval of llm_engine_cost_ratio, an estimate of 95 %.",
     (_PART,),
 )
 ENGINE_COST_UNKNOWN = Gauge(
     "llm_engine_cost_unknown",
-    "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts since the start;"
+    "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts to know the usual cost;"
     " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
     " not speak at each step (several schedulers behind one port, several tokens in an event); few: too little traffic now.",
     (_PART, Label("reason", tuple(Reason))),

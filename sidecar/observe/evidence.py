@@ -1,4 +1,4 @@
-"""The evidence on the metrics page: seconds that prefills took against the seconds expected, and the engine's silences.
+"""The evidence on the metrics page: prefills against their expected seconds, the engine's silences, its steps' costs.
 
 Stands between `slo_counters.py`, which passes on each event of a request, and the pure modules `slo/prefill_work.py`
 and `slo/silence.py`. Knows which value belongs to which metric, and when a sample may be learned from: not while
@@ -12,6 +12,7 @@ from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
@@ -32,6 +33,7 @@ class Evidence:
         self._heard_at = float("-inf")
         """Instant of the last output that the silence was told."""
         self.steps = StepCosts(metrics)
+        self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._seen: dict[Hashable, FirstToken] = {}
         self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
@@ -89,13 +91,14 @@ class Evidence:
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
         self._catch_up()
+        self.steps.answering(key, streaming=streaming)
         self._silence.answering(key, at, streaming=streaming)
 
     def finished(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
         self._catch_up()
         self._silence.left(key, at)
-        self.steps.left(key)
+        self.steps.left(key, answered=True)
         self._work.left(key, at)
 
     def paused(self, key: Hashable, at: float) -> None:
@@ -117,7 +120,7 @@ class Evidence:
         else:
             self._catch_up()
             self._silence.given_up(account.key, at)
-            self.steps.left(account.key)
+            self.steps.left(account.key, answered=False)
             self._work.left(account.key, at)
             self._seen.pop(account.key, None)
 
@@ -136,14 +139,16 @@ class Evidence:
             self._expected.child_for(account.labels).inc(work.expected_seconds)
 
     def forget(self) -> None:
-        """The engine process was replaced: forget what prompts cost the old one."""
+        """The engine process was replaced: forget what prompts cost the old one. The cost of its steps stays, so that
+        the new process is compared with it.
+        """
         self.steps.forget()
         self._work.forget()
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
         self._catch_up()
-        self.steps.set_gauges(at)
+        self._set_step_costs(at)
         silent = self._silence.check(at)
         self._silent.set(silent.seconds)
         self._silent_expected.set(silent.expected_seconds)
@@ -157,12 +162,20 @@ class Evidence:
         self._catch_up()
         self.steps.tick(learn=learn)
 
+    def _set_step_costs(self, at: float) -> None:
+        """An error in the model must not take the page from all others."""
+        try:
+            self.steps.set_gauges(at)
+        except Exception:  # noqa: BLE001  measuring never breaks the page
+            self._dropped.inc()
+
     def _catch_up(self) -> None:
         """Tell the silence of output that only the steps were told, before it is told anything later."""
-        last_at = self.steps.last_output_at
-        if last_at > self._heard_at:
-            self._heard_at = last_at
-            self._silence.spoke(last_at)
+        # The end of a long gap first: or the silence would measure the gap and all output after it as one.
+        for at in (self.steps.output_after_gap_at, self.steps.last_output_at):
+            if at > self._heard_at:
+                self._heard_at = at
+                self._silence.spoke(at)
 
 
 @dataclass(frozen=True, slots=True)

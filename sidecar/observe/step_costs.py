@@ -14,6 +14,10 @@ from sidecar.slo.step_model import Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 
+PRICED_AT_ONCE = 400
+"""Steps that are priced in one turn of the loop: under a millisecond or so. No engine makes more of them a second."""
+
+
 class StepCosts:
     """The step costs of one process's engine."""
 
@@ -31,6 +35,11 @@ class StepCosts:
     def last_output_at(self) -> float:
         """Instant of the last output of any stream that has begun."""
         return self._steps.last_at
+
+    @property
+    def output_after_gap_at(self) -> float:
+        """Instant of the last output that came after a second or more without any."""
+        return self._steps.after_gap_at
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown."""
@@ -50,9 +59,13 @@ class StepCosts:
         stream = self._steps.stream(key)
         return None if stream is None else stream.spoke
 
-    def left(self, key: Hashable) -> None:
+    def answering(self, key: Hashable, *, streaming: bool) -> None:
+        """The response head came. `streaming`: output will be seen as it comes."""
+        self._steps.answering(key, seen=streaming)
+
+    def left(self, key: Hashable, *, answered: bool) -> None:
         """The engine has nothing more to do for this request. A second call changes nothing."""
-        self._steps.left(key)
+        self._steps.left(key, answered=answered)
 
     def paused(self, key: Hashable, *, paused: bool) -> None:
         """Reading from the engine stopped or goes on, because of this request's client."""
@@ -60,8 +73,8 @@ class StepCosts:
 
     def answered(self, lane: str, prompt_tokens: int | None, cached_tokens: int | None, *, learn: bool) -> None:
         """Usage stated these tokens. `learn`: no objective burns."""
-        if learn and prompt_tokens and cached_tokens is not None:
-            self._cached.learn(lane, prompt_tokens, cached_tokens)
+        if learn and prompt_tokens and cached_tokens is not None and self._model.prefill_is_usual:
+            self._cached.learn(lane, prompt_tokens, cached_tokens, self._steps.last_at)
 
     def forget(self) -> None:
         """The engine process was replaced."""
@@ -71,7 +84,7 @@ class StepCosts:
     def tick(self, *, learn: bool) -> None:
         """Price the steps that have ended; call it about once a second. `learn`: no objective burns."""
         self._model.learning = learn
-        for step in self._steps.take():
+        for step in self._steps.take(PRICED_AT_ONCE):
             self._model.step(step)
 
     def set_gauges(self, at: float) -> None:

@@ -1,7 +1,7 @@
 """Least squares with few terms and no negative coefficient, from sums that fade. Pure; no numpy.
 
-It knows sums of products. It refuses to know what its terms mean. A fit costs some microseconds, whatever the number of
-samples; a coefficient that would be negative is set to 0 by leaving its term out.
+It knows sums of products. It refuses to know what its terms mean. A fit costs some tens of microseconds, whatever the
+number of samples. Of the sets of terms whose coefficients are all at least 0, the one that explains most is taken.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,15 +44,20 @@ class LeastSquares:
 
     def solved(self) -> tuple[float, ...] | None:
         """The coefficients, all at least 0; None if the samples do not determine even one."""
+        best: tuple[float, ...] | None = None
+        most = 0.0
         for chosen in self._choices():
             found = self._solve(chosen)
-            if found is not None and min(found) >= 0.0:
+            if found is None or min(found) < 0.0:
+                continue
+            explained = sum(value * self._products[term] for term, value in zip(chosen, found, strict=True))
+            if explained > most:
                 by_term = dict(zip(chosen, found, strict=True))
-                return tuple(by_term.get(term, 0.0) for term in range(self._terms))
-        return None
+                best, most = tuple(by_term.get(term, 0.0) for term in range(self._terms)), explained
+        return best
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
-        """All terms first, then those without one of the later ones, and so on."""
+        """Every set of terms that may stay."""
         for size in range(self._terms, 0, -1):
             yield from combinations(range(self._terms), size)
 

@@ -54,6 +54,8 @@ USUAL = 1.25
 fault must not become usual because no objective notices it."""
 RELEARN_SECONDS = 3600.0
 """After this time at another cost without a burning objective, the other cost is the usual one."""
+IDLE_SECONDS = 300.0
+"""A longer time without enough work to compare interrupts that time."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
@@ -122,6 +124,7 @@ class _Guard:
         self._size = size
         self._recent: list[tuple[float, float]] = []
         self._odd_since: float | None = None
+        self._compared_at = float("-inf")
         self.usual = True
 
     def relearns(self, at: float, seconds: float, expected: float, *, learning: bool) -> bool:
@@ -131,10 +134,12 @@ class _Guard:
             return False
         ratio = sum(each[0] for each in self._recent) / max(sum(each[1] for each in self._recent), 1e-9)
         self._recent.clear()
+        idle = at - self._compared_at > IDLE_SECONDS
+        self._compared_at = at
         self.usual = 1 / USUAL <= ratio <= USUAL
         if self.usual or not learning:
             self._odd_since = None
-        elif self._odd_since is None:
+        elif self._odd_since is None or idle:
             self._odd_since = at
         elif at - self._odd_since >= RELEARN_SECONDS:
             self._odd_since, self.usual = None, True
@@ -170,6 +175,8 @@ class StepModel:
         """Instant and ratio to its cost."""
         self._any: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
         self._stretch: _Stretch | None = None
+        self._near: tuple[float, float] = (float("-inf"), 1.0)
+        """Instant and decode factor of the last seconds, as last computed."""
         self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
@@ -195,7 +202,7 @@ class StepModel:
     # --- the answer ------------------------------------------------------------------------------------------------------
 
     @property
-    def silent(self) -> Reason | None:
+    def unknown(self) -> Reason | None:
         """The reason for which there are no factors; None if there may be some."""
         if self._coverage < LEAST_COVERAGE:
             return Reason.COVERAGE
@@ -205,9 +212,9 @@ class StepModel:
 
     def decode(self, at: float) -> Factor | Reason:
         """The decode factor at this instant."""
-        silent = self.silent
-        if silent is not None:
-            return silent
+        unknown = self.unknown
+        if unknown is not None:
+            return unknown
         ratios = _since(self._pure, at - DECODE_SECONDS)
         if len(ratios) >= FEWEST_NOW:
             return median_of(ratios)
@@ -216,9 +223,9 @@ class StepModel:
 
     def prefill(self, at: float) -> Factor | Reason:
         """The prefill factor at this instant."""
-        silent = self.silent
-        if silent is not None:
-            return silent
+        unknown = self.unknown
+        if unknown is not None:
+            return unknown
         if self._per_token is None:
             return Reason.YOUNG
         if self._error > WORST_STRETCH * self._calm_work:
@@ -324,12 +331,22 @@ class StepModel:
             self._learn_prefill(stretch, excess)
 
     @property
+    def prefill_is_usual(self) -> bool:
+        """Whether prompts cost what they usually do and no objective burns, so that they may be learned from."""
+        return self.learning and self._prefill_guard.usual
+
+    @property
     def _teaches(self) -> bool:
         """Whether a stretch may be learned from."""
         return self.learning and (self._learned_stretches < MATURE_STRETCHES or self._prefill_guard.usual)
 
     def _decode_near(self, at: float) -> float:
-        """The decode factor of the last seconds: a stretch must not be judged by steps of a minute ago."""
+        """The decode factor of the last seconds, computed once a second: a stretch is not judged by older steps."""
+        if at - self._near[0] >= 1.0:
+            self._near = at, self._decode_of_seconds(at)
+        return self._near[1]
+
+    def _decode_of_seconds(self, at: float) -> float:
         ratios = _since(self._pure, at - NEAR_SECONDS)
         if len(ratios) >= FEWEST_NEAR:
             return ratios[len(ratios) // 2]

@@ -16,6 +16,11 @@ LONGEST_PAUSE_SECONDS = 0.002
 """A longer pause between two streams' output ends a group."""
 PAUSE_SHARE = 0.25
 """So does a pause of this share of the last step: an engine with steps of 4 ms has groups of less than 1 ms."""
+SHORTEST_PAUSE_SECONDS = 0.0003
+SHORTEST_STEP_SECONDS = 0.0005
+"""No engine makes a step in less: two reads of one stream that come closer are one read in two pieces."""
+GAP_SECONDS = 1.0
+"""A longer time without any output is noted: the engine's silence is told of its end."""
 KEPT_ENDED_STEPS = 4096
 """Steps that are kept until they are taken; further ones are dropped. Twenty seconds of 200 steps a second."""
 
@@ -40,7 +45,8 @@ class Step(NamedTuple):
     context_tokens: float
     """Tokens in the context of these requests, in sum."""
     coverage: float
-    """Events of the streams over the number that one scheduler with an event per sequence and step would send."""
+    """Events of the streams over the number that one scheduler with an event per sequence and step would send; at
+    most 1."""
     pure: bool
     """No request waited for its first token at any time since the step began, so it computed no prompt."""
     prompts: tuple[Prompt, ...]
@@ -50,7 +56,7 @@ class Step(NamedTuple):
 class Stream:
     """One stream that has begun. Its `spoke` is called for each token, so it does its work in one call."""
 
-    __slots__ = ("_steps", "context_tokens", "events", "group", "paused")
+    __slots__ = ("_steps", "context_tokens", "events", "group", "held", "paused")
 
     def __init__(self, steps: "Steps", context_tokens: float, events: int) -> None:
         self._steps = steps
@@ -59,13 +65,16 @@ class Stream:
         """Number of the group in which it spoke last."""
         self.events = events
         """Events in that group."""
+        self.held = False
+        """The sidecar does not read it now."""
         self.paused = False
+        """Its output says nothing: it is held, or its next read brings all that came while it was."""
 
     def spoke(self, at: float, events: int) -> None:
         """Output was read: `events` of them, at least 1."""
         steps = self._steps
         if self.paused:
-            steps.last_at = at
+            steps.late_output(self, at)
             return
         if self.group == steps.group or at - steps.last_at > steps.pause_seconds:
             steps.end_group(at)
@@ -80,11 +89,13 @@ class Stream:
 
 
 class Steps:
-    """All requests of one engine. No call does more than some dictionary steps."""
+    """All requests of one engine. A call is some dictionary steps; the end of a group is some for each of its streams."""
 
     def __init__(self) -> None:
         self.last_at = float("-inf")
         """Instant of the last output of any stream."""
+        self.after_gap_at = float("-inf")
+        """Instant of the last output that came after more than GAP_SECONDS without any."""
         self.group = 0
         self.pause_seconds = LONGEST_PAUSE_SECONDS
         self.events = 0
@@ -128,7 +139,12 @@ class Steps:
 
     def began(self, key: Hashable, at: float, events: int) -> Stream | None:
         """The first output of this request was read. None if the request is not known."""
+        running_tokens = self._unseen_running.pop(key, None)
         waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
+        if running_tokens is not None:
+            stream = self._streams[key] = Stream(self, running_tokens, events)
+            self.last_at = at
+            return stream
         if waited is None:
             return None
         if at - self.last_at > self.pause_seconds:
@@ -141,24 +157,48 @@ class Steps:
         self.context_tokens += stream.context_tokens
         return stream
 
-    def left(self, key: Hashable) -> None:
-        """The request is over, in any way; the engine may have had a step for it until now."""
+    def answering(self, key: Hashable, *, seen: bool) -> None:
+        """The head of the answer shows whether its output will be read as it comes."""
+        if seen and key in self._unseen:
+            self._waiting[key] = self._unseen.pop(key)
+        elif not seen and key in self._waiting:
+            self._unseen[key] = self._waiting.pop(key)
+            self._unseen = dict(sorted(self._unseen.items(), key=_arrival))
+        elif not seen and key in self._streams:
+            stream = self._streams.pop(key)
+            self._paused -= stream.paused
+            self._unseen_running[key] = stream.context_tokens
+
+    def left(self, key: Hashable, *, answered: bool = True) -> None:
+        """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._paused -= stream.paused
             self.context_tokens -= stream.context_tokens
         elif key in self._unseen:
-            self._prompts.append(self._unseen.pop(key)[1])
+            _, prompt = self._unseen.pop(key)
+            self._prompts += [prompt] if answered else []
         else:
             self._waiting.pop(key, None)
             self.context_tokens -= self._unseen_running.pop(key, 0.0)
 
     def paused(self, key: Hashable, *, paused: bool) -> None:
-        """The sidecar stops or resumes reading this stream: until it resumes, its silence says nothing."""
+        """The sidecar stops or resumes reading this stream: until its first read after that, it says nothing."""
         stream = self._streams.get(key)
-        if stream is not None and stream.paused is not paused:
-            stream.paused = paused
-            self._paused += 1 if paused else -1
+        if stream is None:
+            return
+        stream.held = paused
+        if paused and not stream.paused:
+            stream.paused = True
+            self._paused += 1
+
+    def late_output(self, stream: Stream, at: float) -> None:
+        """A stream that is paused was read: it tells the engine's life, and no step."""
+        self._note_gap(at)
+        self.last_at = at
+        if not stream.held:
+            stream.paused = False
+            self._paused -= 1
 
     def stream(self, key: Hashable) -> Stream | None:
         """The stream of this request, once it has begun and until it is over."""
@@ -168,13 +208,14 @@ class Steps:
         """The engine was replaced: the time since its last step is no step."""
         self._began_at = self._before_at = None
 
-    def take(self) -> list[Step]:
-        """The steps that have ended since the last call, in order."""
-        ended, self._ended = self._ended, []
+    def take(self, most: int) -> list[Step]:
+        """The oldest steps that have ended and were not taken yet, in order; at most so many."""
+        ended, self._ended = self._ended[:most], self._ended[most:]
         return ended
 
     def end_group(self, at: float) -> None:
         """End the group; the next one begins at `at`."""
+        self._note_gap(at)
         began_at, before_at = self._began_at, self._before_at
         if began_at is not None and before_at is not None and len(self._ended) < KEPT_ENDED_STEPS:
             self._ended.append(self._step(began_at, before_at))
@@ -190,11 +231,12 @@ class Steps:
         self._waited = False
 
     def _step(self, began_at: float, before_at: float) -> Step:
-        seconds, steps = None, 1
+        seconds, steps, self.pause_seconds = None, 1, LONGEST_PAUSE_SECONDS
         if self.members:
             steps = min(stream.events for stream in self.members)
-            seconds = (began_at - before_at) / steps
-            self.pause_seconds = min(LONGEST_PAUSE_SECONDS, PAUSE_SHARE * seconds)
+            mean = (began_at - before_at) / steps
+            self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
+            seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
         due = steps * self._streaming
         return Step(
             began_at,
@@ -202,10 +244,14 @@ class Steps:
             steps,
             self._sequences,
             self._step_context_tokens,
-            self.events / due if due else 1.0,
+            min(1.0, self.events / due) if due else 1.0,
             self._pure and not self._prompts,
             tuple(self._prompts),
         )
+
+    def _note_gap(self, at: float) -> None:
+        if at - self.last_at > GAP_SECONDS:
+            self.after_gap_at = at
 
     def _take_unseen(self, arrival: int) -> None:
         """Unseen requests that came before this arrival have had their prefill."""
@@ -217,3 +263,7 @@ class Steps:
             self._prompts.append(prompt)
             self._unseen_running[key] = prompt.tokens
             self.context_tokens += prompt.tokens
+
+
+def _arrival(unseen: tuple[Hashable, tuple[int, Prompt]]) -> int:
+    return unseen[1][0]

@@ -5,6 +5,7 @@ import pytest
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.step_model import FEWEST_STEPS, Part, Reason
 
@@ -66,7 +67,7 @@ def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objecti
     page.streams(1, FEWEST_STEPS + 100)
     page.evidence.tick(learn=True)
     page.now += 600.0
-    page.streams(2, 500, seconds=3 * STEP_SECONDS)
+    page.streams(2, 300, seconds=3 * STEP_SECONDS)
     page.evidence.tick(learn=False)
 
     low, value, _ = page.ratio()
@@ -93,6 +94,34 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
 
     assert page.metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child().value == 2.0
     assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
+
+
+def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> None:
+    """Output comes back after 7.3 s, and the next tick comes a second later: no stall, which would begin at 8 s."""
+    page = Page()
+    page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.output(1, page.now, 1)
+    spoke = page.evidence.spoke_of(1)
+    assert spoke is not None
+    page.evidence.tick(learn=True)
+    page.now += 7.3
+    for _ in range(9):
+        spoke(page.now, 1)
+        page.now += 0.1
+    page.evidence.tick(learn=True)
+    page.metrics.refresh(page.now)
+
+    assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
+
+
+def test_an_error_in_the_model_leaves_the_page_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page()
+    monkeypatch.setattr(page.evidence.steps, "set_gauges", None)
+
+    page.metrics.refresh(page.now)
+
+    assert page.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 1
+    assert page.metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child().value == 0
 
 
 def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> None:

@@ -9,7 +9,7 @@ from sidecar.simulator.physics import Costs, Limits
 from sidecar.simulator.simulated_request import SimulatedRequest
 from sidecar.simulator.simulation import Simulation
 from sidecar.slo.step_model import StepModel
-from sidecar.slo.steps import Prompt, Step, Steps, Stream
+from sidecar.slo.steps import KEPT_ENDED_STEPS, Prompt, Step, Steps, Stream
 
 
 LIMITS = Limits(max_num_seqs=16, max_num_batched_tokens=1024, max_model_len=8192, kv_blocks=4096, prefix_caching=False)
@@ -38,7 +38,7 @@ def traffic(seconds: float, per_second: float = 1.5, *, seed: int = 1, unseen: f
     return found
 
 
-class Life:
+class SteppedEngine:
     """One engine and one sidecar, from the first request to the last."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Life:
 
     def _price(self, at: float) -> None:
         self.model.learning = at < self._learns_until
-        for step in self.steps.take():
+        for step in self.steps.take(KEPT_ENDED_STEPS):
             self.seen.append(step)
             self.model.step(step)
 

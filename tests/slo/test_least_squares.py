@@ -31,6 +31,18 @@ def test_a_term_that_would_be_negative_is_left_out() -> None:
     assert found[0] == pytest.approx(9.0, rel=0.02)
 
 
+def test_the_term_that_explains_least_is_the_one_that_is_left_out() -> None:
+    """Sequences cost nothing and contexts do: noise makes the second coefficient negative, and it goes, not the third."""
+    rng = Random(5)
+    points = [(1.0, float(n), n * rng.uniform(500, 1500)) for n in range(1, 40) for _ in range(5)]
+
+    found = fitted([(x, 0.01 - 1e-5 * x[1] + 4e-7 * x[2]) for x in points])
+
+    assert found is not None
+    assert found[1] == 0.0
+    assert found[2] == pytest.approx(4e-7, rel=0.1)
+
+
 def test_terms_that_cannot_be_told_apart_give_one() -> None:
     """Every step has the same batch: the whole cost goes into one coefficient, and the sum is right."""
     found = fitted([((1.0, 4.0), 0.02)] * 10)

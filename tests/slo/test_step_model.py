@@ -14,7 +14,7 @@ from sidecar.slo.step_model import (
     Reason,
     StepModel,
 )
-from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Life, lognormal, traffic
+from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, SteppedEngine, lognormal, traffic
 
 
 FAULT_AT = CALM_SECONDS
@@ -40,7 +40,7 @@ def broken(**knobs: Any) -> list[tuple[float, dict[str, Any]]]:
 
 
 def test_a_well_engine_costs_what_it_used_to() -> None:
-    model = Life(traffic(LATER + 60)).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60)).until(LATER)
 
     assert all(holds(factor, 1.0) for factor in factors(model, LATER).values())
 
@@ -58,7 +58,7 @@ def test_what_has_become_dearer_is_named_with_its_size(
     knobs: dict[str, float], decode: float, prefill: float, sigma: float
 ) -> None:
     noise = lognormal(sigma) if sigma else None
-    model = Life(traffic(LATER + 60), adjust=broken(**knobs), noise=noise).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60), adjust=broken(**knobs), noise=noise).until(LATER)
 
     found = factors(model, LATER)
 
@@ -73,7 +73,7 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
     """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""
     calm = traffic(FAULT_AT)
     rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(LATER + 60 - FAULT_AT, 6.0, seed=2)]
-    model = Life([*calm, *rush], adjust=broken(**knobs)).until(LATER)
+    model = SteppedEngine([*calm, *rush], adjust=broken(**knobs)).until(LATER)
 
     found = factors(model, LATER)
 
@@ -83,7 +83,7 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
 
 def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:
     """A third of the answers is not streamed: their prompts take part in the steps that others wait for."""
-    model = Life(traffic(LATER + 60, unseen=0.33)).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60, unseen=0.33)).until(LATER)
 
     assert holds(factors(model, LATER)[Part.PREFILL], 1.0)
 
@@ -100,7 +100,7 @@ def test_reads_that_bring_two_tokens_change_nothing() -> None:
                 held[key] = events
         return found
 
-    model = Life(traffic(LATER + 60), adjust=broken(decode_factor=2.0), deliver=merged).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60), adjust=broken(decode_factor=2.0), deliver=merged).until(LATER)
 
     assert factors(model, LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
 
@@ -117,28 +117,28 @@ def test_a_stream_that_speaks_at_every_fourth_step_says_nothing() -> None:
                 found.append((at, key, events))
         return found
 
-    model = Life(traffic(LATER + 60), deliver=every_fourth).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60), deliver=every_fourth).until(LATER)
 
     assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
 
 
 def test_steps_without_a_pattern_say_nothing() -> None:
-    model = Life(traffic(LATER + 60), noise=lognormal(0.9)).until(LATER)
+    model = SteppedEngine(traffic(LATER + 60), noise=lognormal(0.9)).until(LATER)
 
     assert model.decode(LATER) is Reason.RESIDUALS
 
 
 def test_a_young_process_and_an_idle_one_say_so() -> None:
-    life = Life(traffic(CALM_SECONDS))
+    engine = SteppedEngine(traffic(CALM_SECONDS))
 
-    assert life.until(0.5).decode(0.5) is Reason.YOUNG
-    assert life.until(1000.0).decode(1000.0) is Reason.FEW
-    assert life.until(1000.0).prefill(1000.0) is Reason.FEW
+    assert engine.until(0.5).decode(0.5) is Reason.YOUNG
+    assert engine.until(1000.0).decode(1000.0) is Reason.FEW
+    assert engine.until(1000.0).prefill(1000.0) is Reason.FEW
 
 
 def test_nothing_is_learned_from_a_fault() -> None:
     """Decode has been dear from the start, and objectives burn: what is seen now never becomes the usual cost."""
-    model = Life(traffic(LATER), adjust=[(0.0, {"decode_factor": 3.0})], learns_until=0.0).until(LATER)
+    model = SteppedEngine(traffic(LATER), adjust=[(0.0, {"decode_factor": 3.0})], learns_until=0.0).until(LATER)
 
     assert model.decode(LATER) is Reason.YOUNG
 
@@ -146,10 +146,10 @@ def test_nothing_is_learned_from_a_fault() -> None:
 def test_a_fault_that_no_objective_notices_does_not_become_usual() -> None:
     """Thresholds are loose: decode and prefill take twice as long for ten minutes, and no objective burns."""
     doubled = [(MATURE_SECONDS, {"decode_factor": 2.0, "prefill_factor": 2.0})]
-    life = Life(traffic(MATURE_SECONDS + 700.0), adjust=doubled, learns_until=float("inf"))
+    engine = SteppedEngine(traffic(MATURE_SECONDS + 700.0), adjust=doubled, learns_until=float("inf"))
     later = MATURE_SECONDS + 600.0
 
-    found = factors(life.until(later), later)
+    found = factors(engine.until(later), later)
 
     assert found[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
     assert found[Part.PREFILL].value == pytest.approx(2.0, rel=0.2)
@@ -160,10 +160,10 @@ def test_another_cost_is_the_usual_one_after_an_hour() -> None:
     at, later = MATURE_SECONDS, MATURE_SECONDS + RELEARN_SECONDS + 600.0
     calm = traffic(at, 1.0)
     slower = [one._replace(at=one.at + at) for one in traffic(later + 60.0 - at, 0.25, seed=4)]
-    life = Life([*calm, *slower], adjust=[(at, {"decode_factor": 2.0})], learns_until=float("inf"))
+    engine = SteppedEngine([*calm, *slower], adjust=[(at, {"decode_factor": 2.0})], learns_until=float("inf"))
 
-    soon = life.until(at + 1800.0).decode(at + 1800.0)
-    late = life.until(later).decode(later)
+    soon = engine.until(at + 1800.0).decode(at + 1800.0)
+    late = engine.until(later).decode(later)
 
     assert isinstance(soon, Factor)
     assert isinstance(late, Factor)
@@ -171,20 +171,37 @@ def test_another_cost_is_the_usual_one_after_an_hour() -> None:
     assert late.value == pytest.approx(1.0, rel=0.05)
 
 
+def test_idle_time_is_no_time_at_another_cost() -> None:
+    """Two bursts at twice the usual cost, an hour apart and with nothing between: the cost stays unusual."""
+    at = MATURE_SECONDS
+    bursts = [
+        one._replace(at=one.at + start) for start in (at, at + RELEARN_SECONDS) for one in traffic(60.0, 1.0, seed=6)
+    ]
+    engine = SteppedEngine(
+        [*traffic(at, 1.0), *bursts], adjust=[(at, {"decode_factor": 2.0})], learns_until=float("inf")
+    )
+    end = at + RELEARN_SECONDS + 70.0
+
+    late = engine.until(end).decode(end)
+
+    assert isinstance(late, Factor)
+    assert late.value == pytest.approx(2.0, rel=0.1)
+
+
 def test_a_batch_larger_than_any_before_is_learned_from() -> None:
     """The first peak of a day: beyond eight sequences a step takes 1.6 times what smaller batches let expect."""
-    life = Life(traffic(MATURE_SECONDS, 0.3), learns_until=float("inf"))
-    life.until(MATURE_SECONDS)
-    before = life.model.costs
-    peak = Life(traffic(MATURE_SECONDS, 3.0, seed=9), learns_until=float("inf"))
+    engine = SteppedEngine(traffic(MATURE_SECONDS, 0.3), learns_until=float("inf"))
+    engine.until(MATURE_SECONDS)
+    before = engine.model.costs
+    peak = SteppedEngine(traffic(MATURE_SECONDS, 3.0, seed=9), learns_until=float("inf"))
     peak.until(MATURE_SECONDS)
     wide = [step for step in peak.seen if step.pure and step.seconds and step.sequences > 8]
     for step in wide:
-        life.model.step(step._replace(ended_at=step.ended_at + MATURE_SECONDS, seconds=(step.seconds or 0.0) * 1.6))
+        engine.model.step(step._replace(ended_at=step.ended_at + MATURE_SECONDS, seconds=(step.seconds or 0.0) * 1.6))
 
     assert before is not None
-    assert life.model.costs is not None
-    assert life.model.costs.decode_seconds(12, 20_000.0) > 1.2 * before.decode_seconds(12, 20_000.0)
+    assert engine.model.costs is not None
+    assert engine.model.costs.decode_seconds(12, 20_000.0) > 1.2 * before.decode_seconds(12, 20_000.0)
 
 
 def test_the_cost_of_a_typical_step_needs_no_past() -> None:
@@ -192,17 +209,17 @@ def test_the_cost_of_a_typical_step_needs_no_past() -> None:
     usual = COSTS.decode(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
 
     for knobs, times in (({"decode_factor": 1.0}, 1.0), ({"decode_factor": 2.0}, 2.0)):
-        model = Life(traffic(LATER + 60), adjust=broken(**knobs)).until(LATER)
+        model = SteppedEngine(traffic(LATER + 60), adjust=broken(**knobs)).until(LATER)
         assert model.step_seconds(LATER) == pytest.approx(times * usual, rel=0.1)
     assert StepModel().step_seconds(LATER) is None
     assert LIMITS.max_num_seqs >= TYPICAL_SEQUENCES
 
 
 def test_a_new_process_of_the_engine_is_compared_with_the_old_one() -> None:
-    life = Life(traffic(LATER + 60), adjust=broken(decode_factor=2.0))
-    life.until(FAULT_AT)
-    life.steps.forget()
-    life.model.forget()
+    engine = SteppedEngine(traffic(LATER + 60), adjust=broken(decode_factor=2.0))
+    engine.until(FAULT_AT)
+    engine.steps.forget()
+    engine.model.forget()
 
-    assert life.model.decode(FAULT_AT) is Reason.FEW
-    assert factors(life.until(LATER), LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
+    assert engine.model.decode(FAULT_AT) is Reason.FEW
+    assert factors(engine.until(LATER), LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)

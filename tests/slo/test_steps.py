@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sidecar.slo.steps import KEPT_ENDED_STEPS, Prompt, Step, Steps, Stream
-from tests.slo.stepping import COSTS, Arrival, Life, traffic
+from tests.slo.stepping import COSTS, Arrival, SteppedEngine, traffic
 
 
 def begun(steps: Steps, key: str, at: float, tokens: int = 100) -> Stream:
@@ -22,7 +22,7 @@ def test_two_streams_that_speak_together_are_one_step() -> None:
         first.spoke(number * 0.01, 1)
         second.spoke(number * 0.01 + 0.0005, 1)
 
-    _, one = steps.take()
+    _, one = steps.take(KEPT_ENDED_STEPS)
 
     assert one.ended_at == 0.01 + 0.01
     assert one.seconds == pytest.approx(0.01)
@@ -38,7 +38,7 @@ def test_output_that_was_read_together_counts_as_several_steps() -> None:
         for stream in streams:
             stream.spoke(at, events)
 
-    late = steps.take()[-1]
+    late = steps.take(KEPT_ENDED_STEPS)[-1]
 
     assert late.seconds == pytest.approx(0.01)
     assert (late.steps, late.coverage) == (4, 1.0)
@@ -53,7 +53,7 @@ def test_one_late_token_of_one_stream_is_no_long_step() -> None:
         stream.spoke(0.02, events)
     first.spoke(0.03, 1)
 
-    assert [each.seconds for each in steps.take()] == [pytest.approx(0.01), pytest.approx(0.01)]
+    assert [each.seconds for each in steps.take(KEPT_ENDED_STEPS)] == [pytest.approx(0.01), pytest.approx(0.01)]
 
 
 def test_a_step_during_which_a_request_waits_is_not_pure_and_the_prompt_belongs_to_the_step_of_its_first_token() -> (
@@ -69,7 +69,7 @@ def test_a_step_during_which_a_request_waits_is_not_pure_and_the_prompt_belongs_
     stream.spoke(0.06, 1)
     stream.spoke(0.07, 1)
 
-    found = steps.take()
+    found = steps.take(KEPT_ENDED_STEPS)
 
     assert [each.pure for each in found] == [True, False, False, True]
     assert [each.prompts for each in found] == [(), (), (Prompt(500, 300),), ()]
@@ -83,7 +83,7 @@ def test_silence_between_two_answers_is_no_step() -> None:
     later.spoke(60.01, 1)
     later.spoke(60.02, 1)
 
-    assert [each.seconds for each in steps.take()] == [pytest.approx(0.01), None, pytest.approx(0.01)]
+    assert [each.seconds for each in steps.take(KEPT_ENDED_STEPS)] == [pytest.approx(0.01), None, pytest.approx(0.01)]
 
 
 def test_an_unseen_request_is_prefilled_before_one_that_came_later_and_decodes_until_it_leaves() -> None:
@@ -100,7 +100,7 @@ def test_an_unseen_request_is_prefilled_before_one_that_came_later_and_decodes_u
     for at in (0.04, 0.05, 0.06):
         stream.spoke(at, 1)
 
-    first, *later = steps.take()
+    first, *later = steps.take(KEPT_ENDED_STEPS)
 
     assert first.prompts == (Prompt(800, 800), Prompt(200, 200))
     assert [each.sequences for each in later] == [3, 3, 2, 2]
@@ -115,13 +115,69 @@ def test_a_stream_that_is_not_read_now_is_not_missed() -> None:
     steps.paused("b", paused=True)
     for at in (0.02, 0.03, 0.04):
         first.spoke(at, 1)
-    second.spoke(0.0405, 20)
     steps.paused("b", paused=False)
+    second.spoke(0.0405, 20)
     first.spoke(0.05, 1)
     second.spoke(0.05, 1)
     first.spoke(0.06, 1)
+    second.spoke(0.06, 1)
+    first.spoke(0.07, 1)
 
-    assert {each.coverage for each in steps.take()} == {1.0}
+    found = steps.take(KEPT_ENDED_STEPS)
+    assert {each.coverage for each in found} == {1.0}
+    assert [each.seconds for each in found[:5]] == [pytest.approx(0.01)] * 5
+
+
+def test_one_read_in_two_pieces_does_not_end_the_rebuilding() -> None:
+    """A backlog is read in pieces 0.1 ms apart: no step is that short, and the steps after it are found as before."""
+    steps = Steps()
+    first, second = begun(steps, "a", 0.0), begun(steps, "b", 0.0)
+    for number in range(1, 20):
+        first.spoke(number * 0.01, 1)
+        second.spoke(number * 0.01 + 0.0004, 1)
+        if number == 5:
+            second.spoke(0.0505, 30)
+
+    found = steps.take(KEPT_ENDED_STEPS)
+    assert [each.seconds for each in found if each.seconds is not None and each.seconds < 0.005] == []
+    assert [each.seconds for each in found[-8:]] == [pytest.approx(0.01)] * 8
+    assert {each.coverage for each in found[-8:]} == {1.0}
+
+
+def test_a_request_that_was_refused_or_given_up_was_not_computed() -> None:
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("refused", Prompt(800, 800), seen=False)
+    steps.arrived("answered", Prompt(300, 300), seen=False)
+    stream.spoke(0.01, 1)
+    steps.left("refused", answered=False)
+    steps.left("answered", answered=True)
+    stream.spoke(0.02, 1)
+
+    assert [each.prompts for each in steps.take(KEPT_ENDED_STEPS)] == [(Prompt(300, 300),)]
+
+
+def test_the_head_of_an_answer_may_say_otherwise_than_the_request() -> None:
+    """One asked for a stream and gets JSON, one was taken as unseen and streams after all, one is blinded later."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("json", Prompt(100, 100), seen=True)
+    steps.arrived("streams", Prompt(200, 200), seen=False)
+    steps.answering("json", seen=False)
+    steps.arrived("later", Prompt(50, 50), seen=True)
+    assert steps.began("later", 0.01, 1) is not None
+    assert steps.began("streams", 0.01, 1) is not None
+    steps.answering("later", seen=False)
+    for at in (0.02, 0.03, 0.04):
+        stream.spoke(at, 1)
+
+    prompts, *_ = (each.prompts for each in steps.take(KEPT_ENDED_STEPS) if each.prompts)
+    assert prompts == (Prompt(100, 100), Prompt(200, 200), Prompt(50, 50))
+    assert steps.stream("streams") is not None
+    assert steps.stream("later") is None
+    for key in ("a", "json", "streams", "later"):
+        steps.left(key)
+    assert steps.context_tokens == 0.0
 
 
 def test_two_schedulers_behind_one_port_show_in_the_coverage() -> None:
@@ -131,7 +187,7 @@ def test_two_schedulers_behind_one_port_show_in_the_coverage() -> None:
         ours.spoke(number * 0.01, 1)
         theirs.spoke(number * 0.01 + 0.005, 1)
 
-    assert {each.coverage for each in steps.take()[3:]} == {0.5}
+    assert {each.coverage for each in steps.take(KEPT_ENDED_STEPS)[3:]} == {0.5}
 
 
 def test_what_is_not_known_is_left_alone() -> None:
@@ -140,7 +196,7 @@ def test_what_is_not_known_is_left_alone() -> None:
     steps.paused("never came", paused=True)
 
     assert steps.began("never came", 1.0, 1) is None
-    assert steps.take() == []
+    assert steps.take(KEPT_ENDED_STEPS) == []
 
 
 def test_steps_that_are_not_taken_do_not_pile_up() -> None:
@@ -149,18 +205,18 @@ def test_steps_that_are_not_taken_do_not_pile_up() -> None:
     for number in range(KEPT_ENDED_STEPS + 100):
         stream.spoke(0.01 * (number + 1), 1)
 
-    assert len(steps.take()) == KEPT_ENDED_STEPS
-    assert steps.take() == []
+    assert len(steps.take(KEPT_ENDED_STEPS)) == KEPT_ENDED_STEPS
+    assert steps.take(KEPT_ENDED_STEPS) == []
 
 
 def test_the_steps_of_a_busy_engine_are_those_that_it_made() -> None:
     """Against the simulator: every pure step is as long as a step of its batch, and instants never go back."""
-    life = Life(traffic(60.0, 2.0))
-    life.until(100.0)
+    engine = SteppedEngine(traffic(60.0, 2.0))
+    engine.until(100.0)
 
-    pure = [step for step in life.seen if step.pure and step.seconds is not None]
+    pure = [step for step in engine.seen if step.pure and step.seconds is not None]
     assert len(pure) > 500
-    assert all(one.ended_at < two.ended_at for one, two in pairwise(life.seen))
+    assert all(one.ended_at < two.ended_at for one, two in pairwise(engine.seen))
     for step in pure:
         assert step.seconds == pytest.approx(_cost(step), rel=0.02)
 
@@ -170,7 +226,7 @@ def _cost(step: Step) -> float:
 
 
 def test_an_engine_with_one_request_at_a_time_has_steps_too() -> None:
-    life = Life([Arrival(at * 10.0, 500, 50) for at in range(5)])
-    life.until(100.0)
+    engine = SteppedEngine([Arrival(at * 10.0, 500, 50) for at in range(5)])
+    engine.until(100.0)
 
-    assert sum(step.seconds is not None for step in life.seen) >= 5 * 47
+    assert sum(step.seconds is not None for step in engine.seen) >= 5 * 47
