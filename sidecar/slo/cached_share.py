@@ -7,9 +7,9 @@ than expected.
 
 NEWEST_WEIGHT = 1 / 200
 """Weight of the newest request in a lane's mean, once it has as many."""
-LEARN_EVERY_SECONDS = 5.0
+SPACING_SECONDS = 5.0
 FREELY_LEARNED = 20
-"""Beyond so many requests, a lane learns from one in LEARN_EVERY_SECONDS: a lost cache becomes usual in an hour."""
+"""Beyond so many requests, a lane learns from one in SPACING_SECONDS: a lost cache becomes usual in an hour."""
 
 
 class CachedShares:
@@ -22,7 +22,7 @@ class CachedShares:
     def learn(self, lane: str, prompt_tokens: float, cached_tokens: float, at: float) -> None:
         """A request was answered. `cached_tokens`: at most `prompt_tokens`, which are above 0."""
         count, mean, learned_at = self._lanes.get(lane, (0, 0.0, at))
-        if count >= FREELY_LEARNED and at < learned_at + LEARN_EVERY_SECONDS:
+        if count >= FREELY_LEARNED and at < learned_at + SPACING_SECONDS:
             return
         weight = max(NEWEST_WEIGHT, 1 / (count + 1))
         self._lanes[lane] = count + 1, mean + (min(1.0, cached_tokens / prompt_tokens) - mean) * weight, at

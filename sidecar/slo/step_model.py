@@ -54,7 +54,7 @@ USUAL = 1.25
 fault must not become usual because no objective notices it."""
 RELEARN_SECONDS = 3600.0
 """After this time at another cost without a burning objective, the other cost is the usual one."""
-IDLE_SECONDS = 300.0
+INTERRUPTED_SECONDS = 300.0
 """A longer time without enough work to compare interrupts that time."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
@@ -134,7 +134,7 @@ class _Guard:
             return False
         ratio = sum(each[0] for each in self._recent) / max(sum(each[1] for each in self._recent), 1e-9)
         self._recent.clear()
-        idle = at - self._compared_at > IDLE_SECONDS
+        idle = at - self._compared_at > INTERRUPTED_SECONDS
         self._compared_at = at
         self.usual = 1 / USUAL <= ratio <= USUAL
         if self.usual or not learning:
