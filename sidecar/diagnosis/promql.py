@@ -152,7 +152,7 @@ def recorded(fleet: Fleet) -> dict[str, str]:
 
 
 def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Verdict]:
-    """Model, lane and objective to the page's own verdict."""
+    """Model, lane and objective to the page's own verdict. Raises ValueError for a value that this version does not know."""
     found = {}
     for of, _ in answers["phase"]:
         who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
@@ -181,7 +181,7 @@ def recorded_votes_seconds(answers: Mapping[str, Samples]) -> dict[LaneObjective
 
 
 def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Cause, float]:
-    """Evidence over its frozen baseline."""
+    """Evidence over its frozen baseline. Raises ValueError for a value that this version does not know."""
     return {Cause(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 

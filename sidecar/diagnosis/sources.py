@@ -80,11 +80,15 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     engine = kinds.pop() if len(kinds) == 1 else None
     loaded = bool(known["loaded"])
     votes_seconds = promql.recorded_votes_seconds(known) if loaded else None
+    ratios: dict[str, Mapping[Cause, float]]
     if loaded:
-        verdicts = promql.recorded_verdicts(known)
-        ratios: dict[str, Mapping[Cause, float]] = {
-            model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)
-        }
+        try:
+            verdicts = promql.recorded_verdicts(known)
+            ratios = {model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)}
+        except ValueError as error:
+            raise AskingError(
+                f"{prometheus.shown} has recording rules of another version: load those of this one"
+            ) from error
     else:
         compared = await _compared(prometheus, of, windows, window_seconds)
         verdicts = await _verdicts(prometheus, of, windows, compared, window_seconds)
@@ -139,6 +143,7 @@ class _Prometheus:
         self._session = session
         self._url = url
         self._places = asyncio.Semaphore(AT_ONCE)
+        self.shown = _shown(url)
 
     async def ask(self, query: str, ago_seconds: float = 0.0) -> Samples:
         if ago_seconds:

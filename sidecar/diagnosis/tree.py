@@ -189,14 +189,16 @@ def _assumed(latency: Latency, seconds: float | None) -> Latency:
 def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
     """The objective to be repaired first: one that a failing engine misses, else the worst broken one; at a draw TTFT.
 
-    An engine that failed within the window, but made no request miss in it, breaks no objective.
+    An engine that failed within the window, but made none or only a chance few of many requests miss in it, breaks no
+    objective.
     """
     failing = [
         of
         for of in Objective
         if (verdict := m.verdicts.get(of))
         and verdict.cause in (Cause.DOWN, Cause.SILENCE)
-        and numbers[of].latency.misses
+        and (misses := numbers[of].latency.misses)
+        and (misses >= MISSES_BEYOND_CHANCE or numbers[of].state is not State.MET)
     ]
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
     # An objective of which no request was judged in the window comes after those that are missed now.

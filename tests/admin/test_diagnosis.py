@@ -95,7 +95,7 @@ def test_without_traffic_there_is_nothing_to_diagnose() -> None:
     async def scenario(visit: Visit) -> None:
         answer = json.loads((await visit.ask("/diagnosis"))[2])
 
-        assert answer == {"schema_version": 1, "engines_down": [], "diagnoses": []}
+        assert answer == {"schema_version": 2, "engines_down": [], "diagnoses": []}
         assert text(answer).startswith("No lane had a request")
 
     visit(scenario)

@@ -70,6 +70,21 @@ PAGE: Answers = {
 }
 
 
+OLD: Answers = {
+    "lane:llm_slo_verdict:cause": [({**WHO, "cause": "prefill"}, 1.0)],
+    "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prompts"}, 2.2)],
+}
+
+
+@pytest.mark.parametrize("series", OLD)
+def test_recording_rules_of_another_version_are_named(series: str) -> None:
+    """Those of 0.1.0 have other values of `cause` and `evidence`."""
+    stub = Stub({**PAGE, series: OLD[series]})
+
+    with pytest.raises(AskingError, match="has recording rules of another version: load those of this one"):
+        play(stub.handle, ask)
+
+
 def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails_for_batch(told: Measured) -> Diagnosis:
         if told.lane == "batch":
@@ -220,7 +235,7 @@ async def in_pieces(request: web.Request) -> web.StreamResponse:
     """A sidecar's answer in two writes, as a long one comes."""
     response = web.StreamResponse()
     await response.prepare(request)
-    for piece in (b'{"schema_version": 1, ', b'"diagnoses": []}'):
+    for piece in (b'{"schema_version": 2, ', b'"diagnoses": []}'):
         await response.write(piece)
         await asyncio.sleep(0.05)
     await response.write_eof()
@@ -228,7 +243,7 @@ async def in_pieces(request: web.Request) -> web.StreamResponse:
 
 
 def test_an_answer_that_comes_in_pieces_is_read_whole() -> None:
-    assert play(in_pieces, one_sidecar) == {"schema_version": 1, "diagnoses": []}
+    assert play(in_pieces, one_sidecar) == {"schema_version": 2, "diagnoses": []}
 
 
 async def closes(request: web.Request) -> web.StreamResponse:

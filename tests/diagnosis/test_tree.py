@@ -88,6 +88,19 @@ def test_an_engine_that_is_down_needs_no_samples() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ttft", "outcome"),
+    [
+        (replace(BROKEN, misses=1.0, burn=0.002, misses_long=1.0, burn_long=0.001), Outcome.WELL),
+        (replace(BROKEN, misses=3.0, burn=0.006, misses_long=3.0, burn_long=0.001), Outcome.VERDICT),
+        (Latency(samples=0, misses=1.0, burn=1.0, misses_long=1.0, burn_long=1.0), Outcome.VERDICT),
+    ],
+)
+def test_a_chance_miss_after_a_crash_is_no_verdict_on_the_engine(ttft: Latency, outcome: Outcome) -> None:
+    """One request of 10,000 missed since the engine is back: the objective is met. One of one missed: it is not known to be."""
+    assert diagnose(live(verdict(Blame.ENGINE, Cause.DOWN), ttft=ttft)).outcome is outcome
+
+
+@pytest.mark.parametrize(
     ("misses", "burn", "misses_long", "burn_long", "state"),
     [
         (2.0, 9.0, 2.0, 9.0, State.MET),
