@@ -14,6 +14,10 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
+COMING_UP_SECONDS = 1800.0
+"""Age of the sidecar up to which an engine that was never up may still load its model, as in the alert LLMEngineDown."""
+
+
 class Regime(StrEnum):
     """Whether the fault is new (the half hour before the window was well) or has lasted."""
 
@@ -142,3 +146,5 @@ class EngineDown:
     """Number of all pods of the namespace; None if unknown."""
     seconds: float | None = None
     """Seconds for which it has been down, as far as the source saw it; None if unknown."""
+    coming_up: bool = False
+    """Whether it has not come up yet since the sidecar began, and still has time to (`COMING_UP_SECONDS`)."""

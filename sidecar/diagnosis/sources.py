@@ -58,12 +58,14 @@ async def fleet(
         namespaces: list[str | None] = [namespace]
         if namespace is None:
             told = await prometheus.ask(promql.NAMESPACES)
-            namespaces = sorted({of.get("namespace") for of, _ in told}, key=lambda name: name or "")
+            namespaces = sorted({labels.get("namespace") for labels, _ in told}, key=lambda name: name or "")
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
         for name in namespaces:
-            down += promql.engines_down(await prometheus.ask(promql.engine_up(Fleet(name))), Fleet(name))
-            lanes = await _namespace(prometheus, Fleet(name), window_seconds)
+            of = Fleet(name)
+            up, coming_up = promql.engine_up(of), promql.engines_coming_up(of)
+            down += promql.engines_down(await prometheus.ask(up), await prometheus.ask(coming_up), of)
+            lanes = await _namespace(prometheus, of, window_seconds)
             found += [
                 contained(one)
                 for one in lanes

@@ -214,6 +214,19 @@ def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> Non
     assert life.engine_down() is None
 
 
+def test_an_engine_that_was_never_up_has_half_an_hour_to_come_up() -> None:
+    """As in the alert LLMEngineDown; one that was up and restarts has none."""
+    life = Life()
+    life.metrics.gauge(c.ENGINE_UP).child().set(0)
+    life.minutes(29, rate=0)
+    starting = life.engine_down()
+    life.minutes(1, rate=0)
+    late = life.engine_down()
+
+    assert starting == EngineDown(seconds=29 * 60.0 - STEP_SECONDS, coming_up=True)
+    assert late == EngineDown(seconds=30 * 60.0 - STEP_SECONDS)
+
+
 # --- waiting times -------------------------------------------------------------------------------------------------------
 
 

@@ -165,7 +165,14 @@ def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> No
 
     assert answer["diagnoses"] == []
     assert answer["engines_down"] == [
-        {"namespace": "llm", "pods": ["b"], "of_pods": 2, "seconds": None, "runbook": "LLMEngineDown"}
+        {
+            "namespace": "llm",
+            "pods": ["b"],
+            "of_pods": 2,
+            "seconds": None,
+            "coming_up": False,
+            "runbook": "LLMEngineDown",
+        }
     ]
 
 
