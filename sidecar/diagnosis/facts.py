@@ -85,6 +85,7 @@ def measured(
             waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
             running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
             lane_waiting=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "waiting"),
+            lane_streaming=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "streaming"),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),

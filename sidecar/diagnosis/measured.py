@@ -76,6 +76,8 @@ class Load:
     """Requests that the engine works on, of all lanes and models, averaged over the last minute."""
     lane_waiting: float | None = None
     """Requests of this lane in the sidecar that have no output yet, or are not streamed, averaged over the last minute."""
+    lane_streaming: float | None = None
+    """Streamed answers of this lane that have begun and not ended, averaged over the last minute."""
     kv_usage: float | None = None
     preempted: float | None = None
     """Preemptions of the engine over the arrivals of all lanes."""

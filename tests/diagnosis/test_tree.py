@@ -100,44 +100,36 @@ def test_a_chance_miss_after_a_crash_is_no_verdict_on_the_engine(ttft: Latency, 
     assert diagnose(live(verdict(Blame.ENGINE, Cause.DOWN), ttft=ttft)).outcome is outcome
 
 
-@pytest.mark.parametrize(
-    ("misses", "burn", "misses_long", "burn_long", "state"),
-    [
-        (2.0, 9.0, 2.0, 9.0, State.MET),
-        (3.0, 9.0, 3.0, 0.2, State.BROKEN),
-        (0.0, 0.0, 3.0, 1.0, State.MET),
-        (2.0, 0.9, 2375.0, 4.24, State.NEAR),
-        (5.0, 0.4, 2375.0, 4.24, State.MET),
-        (1.0, 4.0, 9.0, 2.0, State.BROKEN),
-        (1.0, 4.0, 9.0, 0.6, State.NEAR),
-        (3.0, 0.6, 3.0, 0.4, State.NEAR),
-        (3.0, 0.4, 3.0, 0.4, State.MET),
-    ],
-)
-def test_a_number_is_broken_from_its_budget_on_and_from_three_misses_on(
-    misses: float, burn: float, misses_long: float, burn_long: float, state: State
+@pytest.mark.parametrize(("streaming", "state"), [(2.0, State.BROKEN), (0.0, State.UNKNOWN), (None, State.UNKNOWN)])
+def test_while_no_stream_is_judged_the_last_half_hour_counts_if_streams_are_under_way(
+    streaming: float | None, state: State
 ) -> None:
-    """The window decides. The last half hour only tells whether one or two misses in it are more than chance."""
-    seen = replace(BROKEN, misses=misses, burn=burn, misses_long=misses_long, burn_long=burn_long)
-
-    assert diagnose(live(verdict(Blame.QUEUE), ttft=seen)).ttft.state is state
-
-
-@pytest.mark.parametrize(("arrivals", "state"), [(0.1, State.BROKEN), (0.0, State.UNKNOWN)])
-def test_while_no_request_is_judged_the_last_half_hour_counts_if_requests_come(arrivals: float, state: State) -> None:
-    """Requests that wait longer than the window say nothing good; without requests there is nothing to say."""
+    """Answers longer than the window say nothing good; requests of another kind say nothing at all."""
     waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=streaming)
 
-    found = diagnose(live(verdict(Blame.QUEUE), ttft=waits, load=Load(arrivals_per_second=arrivals)))
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=WELL, inter_token=waits, load=load))
 
-    assert found.ttft.state is state
+    assert found.inter_token.state is state
+
+
+@pytest.mark.parametrize("number", ["ttft", "e2e"])
+def test_an_objective_that_healed_is_not_broken_by_requests_that_it_does_not_judge(number: str) -> None:
+    """These two are judged at their deadline, so a window without a judged request had none that is late."""
+    healed = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=2.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), **{"ttft": WELL, "load": load, number: healed}))
+
+    assert found.outcome is not Outcome.VERDICT
 
 
 def test_an_objective_that_is_missed_now_comes_before_one_without_a_judged_request() -> None:
     waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=9.0)
-    slow = Latency(p99_seconds=0.2, samples=500, misses=20.0, burn=2.0)
+    slow = Latency(p99_seconds=4.0, samples=500, misses=20.0, burn=2.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=2.0)
 
-    assert diagnose(live(verdict(Blame.QUEUE), ttft=waits, inter_token=slow)).first is Objective.TPOT
+    assert diagnose(live(verdict(Blame.QUEUE), ttft=slow, inter_token=waits, load=load)).first is Objective.TTFT
 
 
 def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
@@ -251,16 +243,23 @@ def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() 
     [
         ("sidecar", Load(), None),
         ("sidecar", Load(running=SMALL_BATCH - 0.1), LoadLevel.LOW),
-        ("sidecar", Load(running=SMALL_BATCH), LoadLevel.HIGH),
+        ("sidecar", Load(running=SMALL_BATCH), None),
+        ("sidecar", Load(running=SMALL_BATCH, waiting=0.9, kv_usage=0.84), None),
+        ("sidecar", Load(running=SMALL_BATCH, waiting=1.0), LoadLevel.HIGH),
+        ("sidecar", Load(running=SMALL_BATCH, kv_usage=0.85), LoadLevel.HIGH),
+        ("sidecar", Load(running=2.0, waiting=5.0), LoadLevel.LOW),
         ("sidecar", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), None),
         ("hand", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), LoadLevel.LOW),
-        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0), LoadLevel.HIGH),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0), None),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0, waiting=3.0), LoadLevel.HIGH),
         ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0, running=2.0), LoadLevel.LOW),
         ("prometheus", Load(running=2.0), LoadLevel.LOW),
-        ("prometheus", Load(running=64.0), None),
+        ("prometheus", Load(running=64.0, waiting=9.0), None),
     ],
 )
-def test_the_batch_is_small_below_eight_running_requests(source: str, load: Load, level: LoadLevel | None) -> None:
+def test_the_batch_is_small_below_eight_running_requests_and_full_if_others_wait(
+    source: str, load: Load, level: LoadLevel | None
+) -> None:
     """One lane's rate says nothing about the engine's batch, and a fleet's sum nothing about a full one."""
     lane = Measured(source=source, inter_token=Latency(p99_seconds=0.1), load=load)
 
