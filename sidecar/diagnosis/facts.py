@@ -242,11 +242,18 @@ def _latency(
         samples=round(grown.count) if grown else 0,
         threshold_seconds=_threshold(windows, who, objective),
         misses=misses,
+        judged=_judged(shown, who, objective),
         burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         misses_long=misses_long,
         burn_long=over(misses_long, long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         missed_until_seconds=until.get(objective),
     )
+
+
+def _judged(shown: Growth, who: ModelLane, objective: Objective) -> float | None:
+    found = shown.counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    counts = [count for (model, lane, _, of), count in found.items() if (model, lane, of) == (*who, objective)]
+    return sum(counts) if counts else None
 
 
 def _threshold(windows: Windows, who: ModelLane, objective: Objective) -> float | None:

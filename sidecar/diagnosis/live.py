@@ -10,6 +10,7 @@ from itertools import pairwise
 from sidecar.diagnosis import engine_evidence as evidence
 from sidecar.diagnosis import facts
 from sidecar.diagnosis.engine_evidence import Baseline
+from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
 from sidecar.diagnosis.measured import COMING_UP_SECONDS, EngineDown, Measured
 from sidecar.diagnosis.verdict import FEWEST_MISSES, LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
@@ -137,9 +138,9 @@ def _burn(counted: Callable[..., float | None], who: LaneObjective) -> float:
 
 
 def _burned(newer: Snapshot, older: Snapshot, who: LaneObjective) -> bool:
-    """Whether more requests missed between the two snapshots than the target allows."""
+    """Whether more requests missed between the two snapshots than the target allows, and more than by chance."""
     missed, allowed = (
         newer.counters[name].get(who, 0.0) - older.counters[name].get(who, 0.0)
         for name in (slo.SLO_MISSES_TOTAL.name, slo.SLO_ALLOWED_MISSES_TOTAL.name)
     )
-    return 0.0 < allowed <= missed
+    return 0.0 < allowed <= missed and missed >= MISSES_BEYOND_CHANCE

@@ -38,6 +38,8 @@ class Latency:
     threshold_assumed: bool = False
     misses: float | None = None
     """Requests of the window that missed the objective; None if the lane has no such objective."""
+    judged: float | None = None
+    """Requests of the window that were judged by the objective; None if the lane has no such objective."""
     burn: float | None = None
     """Misses of the window over those that the target allows."""
     misses_long: float | None = None

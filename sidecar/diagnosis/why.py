@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from math import inf, isinf
 
 from sidecar.diagnosis import bound
-from sidecar.diagnosis.findings import Number
+from sidecar.diagnosis.findings import Number, State
+from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import FEWEST_MISSES, WORTH_NAMING, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
@@ -35,7 +36,7 @@ NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between to
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     """Evidence for a phase that the page names too."""
-    said = [*_votes(m, objective, verdict), *_delivery(m, objective), *_causes(m, verdict)]
+    said = [*_votes(m, objective, verdict), *_delivery(m, objective, verdict.phase), *_causes(m, verdict)]
     if verdict.provisional:
         said.append(
             "Too few ledgers have closed to count votes: by the engine's own state the requests that wait now"
@@ -81,14 +82,16 @@ def _votes(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     return [f"Requests that missed their {NAMES[objective]} waited in {where} ({votes})."]
 
 
-def _delivery(m: Measured, objective: Objective) -> list[str]:
-    """A sentence that explains short gaps beside missed TPOT objectives; empty if there is nothing to explain."""
+def _delivery(m: Measured, objective: Objective, phase: Blame) -> list[str]:
+    """A sentence on short gaps beside missed TPOT objectives; it explains them if the phase is the delivery."""
     p99, threshold = m.inter_token.p99_seconds, m.inter_token.threshold_seconds
     if objective is not Objective.TPOT or m.inter_token.misses is None or p99 is None or threshold is None:
         return []
     if p99 > threshold:
         return []
     before = f"Single gaps are {seconds(p99)} at the p99: they are taken before delivery."
+    if phase is not Blame.STREAM:
+        return [before]
     return [
         f"{before} The misses are of whole answers, with delivery: while a client does not read, its answer stands still."
     ]
@@ -121,7 +124,7 @@ def grown(m: Measured) -> list[str]:
 
 def without_verdict(m: Measured, objective: Objective, number: Number, phase: Blame) -> list[str]:
     """Evidence for a phase without votes: the latency that is broken and, for TTFT, its parts."""
-    said = _number(m, objective, number) + _delivery(m, objective)
+    said = _number(m, objective, number) + _delivery(m, objective, phase)
     if objective is Objective.TPOT:
         return said + state(m)
     parts = _parts(m, phase) if objective is Objective.TTFT else []
@@ -171,7 +174,7 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
 
 
 def healed(m: Measured) -> list[str]:
-    """Objectives that are met in the window, but were missed too often within the last half hour."""
+    """Objectives that are met or near their limit in the window, but were missed too often within the last half hour."""
     return [
         _was_missed(latency, NAMES[objective])
         for objective in Objective
@@ -183,9 +186,9 @@ def healed(m: Measured) -> list[str]:
 
 def _was_missed(latency: Latency, name: str) -> str:
     until, misses = latency.missed_until_seconds, f"{digits(latency.misses_long or 0.0)} misses in the last half hour"
-    if until is None:
-        return f"The {name} is met now; it was missed before ({misses})."
-    return f"The {name} is met now; it was missed until {_ago(until)} ago ({misses})."
+    now = "is near its limit" if judged(latency).state is State.NEAR else "is met"
+    before = "before" if until is None else f"until {_ago(until)} ago"
+    return f"The {name} {now} now; it was missed {before} ({misses})."
 
 
 def _ago(age_seconds: float) -> str:

@@ -154,6 +154,52 @@ def test_a_lane_without_objectives_needs_twenty_first_tokens(samples: int, outco
     assert (found.outcome, found.phase) == (outcome, Blame.QUEUE if outcome is Outcome.VERDICT else None)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"ttft": replace(WELL, samples=1000, judged=1000.0), "inter_token": Latency(samples=0)},
+        {
+            "ttft": Latency(samples=3),
+            "inter_token": Latency(samples=90),
+            "e2e": Latency(misses=0.0, burn=0.0, judged=1000.0),
+        },
+    ],
+    ids=["answers of one token", "three streams among whole answers"],
+)
+def test_a_lane_that_one_objective_judged_often_is_not_passed_over(told: dict[str, Latency]) -> None:
+    assert diagnose(live(verdict(Blame.QUEUE), verdicts={}, **told)).outcome is Outcome.WELL
+
+
+def test_a_lane_of_answers_of_one_token_is_told_to_have_an_objective() -> None:
+    lane = live(verdict(Blame.QUEUE), verdicts={}, ttft=replace(WELL, misses=None), inter_token=Latency(samples=0))
+
+    found = diagnose(lane)
+
+    assert found.outcome is Outcome.REFUSED
+    assert "objective" in found.missing[0].how
+
+
+def test_an_objective_that_is_near_its_limit_is_not_called_met() -> None:
+    near = replace(BROKEN, misses=9.0, burn=0.8, misses_long=90.0, burn_long=2.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=near))
+
+    assert found.ttft.state is State.NEAR
+    assert found.evidence[0] == (
+        "The time to first token is near its limit now; it was missed before (90 misses in the last half hour)."
+    )
+
+
+@pytest.mark.parametrize(("phase", "said"), [(Blame.STREAM, True), (Blame.DECODE, False), (Blame.ENGINE, False)])
+def test_delivery_is_the_reason_for_missed_answers_only_where_it_is_the_phase(phase: Blame, said: bool) -> None:
+    missed = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=60.0, burn=5.0)
+    one = verdict(phase)
+
+    found = diagnose(live(one, ttft=WELL, inter_token=missed, verdicts={Objective.TPOT: one}))
+
+    assert any("while a client does not read" in sentence for sentence in found.evidence) is said
+
+
 E2E_ALONE = Measured(
     source="sidecar",
     lane="batch",

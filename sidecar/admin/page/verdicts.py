@@ -177,7 +177,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
     if well:
         parts.append(plain(f"Nothing is broken in {listed([_who(d, ordered) for d in well], 'and')}."))
     parts += [plain(f"{_who(d, ordered)}: {sentence}") for d in well for sentence in healed(d.measured)]
-    parts += [plain(f"{_who(d, ordered)}: {_untold(d)}") for d in ordered if d.has_few_samples]
+    parts += [f'<p class="plain">{escape(_who(d, ordered))}: {_untold(d)}</p>' for d in ordered if d.has_few_samples]
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
@@ -253,7 +253,9 @@ def _step(step: Step) -> str:
 
 
 def _untold(d: Diagnosis) -> str:
-    return " ".join([*(f"{one.what}: {one.how}." for one in d.missing), *d.evidence])
+    """HTML. A text that ends as a sentence gets no full stop."""
+    how = ((one.what, one.how.rstrip("."), "" if one.how.endswith(("?", "!")) else ".") for one in d.missing)
+    return " ".join(prose(text) for text in (*(f"{what}: {words}{end}" for what, words, end in how), *d.evidence))
 
 
 def _refused(d: Diagnosis, among: Sequence[Diagnosis]) -> str:

@@ -135,6 +135,16 @@ def test_a_refusal_with_another_reason_than_few_samples_comes_before_the_good_ne
     assert said(bypassed, well("chat")).text.startswith("No verdict on batch")
 
 
+def test_a_lane_without_requests_asks_in_whole_sentences_and_shows_code_as_code() -> None:
+    silent = diagnose(Measured(source="sidecar", lane="night", model="llama"))
+    (missing,) = silent.missing
+    page = Reader(verdicts([silent]))
+
+    assert missing.how.endswith("the sidecar's port?")
+    assert page.text.endswith("the sidecar's port?")
+    assert "`" not in page.text
+
+
 def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> None:
     down = EngineDown(seconds=185.0)
     quiet = Reader(headline([], BUSY, (False, "draining"), down))
