@@ -68,6 +68,7 @@ def measured(
         model=who.model,
         lane=who.lane,
         window_seconds=seconds,
+        long_window_seconds=windows.growth[LONG_SECONDS].seconds,
         ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS, until),
         inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS, until),
         e2e=_latency(windows, who, Objective.E2E, None, until),
@@ -176,9 +177,12 @@ def _engine_arrivals(windows: Windows, source: str) -> float | None:
     """Arrivals a second of the whole engine over the last two minutes: the window closest to the minute of its gauges.
 
     On one pod the requests that bypass the sidecar are added, if their share is known. A fleet states only the share of
-    its worst pod, which says nothing about the others.
+    its worst pod, which says nothing about the others. Of a fleet with several models it is None: each has engines of its own.
     """
     window = windows.growth[NOW_SECONDS]
+    arrived = window.counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
+    if source == "prometheus" and len({who[0] for who, count in arrived.items() if count > 0}) > 1:
+        return None
     arrivals = over(total(window, p.REQUESTS_RECEIVED_TOTAL), window.seconds)
     seen = windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO) if source == "sidecar" else None
     return arrivals / min(seen, 1.0) if arrivals is not None and seen else arrivals

@@ -43,9 +43,9 @@ class Latency:
     burn: float | None = None
     """Misses of the window over those that the target allows."""
     misses_long: float | None = None
-    """Requests of the last half hour that missed the objective."""
+    """Requests of the long window (half an hour, or six times a longer window) that missed the objective."""
     burn_long: float | None = None
-    """Misses of the last half hour over those that the target allows."""
+    """Misses of the long window over those that the target allows."""
     missed_until_seconds: float | None = None
     """Seconds since the end of the last minute whose misses exceeded the allowed ones; None if there is no such minute in
     the last half hour, or if the source cannot tell."""
@@ -107,6 +107,8 @@ class Measured:
     model: str | None = None
     namespace: str | None = None
     window_seconds: float | None = None
+    long_window_seconds: float | None = None
+    """Length of the window of `misses_long` and `burn_long`; None for half an hour."""
     ttft: Latency = field(default_factory=Latency)
     inter_token: Latency = field(default_factory=Latency)
     """Single gaps between output events, taken when they are read from the engine, before delivery. Its misses are of

@@ -12,6 +12,7 @@ from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import FEWEST_MISSES, WORTH_NAMING, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
+from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
@@ -136,7 +137,7 @@ def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
     latency, said = number.latency, []
     if latency.misses is not None and number.over:
         window = "within the window" if m.window_seconds is None else f"in the last {seconds(m.window_seconds)}"
-        longer = "" if latency.misses_long is None else f", {digits(latency.misses_long)} in the last half hour"
+        longer = "" if latency.misses_long is None else f", {digits(latency.misses_long)} in {_long_window(m)}"
         misses = f"{digits(latency.misses)} requests {window}{longer}"
         said.append(f"The {NAMES[objective]} is missed {times(number.over)} as often as is allowed: {misses}.")
     p99, threshold = latency.p99_seconds, latency.threshold_seconds
@@ -176,7 +177,7 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
 def healed(m: Measured) -> list[str]:
     """Objectives that are met or near their limit in the window, but were missed too often within the last half hour."""
     return [
-        _was_missed(latency, NAMES[objective])
+        _was_missed(latency, NAMES[objective], _long_window(m))
         for objective in Objective
         if (latency := latency_of(m, objective)).burn is not None
         and latency.burn < 1.0 <= (latency.burn_long or 0.0)
@@ -184,11 +185,16 @@ def healed(m: Measured) -> list[str]:
     ]
 
 
-def _was_missed(latency: Latency, name: str) -> str:
-    until, misses = latency.missed_until_seconds, f"{digits(latency.misses_long or 0.0)} misses in the last half hour"
+def _was_missed(latency: Latency, name: str, window: str) -> str:
+    until, misses = latency.missed_until_seconds, f"{digits(latency.misses_long or 0.0)} misses in {window}"
     now = "is near its limit" if judged(latency).state is State.NEAR else "is met"
     before = "before" if until is None else f"until {_ago(until)} ago"
     return f"The {name} {now} now; it was missed {before} ({misses})."
+
+
+def _long_window(m: Measured) -> str:
+    long = m.long_window_seconds
+    return "the last half hour" if long is None or long <= LONG_SECONDS else f"the last {seconds(long)}"
 
 
 def _ago(age_seconds: float) -> str:
@@ -208,7 +214,8 @@ def state(m: Measured) -> list[str]:
         more = (
             "" if not wait else f": each waits about {seconds(wait)}, at {digits(rate or 0.0)} arrivals a second in all"
         )
-        said.append(f"{digits(load.waiting)} requests wait in the engine's whole queue{more}.")
+        where = "the queues of all pods" if m.source == "prometheus" else "the engine's whole queue"
+        said.append(f"{digits(load.waiting)} requests wait in {where}{more}.")
     elif load.lane_waiting:
         wait = _over_arrivals(load.lane_waiting, load.arrivals_per_second)
         more = "" if not wait else f": each waits about {seconds(wait)}, at the lane's own rate"

@@ -176,6 +176,40 @@ def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> No
     ]
 
 
+def test_misses_of_the_long_window_are_called_by_its_length() -> None:
+    """Asked for an hour, the long window is six hours."""
+    said = []
+    for window in (300.0, 3600.0):
+
+        async def scenario(url: str, window: float = window) -> Any:
+            return await ask(url, window_seconds=window)
+
+        page = {name: answer for name, answer in PAGE.items() if not name.startswith("lane:llm_slo_verdict:phase")}
+        (found,) = play(Stub(page).handle, scenario)["diagnoses"]
+        said.append(found["evidence"][0])
+
+    assert [sentence.rpartition(", ")[2] for sentence in said] == [
+        "300 in the last half hour.",
+        "300 in the last 360 min.",
+    ]
+
+
+@pytest.mark.parametrize(("models", "told"), [(("llama",), True), (("llama", "qwen"), False)])
+def test_a_queue_of_several_models_has_no_waiting_time(models: tuple[str, ...], told: bool) -> None:
+    """Each has pods of its own, and the sum of both queues says nothing about either."""
+    arrived = [({"model": model, "lane": "chat"}, 1200.0) for model in models]
+    page: Answers = {
+        **PAGE,
+        "(increase(llm_requests_received_total{": arrived,
+        "llm_engine_requests_waiting": [({}, 12.0)],
+    }
+
+    found = next(one for one in play(Stub(page).handle, ask)["diagnoses"] if one["model"] == "llama")
+
+    (sentence,) = [sentence for sentence in found["evidence"] if "in the queues of all pods" in sentence]
+    assert ("each waits about" in sentence) is told
+
+
 def test_the_window_of_recorded_votes_is_that_of_the_rules() -> None:
     """Asked for ten minutes: the rules' votes are of five minutes or thirty all the same."""
 
