@@ -20,7 +20,7 @@ from sidecar.slo.objective import Objective
 
 
 FEWEST_SAMPLES = 20
-"""First tokens that a diagnosis without a verdict needs."""
+"""First tokens, or requests judged by any objective, that a diagnosis without a verdict needs."""
 CONTRADICTION = 1.5
 """Ratio of a part to its whole above which different populations and bucket edges no longer explain it."""
 REPORTS_AGREE = (0.5, 2.0)
@@ -79,6 +79,9 @@ def _too_little(m: Measured) -> list[Missing]:
     samples = m.ttft.samples or 0
     if not m.load.arrivals_per_second and not samples:
         return [Missing("No request within the window", questions()["traffic"].how, few_samples=True)]
+    if max(latency.judged or 0.0 for latency in (m.ttft, m.inter_token, m.e2e)) >= FEWEST_SAMPLES:
+        # An objective of the lane's own was judged, whatever the other latencies lack.
+        return []
     if not samples and m.e2e.misses is not None:
         # No answer is streamed here: whole answers have an objective of their own.
         return []
@@ -94,7 +97,7 @@ def _too_little(m: Measured) -> list[Missing]:
         return [
             Missing(
                 "No gap between tokens within the window, so one of the two latencies is unknown",
-                more,
+                questions()["no_gap"].how,
                 few_samples=True,
             )
         ]

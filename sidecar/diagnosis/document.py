@@ -16,7 +16,7 @@ from sidecar.diagnosis.measured import EngineDown
 
 DOWN_RUNBOOK = "LLMEngineDown"
 """Runbook for an engine that fails its health checks."""
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
 """Version of the schema. A new key does not change it; a key that is removed or changes its meaning does."""
 
 

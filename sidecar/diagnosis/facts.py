@@ -68,6 +68,7 @@ def measured(
         model=who.model,
         lane=who.lane,
         window_seconds=seconds,
+        long_window_seconds=windows.growth[LONG_SECONDS].seconds,
         ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS, until),
         inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS, until),
         e2e=_latency(windows, who, Objective.E2E, None, until),
@@ -85,6 +86,7 @@ def measured(
             waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
             running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
             lane_waiting=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "waiting"),
+            lane_streaming=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "streaming"),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
@@ -175,9 +177,12 @@ def _engine_arrivals(windows: Windows, source: str) -> float | None:
     """Arrivals a second of the whole engine over the last two minutes: the window closest to the minute of its gauges.
 
     On one pod the requests that bypass the sidecar are added, if their share is known. A fleet states only the share of
-    its worst pod, which says nothing about the others.
+    its worst pod, which says nothing about the others. Of a fleet with several models it is None: each has engines of its own.
     """
     window = windows.growth[NOW_SECONDS]
+    arrived = window.counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
+    if source == "prometheus" and len({who[0] for who, count in arrived.items() if count > 0}) > 1:
+        return None
     arrivals = over(total(window, p.REQUESTS_RECEIVED_TOTAL), window.seconds)
     seen = windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO) if source == "sidecar" else None
     return arrivals / min(seen, 1.0) if arrivals is not None and seen else arrivals
@@ -241,11 +246,18 @@ def _latency(
         samples=round(grown.count) if grown else 0,
         threshold_seconds=_threshold(windows, who, objective),
         misses=misses,
+        judged=_judged(shown, who, objective),
         burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         misses_long=misses_long,
         burn_long=over(misses_long, long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         missed_until_seconds=until.get(objective),
     )
+
+
+def _judged(shown: Growth, who: ModelLane, objective: Objective) -> float | None:
+    found = shown.counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    counts = [count for (model, lane, _, of), count in found.items() if (model, lane, of) == (*who, objective)]
+    return sum(counts) if counts else None
 
 
 def _threshold(windows: Windows, who: ModelLane, objective: Objective) -> float | None:

@@ -26,6 +26,7 @@ Knows the files and their form, and how fixes are ranked. Refuses to know what i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -177,6 +178,7 @@ def ranked(
     load: LoadLevel | None,
     engine: str | None,
     costs: Sequence[Cost] = tuple(Cost),
+    not_grown: AbstractSet[str] = frozenset(),
 ) -> list[Intervention]:
     """The fixes that this engine can do, best first (`rank`). Fixes of equal rank stay in the order of the runbook.
 
@@ -187,16 +189,28 @@ def ranked(
     if wanted:
         wanted.add(phase)
     possible = [fix for fix in fixes if fix.known_to(engine)]
-    return sorted(possible, key=lambda fix: rank(fix, wanted, regime=regime, load=load, costs=costs))
+    return sorted(
+        possible, key=lambda fix: rank(fix, wanted, regime=regime, load=load, costs=costs, not_grown=not_grown)
+    )
 
 
 def rank(
-    fix: Intervention, wanted: set[str], *, regime: Regime | None, load: LoadLevel | None, costs: Sequence[Cost]
-) -> tuple[bool, bool, bool, int, bool]:
-    """Sort key: in time, aimed, at this load level, cheap, and among equals without a risk for the answers.
+    fix: Intervention,
+    wanted: set[str],
+    *,
+    regime: Regime | None,
+    load: LoadLevel | None,
+    costs: Sequence[Cost],
+    not_grown: AbstractSet[str] = frozenset(),
+) -> tuple[bool, bool, bool, bool, bool, int, bool]:
+    """Sort key: not against what has not grown, in time, aimed, no project, at this load level, cheap, without a risk for answers.
 
-    `wanted`: targets that are aimed at; empty where no cause is known, so that none comes before another. `costs`: cheapest first.
+    `wanted`: targets that are aimed at; empty where no cause is known, so that none comes before another. `not_grown`: causes
+    whose number has not grown. `costs`: cheapest first.
     """
-    beside = bool(wanted) and not wanted & set(fix.targets)
+    targets = set(fix.targets)
+    idle = targets <= not_grown - wanted
+    beside = bool(wanted) and not wanted & targets
+    project = fix.cost is Cost.PROJECT
     risky = fix.quality_risk is QualityRisk.CHECK
-    return not fix.works_in(regime), beside, not fix.fits(load), costs.index(fix.cost), risky
+    return idle, not fix.works_in(regime), beside, project, not fix.fits(load), costs.index(fix.cost), risky

@@ -1,7 +1,7 @@
 """The diagnosis of one running process from its own history: numbers and verdicts of every lane that had traffic.
 
 Pure: snapshots are passed in. Like the recording rules it keeps the baseline of the evidence, frozen while objectives are
-missed, and the verdict of a moment ago. It also keeps the instant at which the engine went down.
+missed, and the verdict of a moment ago. It also keeps the instant at which the engine went down, and whether it was ever up.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from itertools import pairwise
 from sidecar.diagnosis import engine_evidence as evidence
 from sidecar.diagnosis import facts
 from sidecar.diagnosis.engine_evidence import Baseline
-from sidecar.diagnosis.measured import EngineDown, Measured
+from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
+from sidecar.diagnosis.measured import COMING_UP_SECONDS, EngineDown, Measured
 from sidecar.diagnosis.verdict import FEWEST_MISSES, LaneObjective, Verdict, decide
 from sidecar.history.growth import Windows
 from sidecar.history.ring import MINUTE_SECONDS, History
@@ -33,6 +34,8 @@ class LiveDiagnosis:
         self._verdicts: dict[LaneObjective, Verdict] = {}
         self._down_at: float | None = None
         """Instant of the first snapshot with an engine that is down now."""
+        self._was_up = False
+        """Whether the engine passed a health check since this process began."""
 
     def learn(self, now: Snapshot) -> Sliced[None]:
         """Update the baselines and keep the verdicts for the next ones. Call it with every tick of the history."""
@@ -40,6 +43,7 @@ class LiveDiagnosis:
             self._down_at = now.at if self._down_at is None else self._down_at
         else:
             self._down_at = None
+        self._was_up = self._was_up or now.gauges[ENGINE_UP.name].get(()) == 1
         windows = yield from self._history.windows(now)
         for model in self._history.metrics.models.shown():
             yield
@@ -52,7 +56,10 @@ class LiveDiagnosis:
         """The engine, if it fails its health checks as of this snapshot."""
         if not _is_down(now):
             return None
-        return EngineDown(seconds=None if self._down_at is None else now.at - self._down_at)
+        return EngineDown(
+            seconds=None if self._down_at is None else now.at - self._down_at,
+            coming_up=not self._was_up and now.at - self._history.began_at < COMING_UP_SECONDS,
+        )
 
     def lanes(self, now: Snapshot, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> Sliced[list[Measured]]:
         """Numbers and verdicts of every lane that had traffic or missed. `engine`: its kind; `hints`: see `Measured`."""
@@ -131,9 +138,9 @@ def _burn(counted: Callable[..., float | None], who: LaneObjective) -> float:
 
 
 def _burned(newer: Snapshot, older: Snapshot, who: LaneObjective) -> bool:
-    """Whether more requests missed between the two snapshots than the target allows."""
+    """Whether more requests missed between the two snapshots than the target allows, and more than by chance."""
     missed, allowed = (
         newer.counters[name].get(who, 0.0) - older.counters[name].get(who, 0.0)
         for name in (slo.SLO_MISSES_TOTAL.name, slo.SLO_ALLOWED_MISSES_TOTAL.name)
     )
-    return 0.0 < allowed <= missed
+    return 0.0 < allowed <= missed and missed >= MISSES_BEYOND_CHANCE

@@ -14,6 +14,10 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 
 
+COMING_UP_SECONDS = 1800.0
+"""Age of the sidecar up to which an engine that was never up may still load its model, as in the alert LLMEngineDown."""
+
+
 class Regime(StrEnum):
     """Whether the fault is new (the half hour before the window was well) or has lasted."""
 
@@ -34,12 +38,14 @@ class Latency:
     threshold_assumed: bool = False
     misses: float | None = None
     """Requests of the window that missed the objective; None if the lane has no such objective."""
+    judged: float | None = None
+    """Requests of the window that were judged by the objective; None if the lane has no such objective."""
     burn: float | None = None
     """Misses of the window over those that the target allows."""
     misses_long: float | None = None
-    """Requests of the last half hour that missed the objective."""
+    """Requests of the long window (half an hour, or six times a longer window) that missed the objective."""
     burn_long: float | None = None
-    """Misses of the last half hour over those that the target allows."""
+    """Misses of the long window over those that the target allows."""
     missed_until_seconds: float | None = None
     """Seconds since the end of the last minute whose misses exceeded the allowed ones; None if there is no such minute in
     the last half hour, or if the source cannot tell."""
@@ -72,6 +78,8 @@ class Load:
     """Requests that the engine works on, of all lanes and models, averaged over the last minute."""
     lane_waiting: float | None = None
     """Requests of this lane in the sidecar that have no output yet, or are not streamed, averaged over the last minute."""
+    lane_streaming: float | None = None
+    """Streamed answers of this lane that have begun and not ended, averaged over the last minute."""
     kv_usage: float | None = None
     preempted: float | None = None
     """Preemptions of the engine over the arrivals of all lanes."""
@@ -99,6 +107,8 @@ class Measured:
     model: str | None = None
     namespace: str | None = None
     window_seconds: float | None = None
+    long_window_seconds: float | None = None
+    """Length of the window of `misses_long` and `burn_long`; None for half an hour."""
     ttft: Latency = field(default_factory=Latency)
     inter_token: Latency = field(default_factory=Latency)
     """Single gaps between output events, taken when they are read from the engine, before delivery. Its misses are of
@@ -142,3 +152,5 @@ class EngineDown:
     """Number of all pods of the namespace; None if unknown."""
     seconds: float | None = None
     """Seconds for which it has been down, as far as the source saw it; None if unknown."""
+    coming_up: bool = False
+    """Whether it has not come up yet since the sidecar began, and still has time to (`COMING_UP_SECONDS`)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
-from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.measured import COMING_UP_SECONDS, EngineDown
 from sidecar.diagnosis.verdict import FEWEST_MISSES, LaneObjective, Verdict
 from sidecar.history.growth import Growth, Total, Windows
 from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
@@ -152,7 +152,7 @@ def recorded(fleet: Fleet) -> dict[str, str]:
 
 
 def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Verdict]:
-    """Model, lane and objective to the page's own verdict."""
+    """Model, lane and objective to the page's own verdict. Raises ValueError for a value that this version does not know."""
     found = {}
     for of, _ in answers["phase"]:
         who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
@@ -181,7 +181,7 @@ def recorded_votes_seconds(answers: Mapping[str, Samples]) -> dict[LaneObjective
 
 
 def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Cause, float]:
-    """Evidence over its frozen baseline."""
+    """Evidence over its frozen baseline. Raises ValueError for a value that this version does not know."""
     return {Cause(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
 
 
@@ -242,9 +242,23 @@ def engine_up(fleet: Fleet) -> str:
     return f"min by (pod) (llm_engine_up{{{fleet.of()}}})"
 
 
-def engines_down(answer: Samples, fleet: Fleet) -> list[EngineDown]:
-    """The pods of a namespace with an engine that is down, as one entry; empty if there are none."""
-    pods = tuple(sorted(labels.get("pod", "") for labels, value in answer if value == 0))
+def engines_coming_up(fleet: Fleet) -> str:
+    """Query for the pods with an engine that was never up and may still load its model, as in the alert LLMEngineDown."""
+    mine, limit = fleet.of(), f"{COMING_UP_SECONDS:.0f}"
+    began = f"process_start_time_seconds{{{mine}}} and on (namespace, pod, instance) llm_sidecar_build_info{{{mine}}}"
+    return (
+        f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{limit}s])) == 0"
+        f" and on (pod) max by (pod) (time() - {began}) < {limit}"
+    )
+
+
+def engines_down(answer: Samples, coming_up: Samples, fleet: Fleet) -> list[EngineDown]:
+    """The pods of a namespace with an engine that is down, as one entry; empty if there are none.
+
+    `coming_up`: pods that still have time for their first start; they are left out.
+    """
+    starting = {labels.get("pod", "") for labels, _ in coming_up}
+    pods = tuple(sorted({labels.get("pod", "") for labels, value in answer if value == 0} - starting))
     return [EngineDown(namespace=fleet.namespace, pods=pods, of_pods=len(answer))] if pods else []
 
 

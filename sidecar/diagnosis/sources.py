@@ -58,12 +58,14 @@ async def fleet(
         namespaces: list[str | None] = [namespace]
         if namespace is None:
             told = await prometheus.ask(promql.NAMESPACES)
-            namespaces = sorted({of.get("namespace") for of, _ in told}, key=lambda name: name or "")
+            namespaces = sorted({labels.get("namespace") for labels, _ in told}, key=lambda name: name or "")
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
         for name in namespaces:
-            down += promql.engines_down(await prometheus.ask(promql.engine_up(Fleet(name))), Fleet(name))
-            lanes = await _namespace(prometheus, Fleet(name), window_seconds)
+            of = Fleet(name)
+            up, coming_up = promql.engine_up(of), promql.engines_coming_up(of)
+            down += promql.engines_down(await prometheus.ask(up), await prometheus.ask(coming_up), of)
+            lanes = await _namespace(prometheus, of, window_seconds)
             found += [
                 contained(one)
                 for one in lanes
@@ -80,11 +82,15 @@ async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float
     engine = kinds.pop() if len(kinds) == 1 else None
     loaded = bool(known["loaded"])
     votes_seconds = promql.recorded_votes_seconds(known) if loaded else None
+    ratios: dict[str, Mapping[Cause, float]]
     if loaded:
-        verdicts = promql.recorded_verdicts(known)
-        ratios: dict[str, Mapping[Cause, float]] = {
-            model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)
-        }
+        try:
+            verdicts = promql.recorded_verdicts(known)
+            ratios = {model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)}
+        except ValueError as error:
+            raise AskingError(
+                f"{prometheus.shown} has recording rules of another version: load those of this one"
+            ) from error
     else:
         compared = await _compared(prometheus, of, windows, window_seconds)
         verdicts = await _verdicts(prometheus, of, windows, compared, window_seconds)
@@ -139,6 +145,7 @@ class _Prometheus:
         self._session = session
         self._url = url
         self._places = asyncio.Semaphore(AT_ONCE)
+        self.shown = _shown(url)
 
     async def ask(self, query: str, ago_seconds: float = 0.0) -> Samples:
         if ago_seconds:

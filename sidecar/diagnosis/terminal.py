@@ -31,7 +31,8 @@ def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
     blocks = [_down(engine) for engine in document.get("engines_down", ())]
     blocks += [_lines(one) for one in sorted(document["diagnoses"], key=_rank)]
     if not document["diagnoses"]:
-        blocks.append(["No lane had a request within the window: there is nothing to diagnose."])
+        untold = "." if document.get("engines_down") else ": there is nothing to diagnose."
+        blocks.append([f"No lane had a request within the window{untold}"])
     return "\n".join("".join(f"{part}\n" for line in block for part in _fold(line, columns)) for block in blocks)
 
 
@@ -57,9 +58,15 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
     many = "THE ENGINE IS DOWN"
     if engine["of_pods"] is not None:
         many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} DOWN"
+    if engine.get("coming_up"):
+        many = "THE ENGINE HAS NOT COME UP YET"
     yield f"{many}{f'  [{about}]' if about else ''}"
     age = engine["seconds"]
-    since = "" if age is None else f" for {seconds(float(round(age) if age < 119.5 else 60 * round(age / 60)))}"
+    since = (
+        ""
+        if age is None or round(age) == 0
+        else f" for {seconds(float(round(age) if age < 119.5 else 60 * round(age / 60)))}"
+    )
     yield f"  {'They have' if len(pods) > 1 else 'It has'} not passed a health check{since}."
     yield f"  Runbook: {engine['runbook']} (/runbooks/{engine['runbook']} on the sidecar's admin port)"
 

@@ -6,7 +6,7 @@ answers would change their order. If the page has a verdict, the diagnosis takes
 no objective or a person gave the numbers, the parts of the time decide.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -16,21 +16,16 @@ from sidecar.diagnosis import asked, bound, trust, why
 from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, chapters, rank, ranked
+from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE, judged
 from sidecar.diagnosis.levers import Cost, LoadLevel
 from sidecar.diagnosis.measured import Latency, Measured
-from sidecar.diagnosis.verdict import Verdict, top
+from sidecar.diagnosis.verdict import WORTH_NAMING, Verdict, top
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
 
 
-NEAR = 0.75
-"""Share of the threshold from which a p99 is near it."""
-NEAR_BURN = 0.5
-"""Share of the allowed misses from which an objective is near its limit."""
-MISSES_BEYOND_CHANCE = 3
-"""Fewer misses may be chance, even if they are more than the target allows."""
 SMALL_BATCH = 8.0
 """Running requests of one engine below which its batch is small: a step mostly reads the weights."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
@@ -79,11 +74,11 @@ def contained(told: Measured, failed: Callable[[Measured, Exception], None] = la
 def diagnose(told: Measured) -> Diagnosis:
     """The diagnosis of one lane. The first call reads the texts from files."""
     m = _with_thresholds(told)
-    active = bool(m.load.arrivals_per_second)
+    # Time to first token and whole answers are judged at their deadline, the time between tokens when the answer ends.
     numbers = {
-        Objective.TTFT: judged(m.ttft, active=active),
-        Objective.TPOT: judged(m.inter_token, active=active),
-        Objective.E2E: judged(m.e2e, active=active) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
+        Objective.TTFT: judged(m.ttft),
+        Objective.TPOT: judged(m.inter_token, unfinished=bool(m.load.lane_streaming)),
+        Objective.E2E: judged(m.e2e) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
     }
     ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
     first = _first(m, numbers)
@@ -138,37 +133,7 @@ def diagnose(told: Measured) -> Diagnosis:
     )
 
 
-# --- the two numbers -----------------------------------------------------------------------------------------------------
-
-
-def judged(latency: Latency, *, active: bool = True) -> Number:
-    """The state of one latency: by its misses if the lane has the objective, else by the p99. `active`: requests come."""
-    if latency.misses is not None:
-        over = _burning(latency, active=active)
-        if not over and not latency.samples:
-            return Number(latency, State.UNKNOWN, None)
-        return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
-    if latency.p99_seconds is None or latency.threshold_seconds is None:
-        return Number(latency, State.UNKNOWN, None)
-    over = latency.p99_seconds / latency.threshold_seconds
-    return Number(latency, State.BROKEN if over > 1 else State.NEAR if over > NEAR else State.MET, over)
-
-
-def _burning(latency: Latency, *, active: bool) -> float:
-    """Misses of the window over the allowed ones; 0 if there are so few that they may be chance.
-
-    The last half hour never makes an objective broken that is met now. It only shows that one or two misses in the window
-    are more than chance, and it stands in for the window while requests come of which none is judged yet.
-    """
-    misses, burn = latency.misses or 0.0, latency.burn
-    if burn is not None and misses >= MISSES_BEYOND_CHANCE:
-        return burn
-    if (latency.misses_long or 0.0) < MISSES_BEYOND_CHANCE:
-        return 0.0
-    long = latency.burn_long or 0.0
-    if burn is None:
-        return long if active else 0.0
-    return min(burn, long) if misses > 0 else 0.0
+# --- the two latencies ---------------------------------------------------------------------------------------------------
 
 
 def _with_thresholds(m: Measured) -> Measured:
@@ -189,14 +154,16 @@ def _assumed(latency: Latency, seconds: float | None) -> Latency:
 def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
     """The objective to be repaired first: one that a failing engine misses, else the worst broken one; at a draw TTFT.
 
-    An engine that failed within the window, but made no request miss in it, breaks no objective.
+    An engine that failed within the window, but made none or only a chance few of many requests miss in it, breaks no
+    objective.
     """
     failing = [
         of
         for of in Objective
         if (verdict := m.verdicts.get(of))
         and verdict.cause in (Cause.DOWN, Cause.SILENCE)
-        and numbers[of].latency.misses
+        and (misses := numbers[of].latency.misses)
+        and (misses >= MISSES_BEYOND_CHANCE or numbers[of].state is not State.MET)
     ]
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
     # An objective of which no request was judged in the window comes after those that are missed now.
@@ -282,11 +249,25 @@ def _steps(
         # The phase is not known, so the steps of all candidates stand in one order.
         wanted = set() if cause is None else {str(cause)}
         load, costs = load_level(m), _costs(m)
-        steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs))
+        still = _not_grown(m)
+        steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs, not_grown=still))
+    steps = _compatible_first(steps)
     if second is not None and second.phase is not phase:
         waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase is not Blame.ENGINE else ()
-        steps += [_step(fix, second.phase, m.engine, waits) for fix in _ranked(m, second.phase, cause)]
+        its_cause = _cause(m, second.phase, m.verdicts.get(second.objective))
+        later = (_step(fix, second.phase, m.engine, waits) for fix in _ranked(m, second.phase, its_cause))
+        steps += _compatible_first(later, steps)
     return steps
+
+
+def _compatible_first(steps: Iterable[Step], before: Sequence[Step] = ()) -> list[Step]:
+    """The steps in their order, but those that exclude an earlier one, or one of `before`, at the end."""
+    kept: list[Step] = []
+    excluded: list[Step] = []
+    for step in steps:
+        conflicts = any(step.what.name in other.what.conflicts for other in (*before, *kept))
+        (excluded if conflicts else kept).append(step)
+    return kept + excluded
 
 
 def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention]:
@@ -294,7 +275,15 @@ def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention
     load = load_level(m)
     causes = _suspects(m, phase, load) if cause is None else (cause,)
     fixes = chapters()[CHAPTERS[phase]].fixes
-    return ranked(fixes, phase, causes, regime=m.regime, load=load, engine=m.engine, costs=_costs(m))
+    return ranked(
+        fixes, phase, causes, regime=m.regime, load=load, engine=m.engine, costs=_costs(m), not_grown=_not_grown(m)
+    )
+
+
+def _not_grown(m: Measured) -> frozenset[str]:
+    """Causes whose number has not grown; with any number also the transfer between GPUs, which most engines do not have."""
+    still = {str(cause) for cause, ratio in m.ratios.items() if 0 < ratio < WORTH_NAMING}
+    return frozenset({*still, str(Cause.KV_TRANSFER)} if still else ())
 
 
 def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause, ...]:
@@ -321,11 +310,11 @@ def _overfull(m: Measured) -> bool:
 
 
 def load_level(m: Measured) -> LoadLevel | None:
-    """The load level: whether the batch is small or full; None if it is unknown.
+    """The load level: whether the batch is small or full; None if it is unknown, or neither.
 
-    No source states the engine's batch limit, so the number of running requests is compared with `SMALL_BATCH`. A person's rate,
-    answer length and time between tokens stand in for it (Little's law). A Prometheus sums over pods: its sum says that each
-    batch is small, and never that one is full.
+    No source states the engine's batch limit. The batch is small below `SMALL_BATCH` running requests; a person's rate, answer
+    length and time between tokens stand in for them (Little's law). It is full if it is not small and requests wait, or the KV
+    cache is full. A Prometheus sums over pods: its sum says that each batch is small, and never that one is full.
     """
     if _overfull(m):
         return LoadLevel.HIGH
@@ -337,7 +326,8 @@ def load_level(m: Measured) -> LoadLevel | None:
         return None
     if batch < SMALL_BATCH:
         return LoadLevel.LOW
-    return None if m.source == "prometheus" else LoadLevel.HIGH
+    full = (m.load.waiting or 0.0) >= 1.0 or (m.load.kv_usage or 0.0) >= KV_FULL_RATIO
+    return LoadLevel.HIGH if full and m.source != "prometheus" else None
 
 
 def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:

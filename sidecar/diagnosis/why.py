@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from math import inf, isinf
 
 from sidecar.diagnosis import bound
-from sidecar.diagnosis.findings import Number
+from sidecar.diagnosis.findings import Number, State
+from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import FEWEST_MISSES, WORTH_NAMING, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
+from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
@@ -35,7 +37,7 @@ NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between to
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     """Evidence for a phase that the page names too."""
-    said = [*_votes(m, objective, verdict), *_delivery(m, objective), *_causes(m, verdict)]
+    said = [*_votes(m, objective, verdict), *_delivery(m, objective, verdict.phase), *_causes(m, verdict)]
     if verdict.provisional:
         said.append(
             "Too few ledgers have closed to count votes: by the engine's own state the requests that wait now"
@@ -81,14 +83,16 @@ def _votes(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     return [f"Requests that missed their {NAMES[objective]} waited in {where} ({votes})."]
 
 
-def _delivery(m: Measured, objective: Objective) -> list[str]:
-    """A sentence that explains short gaps beside missed TPOT objectives; empty if there is nothing to explain."""
+def _delivery(m: Measured, objective: Objective, phase: Blame) -> list[str]:
+    """A sentence on short gaps beside missed TPOT objectives; it explains them if the phase is the delivery."""
     p99, threshold = m.inter_token.p99_seconds, m.inter_token.threshold_seconds
     if objective is not Objective.TPOT or m.inter_token.misses is None or p99 is None or threshold is None:
         return []
     if p99 > threshold:
         return []
     before = f"Single gaps are {seconds(p99)} at the p99: they are taken before delivery."
+    if phase is not Blame.STREAM:
+        return [before]
     return [
         f"{before} The misses are of whole answers, with delivery: while a client does not read, its answer stands still."
     ]
@@ -121,7 +125,7 @@ def grown(m: Measured) -> list[str]:
 
 def without_verdict(m: Measured, objective: Objective, number: Number, phase: Blame) -> list[str]:
     """Evidence for a phase without votes: the latency that is broken and, for TTFT, its parts."""
-    said = _number(m, objective, number) + _delivery(m, objective)
+    said = _number(m, objective, number) + _delivery(m, objective, phase)
     if objective is Objective.TPOT:
         return said + state(m)
     parts = _parts(m, phase) if objective is Objective.TTFT else []
@@ -133,7 +137,7 @@ def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
     latency, said = number.latency, []
     if latency.misses is not None and number.over:
         window = "within the window" if m.window_seconds is None else f"in the last {seconds(m.window_seconds)}"
-        longer = "" if latency.misses_long is None else f", {digits(latency.misses_long)} in the last half hour"
+        longer = "" if latency.misses_long is None else f", {digits(latency.misses_long)} in {_long_window(m)}"
         misses = f"{digits(latency.misses)} requests {window}{longer}"
         said.append(f"The {NAMES[objective]} is missed {times(number.over)} as often as is allowed: {misses}.")
     p99, threshold = latency.p99_seconds, latency.threshold_seconds
@@ -171,9 +175,9 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
 
 
 def healed(m: Measured) -> list[str]:
-    """Objectives that are met in the window, but were missed too often within the last half hour."""
+    """Objectives that are met or near their limit in the window, but were missed too often within the last half hour."""
     return [
-        _was_missed(latency, NAMES[objective])
+        _was_missed(latency, NAMES[objective], _long_window(m))
         for objective in Objective
         if (latency := latency_of(m, objective)).burn is not None
         and latency.burn < 1.0 <= (latency.burn_long or 0.0)
@@ -181,11 +185,16 @@ def healed(m: Measured) -> list[str]:
     ]
 
 
-def _was_missed(latency: Latency, name: str) -> str:
-    until, misses = latency.missed_until_seconds, f"{digits(latency.misses_long or 0.0)} misses in the last half hour"
-    if until is None:
-        return f"The {name} is met now; it was missed before ({misses})."
-    return f"The {name} is met now; it was missed until {_ago(until)} ago ({misses})."
+def _was_missed(latency: Latency, name: str, window: str) -> str:
+    until, misses = latency.missed_until_seconds, f"{digits(latency.misses_long or 0.0)} misses in {window}"
+    now = "is near its limit" if judged(latency).state is State.NEAR else "is met"
+    before = "before" if until is None else f"until {_ago(until)} ago"
+    return f"The {name} {now} now; it was missed {before} ({misses})."
+
+
+def _long_window(m: Measured) -> str:
+    long = m.long_window_seconds
+    return "the last half hour" if long is None or long <= LONG_SECONDS else f"the last {seconds(long)}"
 
 
 def _ago(age_seconds: float) -> str:
@@ -205,7 +214,8 @@ def state(m: Measured) -> list[str]:
         more = (
             "" if not wait else f": each waits about {seconds(wait)}, at {digits(rate or 0.0)} arrivals a second in all"
         )
-        said.append(f"{digits(load.waiting)} requests wait in the engine's whole queue{more}.")
+        where = "the queues of all pods" if m.source == "prometheus" else "the engine's whole queue"
+        said.append(f"{digits(load.waiting)} requests wait in {where}{more}.")
     elif load.lane_waiting:
         wait = _over_arrivals(load.lane_waiting, load.arrivals_per_second)
         more = "" if not wait else f": each waits about {seconds(wait)}, at the lane's own rate"

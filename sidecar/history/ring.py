@@ -26,6 +26,7 @@ MINUTE_SECONDS = 60.0
 class History:
     def __init__(self, metrics: Metrics, *, at: float) -> None:
         self.metrics = metrics
+        self.began_at = at
         self._whole: deque[Snapshot] = deque([run_now(take(metrics, at))])
         self._old: deque[Snapshot] = deque()
 

@@ -40,7 +40,7 @@ _LANE = ("model", "lane")
 _OBJECTIVE = (*_LANE, "objective")
 
 GROWTH_SERIES = (
-    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), (LONG_SECONDS,)),
+    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), _VOTED),
     GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
     GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
     GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _VOTED),

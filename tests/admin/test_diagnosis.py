@@ -95,13 +95,13 @@ def test_without_traffic_there_is_nothing_to_diagnose() -> None:
     async def scenario(visit: Visit) -> None:
         answer = json.loads((await visit.ask("/diagnosis"))[2])
 
-        assert answer == {"schema_version": 1, "engines_down": [], "diagnoses": []}
+        assert answer == {"schema_version": 2, "engines_down": [], "diagnoses": []}
         assert text(answer).startswith("No lane had a request")
 
     visit(scenario)
 
 
-def test_an_engine_that_is_down_is_told_without_traffic() -> None:
+def test_an_engine_that_was_never_up_is_told_without_traffic() -> None:
     """In JSON, in text and as the headline of the status page."""
 
     async def scenario(visit: Visit) -> None:
@@ -112,8 +112,8 @@ def test_an_engine_that_is_down_is_told_without_traffic() -> None:
 
         assert answer["diagnoses"] == []
         assert [engine["runbook"] for engine in answer["engines_down"]] == ["LLMEngineDown"]
-        assert text(answer).startswith("THE ENGINE IS DOWN\n")
-        assert ("The engine is down" in page, "<title>engine down" in page) == (True, True)
+        assert text(answer).startswith("THE ENGINE HAS NOT COME UP YET\n")
+        assert ("The engine has not come up yet" in page, "<title>engine down" in page) == (True, False)
 
     visit(scenario)
 

@@ -167,6 +167,26 @@ def test_an_objective_is_met_once_it_is_met_over_the_window() -> None:
     assert found.evidence[0].startswith("The time to first token is met now; it was missed until 7 min ago (720 misses")
 
 
+def test_a_chance_miss_in_a_quiet_minute_does_not_prolong_an_incident() -> None:
+    life = Life()
+    life.minutes(15)
+    life.minutes(5, missing=0.6, queue=2.0)
+    life.minutes(7)
+    life.minutes(0.25, rate=1 / 15, missing=1.0)
+    life.minutes(0.75, rate=0)
+
+    (sentence,) = healed(life.now())
+
+    assert sentence.startswith("The time to first token is met now; it was missed until 8 min ago (")
+
+
+def test_the_requests_that_an_objective_judged_are_counted() -> None:
+    life = Life()
+    life.minutes(8)
+
+    assert (life.now().ttft.judged, life.now().e2e.judged) == (1200.0, None)
+
+
 def test_an_objective_without_a_judged_request_in_the_window_is_not_called_met() -> None:
     life = Life()
     life.minutes(15)
@@ -212,6 +232,19 @@ def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> Non
     assert (up, answers, life.lanes()) == (None, None, [])
     assert down == EngineDown(seconds=3 * 60.0 - STEP_SECONDS)
     assert life.engine_down() is None
+
+
+def test_an_engine_that_was_never_up_has_half_an_hour_to_come_up() -> None:
+    """As in the alert LLMEngineDown; one that was up and restarts has none."""
+    life = Life()
+    life.metrics.gauge(c.ENGINE_UP).child().set(0)
+    life.minutes(29, rate=0)
+    starting = life.engine_down()
+    life.minutes(1, rate=0)
+    late = life.engine_down()
+
+    assert starting == EngineDown(seconds=29 * 60.0 - STEP_SECONDS, coming_up=True)
+    assert late == EngineDown(seconds=30 * 60.0 - STEP_SECONDS)
 
 
 # --- waiting times -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import promql_parser
 import pytest
 
+from alert_rules.state import engine_alerts
 from sidecar.diagnosis import promql
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.promql import Fleet, Samples
@@ -22,6 +23,7 @@ def test_every_question_is_promql(of: Fleet) -> None:
         *promql.recorded(of).values(),
         *promql.faults(of, 300).values(),
         promql.engine_up(of),
+        promql.engines_coming_up(of),
     ]
 
     parsed = [promql_parser.parse(question) for question in asked]
@@ -44,8 +46,23 @@ def test_a_longer_window_has_a_longer_past() -> None:
 def test_the_pods_with_an_engine_that_is_down_are_named() -> None:
     answer: Samples = [({"pod": "b"}, 0.0), ({"pod": "c"}, 1.0), ({"pod": "a"}, 0.0)]
 
-    assert promql.engines_down(answer, Fleet("llm")) == [EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)]
-    assert promql.engines_down(answer[1:2], Fleet("llm")) == []
+    assert promql.engines_down(answer, [], Fleet("llm")) == [EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)]
+    assert promql.engines_down(answer[1:2], [], Fleet("llm")) == []
+
+
+def test_a_pod_that_still_loads_its_model_is_not_down() -> None:
+    answer: Samples = [({"pod": "b"}, 0.0), ({"pod": "c"}, 1.0), ({"pod": "a"}, 0.0)]
+
+    assert promql.engines_down(answer, [({"pod": "a"}, 0.0)], Fleet("llm")) == [
+        EngineDown(namespace="llm", pods=("b",), of_pods=3)
+    ]
+
+
+def test_a_pod_has_as_long_to_come_up_as_in_the_alert() -> None:
+    (alert,) = [one for one in engine_alerts(("", "")) if one.name == "LLMEngineDown"]
+    asked = promql.engines_coming_up(Fleet()).replace("{}", "").replace("[1800s]", "[30m]")
+
+    assert str(promql_parser.parse(asked.replace("(pod)", "(namespace, pod)"))) in str(promql_parser.parse(alert.expr))
 
 
 @pytest.mark.parametrize(("misses", "seconds"), [([], 1800.0), ([9.9], 1800.0), ([10.0], 300.0)])

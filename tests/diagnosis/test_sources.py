@@ -70,6 +70,21 @@ PAGE: Answers = {
 }
 
 
+OLD: Answers = {
+    "lane:llm_slo_verdict:cause": [({**WHO, "cause": "prefill"}, 1.0)],
+    "model:llm_evidence:ratio": [({"model": "llama", "evidence": "prompts"}, 2.2)],
+}
+
+
+@pytest.mark.parametrize("series", OLD)
+def test_recording_rules_of_another_version_are_named(series: str) -> None:
+    """Those of 0.1.0 have other values of `cause` and `evidence`."""
+    stub = Stub({**PAGE, series: OLD[series]})
+
+    with pytest.raises(AskingError, match="has recording rules of another version: load those of this one"):
+        play(stub.handle, ask)
+
+
 def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails_for_batch(told: Measured) -> Diagnosis:
         if told.lane == "batch":
@@ -150,8 +165,49 @@ def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> No
 
     assert answer["diagnoses"] == []
     assert answer["engines_down"] == [
-        {"namespace": "llm", "pods": ["b"], "of_pods": 2, "seconds": None, "runbook": "LLMEngineDown"}
+        {
+            "namespace": "llm",
+            "pods": ["b"],
+            "of_pods": 2,
+            "seconds": None,
+            "coming_up": False,
+            "runbook": "LLMEngineDown",
+        }
     ]
+
+
+def test_misses_of_the_long_window_are_called_by_its_length() -> None:
+    """Asked for an hour, the long window is six hours."""
+    said = []
+    for window in (300.0, 3600.0):
+
+        async def scenario(url: str, window: float = window) -> Any:
+            return await ask(url, window_seconds=window)
+
+        page = {name: answer for name, answer in PAGE.items() if not name.startswith("lane:llm_slo_verdict:phase")}
+        (found,) = play(Stub(page).handle, scenario)["diagnoses"]
+        said.append(found["evidence"][0])
+
+    assert [sentence.rpartition(", ")[2] for sentence in said] == [
+        "300 in the last half hour.",
+        "300 in the last 360 min.",
+    ]
+
+
+@pytest.mark.parametrize(("models", "told"), [(("llama",), True), (("llama", "qwen"), False)])
+def test_a_queue_of_several_models_has_no_waiting_time(models: tuple[str, ...], told: bool) -> None:
+    """Each has pods of its own, and the sum of both queues says nothing about either."""
+    arrived = [({"model": model, "lane": "chat"}, 1200.0) for model in models]
+    page: Answers = {
+        **PAGE,
+        "(increase(llm_requests_received_total{": arrived,
+        "llm_engine_requests_waiting": [({}, 12.0)],
+    }
+
+    found = next(one for one in play(Stub(page).handle, ask)["diagnoses"] if one["model"] == "llama")
+
+    (sentence,) = [sentence for sentence in found["evidence"] if "in the queues of all pods" in sentence]
+    assert ("each waits about" in sentence) is told
 
 
 def test_the_window_of_recorded_votes_is_that_of_the_rules() -> None:
@@ -220,7 +276,7 @@ async def in_pieces(request: web.Request) -> web.StreamResponse:
     """A sidecar's answer in two writes, as a long one comes."""
     response = web.StreamResponse()
     await response.prepare(request)
-    for piece in (b'{"schema_version": 1, ', b'"diagnoses": []}'):
+    for piece in (b'{"schema_version": 2, ', b'"diagnoses": []}'):
         await response.write(piece)
         await asyncio.sleep(0.05)
     await response.write_eof()
@@ -228,7 +284,7 @@ async def in_pieces(request: web.Request) -> web.StreamResponse:
 
 
 def test_an_answer_that_comes_in_pieces_is_read_whole() -> None:
-    assert play(in_pieces, one_sidecar) == {"schema_version": 1, "diagnoses": []}
+    assert play(in_pieces, one_sidecar) == {"schema_version": 2, "diagnoses": []}
 
 
 async def closes(request: web.Request) -> web.StreamResponse:

@@ -87,11 +87,14 @@ def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
     assert shown == [
         "THE ENGINE IS DOWN",
         "2 OF 3 ENGINES ARE DOWN  [namespace llm, pod a, b]",
-        "No lane had a request within the window: there is nothing to diagnose.",
+        "No lane had a request within the window.",
     ]
+    assert titles() == ["No lane had a request within the window: there is nothing to diagnose."]
     said = text(document([], [here]))
     assert "It has not passed a health check for 3 min." in said
     assert "/runbooks/LLMEngineDown" in said
+    assert "It has not passed a health check.\n" in text(document([], [EngineDown(seconds=0.0)]))
+    assert titles(down=[EngineDown(seconds=185.0, coming_up=True)])[0] == "THE ENGINE HAS NOT COME UP YET"
 
 
 def test_gaps_are_called_before_delivery_beside_misses_with_delivery() -> None:

@@ -88,43 +88,48 @@ def test_an_engine_that_is_down_needs_no_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misses", "burn", "misses_long", "burn_long", "state"),
+    ("ttft", "outcome"),
     [
-        (2.0, 9.0, 2.0, 9.0, State.MET),
-        (3.0, 9.0, 3.0, 0.2, State.BROKEN),
-        (0.0, 0.0, 3.0, 1.0, State.MET),
-        (2.0, 0.9, 2375.0, 4.24, State.NEAR),
-        (5.0, 0.4, 2375.0, 4.24, State.MET),
-        (1.0, 4.0, 9.0, 2.0, State.BROKEN),
-        (1.0, 4.0, 9.0, 0.6, State.NEAR),
-        (3.0, 0.6, 3.0, 0.4, State.NEAR),
-        (3.0, 0.4, 3.0, 0.4, State.MET),
+        (replace(BROKEN, misses=1.0, burn=0.002, misses_long=1.0, burn_long=0.001), Outcome.WELL),
+        (replace(BROKEN, misses=3.0, burn=0.006, misses_long=3.0, burn_long=0.001), Outcome.VERDICT),
+        (Latency(samples=0, misses=1.0, burn=1.0, misses_long=1.0, burn_long=1.0), Outcome.VERDICT),
     ],
 )
-def test_a_number_is_broken_from_its_budget_on_and_from_three_misses_on(
-    misses: float, burn: float, misses_long: float, burn_long: float, state: State
+def test_a_chance_miss_after_a_crash_is_no_verdict_on_the_engine(ttft: Latency, outcome: Outcome) -> None:
+    """One request of 10,000 missed since the engine is back: the objective is met. One of one missed: it is not known to be."""
+    assert diagnose(live(verdict(Blame.ENGINE, Cause.DOWN), ttft=ttft)).outcome is outcome
+
+
+@pytest.mark.parametrize(("streaming", "state"), [(2.0, State.BROKEN), (0.0, State.UNKNOWN), (None, State.UNKNOWN)])
+def test_while_no_stream_is_judged_the_last_half_hour_counts_if_streams_are_under_way(
+    streaming: float | None, state: State
 ) -> None:
-    """The window decides. The last half hour only tells whether one or two misses in it are more than chance."""
-    seen = replace(BROKEN, misses=misses, burn=burn, misses_long=misses_long, burn_long=burn_long)
-
-    assert diagnose(live(verdict(Blame.QUEUE), ttft=seen)).ttft.state is state
-
-
-@pytest.mark.parametrize(("arrivals", "state"), [(0.1, State.BROKEN), (0.0, State.UNKNOWN)])
-def test_while_no_request_is_judged_the_last_half_hour_counts_if_requests_come(arrivals: float, state: State) -> None:
-    """Requests that wait longer than the window say nothing good; without requests there is nothing to say."""
+    """Answers longer than the window say nothing good; requests of another kind say nothing at all."""
     waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=streaming)
 
-    found = diagnose(live(verdict(Blame.QUEUE), ttft=waits, load=Load(arrivals_per_second=arrivals)))
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=WELL, inter_token=waits, load=load))
 
-    assert found.ttft.state is state
+    assert found.inter_token.state is state
+
+
+@pytest.mark.parametrize("number", ["ttft", "e2e"])
+def test_an_objective_that_healed_is_not_broken_by_requests_that_it_does_not_judge(number: str) -> None:
+    """These two are judged at their deadline, so a window without a judged request had none that is late."""
+    healed = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=4.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=2.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), **{"ttft": WELL, "load": load, number: healed}))
+
+    assert found.outcome is not Outcome.VERDICT
 
 
 def test_an_objective_that_is_missed_now_comes_before_one_without_a_judged_request() -> None:
     waits = Latency(samples=0, misses=0.0, burn=None, misses_long=40.0, burn_long=9.0)
-    slow = Latency(p99_seconds=0.2, samples=500, misses=20.0, burn=2.0)
+    slow = Latency(p99_seconds=4.0, samples=500, misses=20.0, burn=2.0)
+    load = Load(arrivals_per_second=1.0, lane_streaming=2.0)
 
-    assert diagnose(live(verdict(Blame.QUEUE), ttft=waits, inter_token=slow)).first is Objective.TPOT
+    assert diagnose(live(verdict(Blame.QUEUE), ttft=slow, inter_token=waits, load=load)).first is Objective.TTFT
 
 
 def test_a_miss_or_two_within_the_budget_are_no_case() -> None:
@@ -147,6 +152,52 @@ def test_a_lane_without_objectives_needs_twenty_first_tokens(samples: int, outco
     found = diagnose(lane)
 
     assert (found.outcome, found.phase) == (outcome, Blame.QUEUE if outcome is Outcome.VERDICT else None)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"ttft": replace(WELL, samples=1000, judged=1000.0), "inter_token": Latency(samples=0)},
+        {
+            "ttft": Latency(samples=3),
+            "inter_token": Latency(samples=90),
+            "e2e": Latency(misses=0.0, burn=0.0, judged=1000.0),
+        },
+    ],
+    ids=["answers of one token", "three streams among whole answers"],
+)
+def test_a_lane_that_one_objective_judged_often_is_not_passed_over(told: dict[str, Latency]) -> None:
+    assert diagnose(live(verdict(Blame.QUEUE), verdicts={}, **told)).outcome is Outcome.WELL
+
+
+def test_a_lane_of_answers_of_one_token_is_told_to_have_an_objective() -> None:
+    lane = live(verdict(Blame.QUEUE), verdicts={}, ttft=replace(WELL, misses=None), inter_token=Latency(samples=0))
+
+    found = diagnose(lane)
+
+    assert found.outcome is Outcome.REFUSED
+    assert "objective" in found.missing[0].how
+
+
+def test_an_objective_that_is_near_its_limit_is_not_called_met() -> None:
+    near = replace(BROKEN, misses=9.0, burn=0.8, misses_long=90.0, burn_long=2.0)
+
+    found = diagnose(live(verdict(Blame.QUEUE), ttft=near))
+
+    assert found.ttft.state is State.NEAR
+    assert found.evidence[0] == (
+        "The time to first token is near its limit now; it was missed before (90 misses in the last half hour)."
+    )
+
+
+@pytest.mark.parametrize(("phase", "said"), [(Blame.STREAM, True), (Blame.DECODE, False), (Blame.ENGINE, False)])
+def test_delivery_is_the_reason_for_missed_answers_only_where_it_is_the_phase(phase: Blame, said: bool) -> None:
+    missed = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=60.0, burn=5.0)
+    one = verdict(phase)
+
+    found = diagnose(live(one, ttft=WELL, inter_token=missed, verdicts={Objective.TPOT: one}))
+
+    assert any("while a client does not read" in sentence for sentence in found.evidence) is said
 
 
 E2E_ALONE = Measured(
@@ -238,16 +289,23 @@ def test_dearer_prefill_makes_the_queue_of_a_lane_without_objectives_prefills() 
     [
         ("sidecar", Load(), None),
         ("sidecar", Load(running=SMALL_BATCH - 0.1), LoadLevel.LOW),
-        ("sidecar", Load(running=SMALL_BATCH), LoadLevel.HIGH),
+        ("sidecar", Load(running=SMALL_BATCH), None),
+        ("sidecar", Load(running=SMALL_BATCH, waiting=0.9, kv_usage=0.84), None),
+        ("sidecar", Load(running=SMALL_BATCH, waiting=1.0), LoadLevel.HIGH),
+        ("sidecar", Load(running=SMALL_BATCH, kv_usage=0.85), LoadLevel.HIGH),
+        ("sidecar", Load(running=2.0, waiting=5.0), LoadLevel.LOW),
         ("sidecar", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), None),
         ("hand", Load(arrivals_per_second=1.0, output_mean_tokens=10.0), LoadLevel.LOW),
-        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0), LoadLevel.HIGH),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0), None),
+        ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0, waiting=3.0), LoadLevel.HIGH),
         ("hand", Load(arrivals_per_second=9.0, output_mean_tokens=10.0, running=2.0), LoadLevel.LOW),
         ("prometheus", Load(running=2.0), LoadLevel.LOW),
-        ("prometheus", Load(running=64.0), None),
+        ("prometheus", Load(running=64.0, waiting=9.0), None),
     ],
 )
-def test_the_batch_is_small_below_eight_running_requests(source: str, load: Load, level: LoadLevel | None) -> None:
+def test_the_batch_is_small_below_eight_running_requests_and_full_if_others_wait(
+    source: str, load: Load, level: LoadLevel | None
+) -> None:
     """One lane's rate says nothing about the engine's batch, and a fleet's sum nothing about a full one."""
     lane = Measured(source=source, inter_token=Latency(p99_seconds=0.1), load=load)
 

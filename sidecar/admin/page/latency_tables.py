@@ -12,7 +12,7 @@ from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
 from sidecar.admin.page.budget import Budget
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.picture import seconds
-from sidecar.diagnosis.tree import MISSES_BEYOND_CHANCE
+from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
 from sidecar.slo.objective import Objective
 
 

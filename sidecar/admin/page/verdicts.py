@@ -1,13 +1,14 @@
 """The diagnosis on the status page: first one sentence on what is wrong, then lane by lane.
 
 Draws the findings of `sidecar/diagnosis/`, the same that `/diagnosis` answers, so that the page, the diagnosis and the
-alerts name one phase. An engine that is down comes before all lanes. The order of broken lanes: those with an objective,
+alerts name one phase. An engine that is down comes before all lanes; one that has not come up yet is no fault. The order of broken lanes: those with an objective,
 then a failing engine, then a phase known from more than a few misses, then the highest burn; a lane with too few samples
 comes after lanes that are well. Texts of data files and names of lanes are escaped.
 """
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TypeGuard
 
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.html import items, percent, plain, prose, quiet, section, span
@@ -75,7 +76,11 @@ def headline(
     ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str], down: EngineDown | None = None
 ) -> str:
     """The section with the one sentence on what is wrong, or that nothing is. `ordered`: worst first."""
-    said, evidence, kind, phase = _said(ordered, anatomy, ready) if down is None else _engine_down(down, ordered)
+    said, evidence, kind, phase = _said(ordered, anatomy, ready)
+    if _is_bad(down):
+        said, evidence, kind, phase = _engine_down(down, ordered)
+    elif down is not None and not any(d.outcome is Outcome.VERDICT for d in ordered):
+        said, evidence, kind, phase = f"The engine has not come up yet{_since(down)}", "", "", ""
     first = f' data-phase="{phase}"' if phase else ""
     why = f"<p>{evidence}</p>" if evidence else ""
     return (
@@ -86,19 +91,26 @@ def headline(
 
 def in_short(ordered: Sequence[Diagnosis], down: EngineDown | None = None) -> str:
     """Text for the browser tab: an engine that is down, or the first phase and its lane if a lane is broken, else empty."""
-    if down is not None:
+    if _is_bad(down):
         return "engine down · "
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     return f"{_phase(broken[0])}, {_who(broken[0], ordered)} · " if broken else ""
 
 
+def _is_bad(down: EngineDown | None) -> TypeGuard[EngineDown]:
+    return down is not None and not down.coming_up
+
+
+def _since(down: EngineDown) -> str:
+    return "" if down.seconds is None or round(down.seconds) == 0 else f", for {span(down.seconds)}"
+
+
 def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis]) -> tuple[str, str, str, str]:
-    since = "" if down.seconds is None else f", for {span(down.seconds)}"
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     also = f" {len(broken)} {'lane is' if len(broken) == 1 else 'lanes are'} broken." if broken else ""
     sentence = f"It fails its health checks.{also}"
     link = f'<a href="/runbooks/{DOWN_RUNBOOK}">Runbook {DOWN_RUNBOOK}</a>'
-    said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is down{since}'
+    said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is down{_since(down)}'
     return said, f"{escape(sentence)} {link}", "bad", Blame.ENGINE.value
 
 
@@ -165,7 +177,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
     if well:
         parts.append(plain(f"Nothing is broken in {listed([_who(d, ordered) for d in well], 'and')}."))
     parts += [plain(f"{_who(d, ordered)}: {sentence}") for d in well for sentence in healed(d.measured)]
-    parts += [plain(f"{_who(d, ordered)}: {_untold(d)}") for d in ordered if d.has_few_samples]
+    parts += [f'<p class="plain">{escape(_who(d, ordered))}: {_untold(d)}</p>' for d in ordered if d.has_few_samples]
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
@@ -241,7 +253,9 @@ def _step(step: Step) -> str:
 
 
 def _untold(d: Diagnosis) -> str:
-    return " ".join([*(f"{one.what}: {one.how}." for one in d.missing), *d.evidence])
+    """HTML. A text that ends as a sentence gets no full stop."""
+    how = ((one.what, one.how.rstrip("."), "" if one.how.endswith(("?", "!")) else ".") for one in d.missing)
+    return " ".join(prose(text) for text in (*(f"{what}: {words}{end}" for what, words, end in how), *d.evidence))
 
 
 def _refused(d: Diagnosis, among: Sequence[Diagnosis]) -> str:

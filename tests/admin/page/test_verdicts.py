@@ -135,6 +135,16 @@ def test_a_refusal_with_another_reason_than_few_samples_comes_before_the_good_ne
     assert said(bypassed, well("chat")).text.startswith("No verdict on batch")
 
 
+def test_a_lane_without_requests_asks_in_whole_sentences_and_shows_code_as_code() -> None:
+    silent = diagnose(Measured(source="sidecar", lane="night", model="llama"))
+    (missing,) = silent.missing
+    page = Reader(verdicts([silent]))
+
+    assert missing.how.endswith("the sidecar's port?")
+    assert page.text.endswith("the sidecar's port?")
+    assert "`" not in page.text
+
+
 def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> None:
     down = EngineDown(seconds=185.0)
     quiet = Reader(headline([], BUSY, (False, "draining"), down))
@@ -146,6 +156,18 @@ def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> No
     assert [("href", "/runbooks/LLMEngineDown") in page.attributes for page in (quiet, busy)] == [True, True]
     assert in_short([], down) == "engine down · "
     assert Reader(headline([], BUSY, (True, ""), EngineDown())).text.startswith("engine The engine is down It")
+    assert Reader(headline([], BUSY, (True, ""), EngineDown(seconds=0.2))).text.startswith(
+        "engine The engine is down It"
+    )
+
+
+def test_an_engine_that_has_not_come_up_yet_is_no_fault() -> None:
+    starting = EngineDown(seconds=185.0, coming_up=True)
+    page = headline([], BUSY, (False, "no engine yet"), starting)
+
+    assert Reader(page).text == "The engine has not come up yet, for 3 min"
+    assert ('class="bad"' in page, in_short([], starting)) == (False, "")
+    assert Reader(headline([lane("chat")], BUSY, (True, ""), starting)).text.startswith("queue chat misses")
 
 
 def test_an_objective_that_healed_is_met_and_the_page_says_until_when_it_was_missed() -> None:
