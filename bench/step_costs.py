@@ -94,7 +94,7 @@ def scraped(job: Job) -> list[ScrapedRatio]:
     samples = Product(engine, run, mode=Mode.BLIND, estimated_lengths=True).play(NAMES)
     found = []
     for part, truth in ((Part.DECODE, decode), (Part.PREFILL, prefill)):
-        low, value, high = (_column(samples, metric.name, part) for metric in _EDGES)
+        low, value, high = (_column(samples, metric.name, part, run.ends_at) for metric in _EDGES)
         for number in range(len(value)):
             at = number * samples.every_seconds - run.fault_at
             if FIRST_SCRAPE_SECONDS <= at <= LAST_SCRAPE_SECONDS:
@@ -107,10 +107,11 @@ def scraped(job: Job) -> list[ScrapedRatio]:
 _EDGES = (slo.ENGINE_COST_RATIO_LOW, slo.ENGINE_COST_RATIO, slo.ENGINE_COST_RATIO_HIGH)
 
 
-def _column(samples: Samples, name: str, part: Part) -> Sequence[float | None]:
-    longest = max((len(column) for column in samples.columns.values()), default=0)
+def _column(samples: Samples, name: str, part: Part, ends_at: float) -> Sequence[float | None]:
+    """The values of all scrapes; None where the series was absent, also if it never was there."""
+    scrapes = int(ends_at / samples.every_seconds) + 1
     column = samples.columns.get((name, (("part", part.value),)), [])
-    return [*column, *[None] * (longest - len(column))]
+    return [*column, *[None] * (scrapes - len(column))]
 
 
 def table(found: Sequence[ScrapedRatio]) -> str:

@@ -9,8 +9,15 @@ from sidecar.metrics.catalogue import CATALOGUE
 from tests.grafana.boards import GRAFANA, UIDS, board, targets
 
 
-UNWATCHED: dict[str, str] = {}
-"""Metrics that nobody looks at, each with its reason. There is none."""
+_ROOTS = "read when the root of a miss is decided on the pod (issue 10)"
+UNWATCHED = {
+    "llm_engine_cost_ratio": _ROOTS,
+    "llm_engine_cost_ratio_low": _ROOTS,
+    "llm_engine_cost_ratio_high": _ROOTS,
+    "llm_engine_cost_unknown": _ROOTS,
+    "llm_engine_step_cost_seconds": _ROOTS,
+}
+"""Metrics that no dashboard and no rule reads, each with its reason."""
 
 
 def _used() -> set[str]:

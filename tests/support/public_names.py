@@ -82,12 +82,7 @@ def _logged() -> Iterator[str]:
     """Events with their fields, and the keys of the request line."""
     for call in _calls(""):
         event = _text(call.args[0]) if call.args else None
-        if (
-            isinstance(call.func, ast.Attribute)
-            and call.func.attr in LEVELS
-            and event
-            and re.fullmatch(r"[a-z_]+", event)
-        ):
+        if _writes_a_line(call.func) and event and re.fullmatch(r"[a-z_]+", event):
             yield f"log {event}"
             yield from (f"log {event} {keyword.arg}" for keyword in call.keywords if keyword.arg is not None)
     lines = [path for path in PACKAGE.rglob("*.py") if path.name in ("request_line.py", "log_request.py")]
@@ -97,6 +92,13 @@ def _logged() -> Iterator[str]:
         word = _text(node)
         if word is not None and re.fullmatch(r"[a-z_0-9]+", word):
             yield f"log request {word}"
+
+
+def _writes_a_line(function: ast.expr) -> bool:
+    """`log.info` and the other levels, or a local `write` that is one of them."""
+    if isinstance(function, ast.Attribute):
+        return function.attr in LEVELS
+    return isinstance(function, ast.Name) and function.id == "write"
 
 
 def _calls(room: str) -> Iterator[ast.Call]:
