@@ -2,8 +2,8 @@
 
 The sidecar runs as for its users, in a process of its own; origin and clients run in this process. It takes a minute,
 or two if a bound looks broken: then all are measured again, and a bound counts as broken if it is broken both times. A
-real defect shows both times; noise from another process of the machine usually does not. Limits in milliseconds grow
-with a machine that is slower than the one for which they are stated (`speed.py`), at most to twice.
+real defect shows both times; noise from another process of the machine usually does not. While the whole machine is
+slower than usual (`speed.py`), this is repeated, up to MOST_TIMES in all: limits stay as they are.
 """
 
 import asyncio
@@ -24,10 +24,14 @@ from bench.bounds.leaving import leaving
 from bench.bounds.loop_stalls import body_peek_stalls, scrape_stalls, upload_stalls
 from bench.bounds.memory import stuck_readers
 from bench.bounds.span_stalls import span_stalls
-from bench.bounds.speed import slowness
+from bench.bounds.speed import QUICK, slowness
 from bench.bounds.status_page import status_page_stalls
 from bench.origin import running_origin
 from tests.support.sidecar_process import running_sidecar
+
+
+MOST_TIMES = 5
+"""Measurements of a bound that stays broken on a slow machine: five minutes."""
 
 
 async def measured() -> list[Bound]:
@@ -64,25 +68,27 @@ def main() -> int:
     # As `sidecar serve` does once it listens: full collections then skip the imported modules.
     gc.collect()
     gc.freeze()
-    broken = report()
-    if broken:
-        print(
-            f"\nOver the bound, or the machine was busy: {'; '.join(sorted(broken))}. Everything is measured again.\n"
-        )
-        broken &= report()
+    broken, quick = report()
+    times = 1
+    while broken and times < MOST_TIMES and (times < 2 or not quick):
+        names = "; ".join(sorted(broken))
+        print(f"\nOver the bound, or the machine was busy: {names}. Everything is measured again.\n")
+        again, quick = report()
+        broken &= again
+        times += 1
     for name in sorted(broken):
         print(f"BROKEN: {name}", file=sys.stderr)
     return 1 if broken else 0
 
 
-def report() -> set[str]:
-    """Measure every bound, print the table, and return the names of the broken ones."""
+def report() -> tuple[set[str], bool]:
+    """Measure every bound and print the table; the names of the broken ones, and whether the machine was quick."""
     began = time.perf_counter()
     bounds = uvloop.run(measured())
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     print(table(bounds))
     print(f"\n{os.cpu_count()} CPUs, load average {load}, {time.perf_counter() - began:.0f} s")
-    return {bound.name for bound in bounds if not bound.kept}
+    return {bound.name for bound in bounds if not bound.kept}, all(bound.slowness <= QUICK for bound in bounds)
 
 
 if __name__ == "__main__":
