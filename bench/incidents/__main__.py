@@ -7,6 +7,7 @@ cores. CI runs `--sample`, one run per kind in the kind world.
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,8 @@ def main() -> int:
         if arguments.notifications and any(each.job.unkind is unkind for each in finished)
     }
     minutes = (time.perf_counter() - began) / 60
-    played = f"{minutes:.0f} minutes, drawn engines of seed {arguments.drawn_seed}"
+    command = shlex.join(["python", "-m", "bench.incidents", *sys.argv[1:]])
+    played = f"{minutes:.0f} minutes, `{command}`, drawn engines of seed {arguments.drawn_seed}"
     print(f"\n{len(finished)} runs and {len(days)} healthy stretches, {played}\n")
     if arguments.out is not None:
         arguments.out.write_text("".join(f"{json.dumps(each)}\n" for each in _cases(finished)))

@@ -86,7 +86,7 @@ def saturates_at(engine: EngineConfig, world: World) -> float:
     The engine is overloaded with clients who never give up. What it then finishes in a second is all that it can do,
     and the factor at which as much arrives is the answer. With two models, the one that is full first counts.
     """
-    # What happens to tokens after the engine has made them does not change how many it makes.
+    # The way of tokens behind the engine does not change how many it makes.
     inside = World(
         step_noise=world.step_noise,
         length_sigma=world.length_sigma,

@@ -15,7 +15,7 @@ from sidecar.slo.steps import Prompt, Steps
 
 
 PRICED_AT_ONCE = 400
-"""Steps that are priced in one turn of the loop: under a millisecond or so. No engine makes more of them a second."""
+"""Steps that are priced in one turn of the loop. Where more end each second, the newest are dropped in the end."""
 
 
 class StepCosts:

@@ -1,6 +1,7 @@
-"""Ratios of a cost now to its usual cost, with their 95 % intervals: by the median, the densest part, or two sums. Pure.
+"""Ratios of a cost now to its usual cost, with intervals: by the median, the densest part, or two sums. Pure.
 
-It knows numbers. It refuses to know where they come from (`step_model.py`).
+The intervals are estimates of 95 % ones: they take steps as independent. It knows numbers. It refuses to know where
+they come from (`step_model.py`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ LEAST_MARGIN = 0.03
 
 
 class Factor(NamedTuple):
-    """A cost now over the cost while all was well, with the ends of its 95 % interval."""
+    """A cost now over the cost while all was well, with the ends of its interval, an estimate of 95 %."""
 
     value: float
     low: float
