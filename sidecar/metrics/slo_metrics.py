@@ -13,7 +13,11 @@ from sidecar.metrics.vocabulary import (
     PER_LANE,
     PER_LENGTH,
     PER_OBJECTIVE,
+    RATIO_CAUSES,
+    ROOT_CAUSE,
+    ROOT_PHASE,
 )
+from sidecar.slo.causes import ROOTS
 from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Part, Reason
 
 
@@ -48,6 +52,27 @@ SLO_BLAMED_MISSES_TOTAL = Counter(
     (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
     together=BLAMED_TOGETHER,
     typical=0.6,
+)
+SLO_ROOT_MISSES_TOTAL = Counter(
+    "llm_slo_root_misses_total",
+    "Misses by the phase of their root: what broke on this pod during the request's life. A miss is decided at the end of its"
+    " request, at 15 s after the miss, or as soon as evidence is clear. One miss adds 1 in sum and may be divided, so values"
+    " are not whole numbers. llm_slo_misses_total equals the sum over phases plus llm_slo_undecided_misses.",
+    (*PER_LANE, OBJECTIVE, ROOT_PHASE),
+    typical=0.6,
+)
+SLO_UNDECIDED_MISSES = Gauge(
+    "llm_slo_undecided_misses",
+    "Misses of llm_slo_misses_total whose root is not decided yet; each is for at most 15 s.",
+    (*PER_LANE, OBJECTIVE),
+    typical=0.5,
+)
+SLO_ROOT_CAUSE_MISSES_TOTAL = Counter(
+    "llm_slo_root_cause_misses_total",
+    "The misses of llm_slo_root_misses_total by phase and cause, over all lanes and objectives. The causes of unattributed are"
+    " reasons: young (no baseline yet), unclear (evidence for nothing, or for several causes alike).",
+    (MODEL, ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
 )
 SLO_THRESHOLD_SECONDS = Gauge(
     "llm_slo_threshold_seconds",
@@ -151,6 +176,22 @@ ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",
     "Seconds for which llm_engine_silence_seconds was above 8 and also above 3 x llm_engine_silence_expected_seconds.",
+)
+
+EVIDENCE_RATIO = Gauge(
+    "llm_evidence_ratio",
+    "How many times its usual value each cause shows now, over the last minute or two: load (arrivals a second), prompt_mix"
+    " (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them), longer_outputs (output"
+    " tokens a request), prefill_cost and decode_cost (the same work). The usual value is learned while no objective burns:"
+    " an estimate. Absent while unknown.",
+    (Label("cause", RATIO_CAUSES),),
+)
+INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
+    "llm_incident_began_timestamp_seconds",
+    "Unix time at which the present incident of this pod began: misses above the budget, with this leading root. Absent while"
+    " there is none.",
+    (ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
 )
 
 _PART = Label("part", tuple(Part))

@@ -11,6 +11,7 @@ from sidecar.ledger.pending import Lost
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
 from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause
 from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
@@ -46,6 +47,18 @@ OBJECTIVE = Label("objective", tuple(Objective))
 PER_OBJECTIVE = (LANE, PROMPT_BUCKET, OBJECTIVE)
 BLAMED_PHASE = Label("phase", tuple(Blame))
 BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)
+ROOT_PHASE = Label("phase", ROOT_PHASES)
+ROOT_CAUSE = Label("cause", tuple(cause for _, cause in ROOTS))
+RATIO_CAUSES = tuple(
+    map(
+        str,
+        (
+            *(Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED),
+            *(Cause.LONGER_OUTPUTS, Cause.PREFILL_COST, Cause.DECODE_COST),
+        ),
+    )
+)
+"""Causes that are a ratio to a usual value."""
 
 PHASES_TOGETHER = (
     *(("true", phase, "engine") for phase in ("queue", "prefill", "decode")),
@@ -97,6 +110,18 @@ SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
-    *("reason", "result", "side", "engine", "version", "python_version", "label", "objective", "part", "series"),
+    *(
+        "reason",
+        "result",
+        "side",
+        "engine",
+        "version",
+        "python_version",
+        "label",
+        "objective",
+        "part",
+        "cause",
+        "series",
+    ),
 )
 """Every label of the catalogue, and `series`: the limit of series was reached."""

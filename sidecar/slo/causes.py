@@ -56,6 +56,16 @@ class Cause(StrEnum):
 NO_CAUSE = "none"
 """Value of the label `cause` where nothing stands out."""
 
+
+class Unknown(StrEnum):
+    """Reasons for which a miss has no root: the causes of `unattributed`."""
+
+    YOUNG = "young"
+    """There is no baseline yet to compare the present with."""
+    UNCLEAR = "unclear"
+    """There is evidence for nothing, or for several causes alike."""
+
+
 CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
     Blame.QUEUE: (Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
     Blame.PREFILL: (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX),
@@ -69,6 +79,15 @@ CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
 `unattributed` has no cause: it is the phase of a fault that is not known."""
 
 PHASE_OF: Mapping[Cause, str] = {cause: phase for phase, causes in CAUSES_BY_PHASE.items() for cause in causes}
+
+
+ROOT_PHASES = (*(blame.value for blame in Blame), SIDECAR)
+"""The closed set of the label `phase` of roots: seven phases of a fault, and `unattributed`."""
+ROOTS = (
+    *((str(phase), str(cause)) for phase, causes in CAUSES_BY_PHASE.items() for cause in causes),
+    *((Blame.UNATTRIBUTED.value, str(reason)) for reason in Unknown),
+)
+"""Every phase and cause that a miss can be decided for."""
 
 
 def receiver(phase: str, severity: str) -> str:
