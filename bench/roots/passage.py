@@ -1,6 +1,6 @@
 """Passes a played run through the product, and keeps the series that decide a page: how each root was found.
 
-It takes only what `rules.py` and `show.py` read, and switches off histograms that none of them reads, because this
+It takes only what `rules.py` and `show.py` read, and switches off the histogram of gaps, that none of them reads, because this
 passage is repeated at each change of the product. It refuses to know rules and truth.
 """
 
@@ -55,12 +55,11 @@ def scraped(engine: EngineConfig, run: Run, mode: Mode, *, estimated_lengths: bo
 
 
 class _Quick(Product):
-    """The product without the histograms of gaps and reads, which take a tenth of its time."""
+    """The product without the histogram of gaps, which takes a tenth of its time."""
 
     def _begun(self, at: float) -> Process:
         process = super()._begun(at)
         process._gaps = dict.fromkeys(process._gaps, _nothing)  # noqa: SLF001  bench/incidents pays for them
-        process._per_read = dict.fromkeys(process._per_read, _nothing)  # noqa: SLF001
         return process
 
 

@@ -6,6 +6,7 @@ Knows which metric holds which number; so nothing is counted a second time on th
 
 from collections.abc import Iterable
 
+from sidecar.ledger.account import Source
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
@@ -37,6 +38,8 @@ class PodReader:
                 *(slo.RECEIVED_PROMPT_TOKENS_TOTAL, c.CACHED_PROMPT_TOKENS_TOTAL),
             )
         )
+        self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
+        self._prompts = metrics.histogram(c.PROMPT_TOKENS)
         self._histograms = tuple(
             metrics.histogram(metric) for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ)
         )
@@ -47,6 +50,10 @@ class PodReader:
         return Reading(
             at=at,
             lanes=self._lanes(),
+            lengths=self._lengths(),
+            length_edges=self._prompts.metric.buckets,
+            reported=self._splits(reported=True),
+            unreported=self._splits(reported=False),
             own_seconds=_total(self._own.children.values()),
             expected_seconds=_total(self._expected.children.values()),
             late_seconds=sum(child.sum for child in self._late.children.values()),
@@ -61,6 +68,20 @@ class PodReader:
             waiting=inside.waiting,
             streaming=inside.streaming,
         )
+
+    def _lengths(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for child in self._prompts.children.values():
+            lane = child.labels[-1]
+            before = found.get(lane)
+            found[lane] = (
+                child.counts if before is None else [sum(each) for each in zip(before, child.counts, strict=True)]
+            )
+        return {lane: list(counts) for lane, counts in found.items()}
+
+    def _splits(self, *, reported: bool) -> float:
+        sources = (Source.ENGINE, Source.DERIVED)
+        return sum(child.value for child in self._split.children.values() if (child.labels[1] in sources) is reported)
 
     @staticmethod
     def _gauge(family: Family[GaugeChild]) -> float | None:

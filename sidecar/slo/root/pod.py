@@ -6,7 +6,7 @@ model found. It refuses to know requests, and to learn while an objective burns.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
@@ -28,6 +28,16 @@ COLD_SECONDS = 60.0
 STILL_COLD_SECONDS = 15.0
 KEPT_FAULTS = 16
 LATE_SECONDS = 15.0
+KEPT_LONG = 256
+FEWEST_FOR_LONGEST = 100.0
+MOST_LONG = 0.005
+"""Share of usual prompts that may be longer than the longest usual one."""
+ESTIMATED_LENGTH = 1.3
+"""A length that is estimated from text may be so many times the true one."""
+LONG_SHARE = 0.4
+"""Share of all prompt tokens from which on long prompts are most of the work: their cost rises faster than they do."""
+IDLE_SPREAD = 1.5
+"""The first token of a request that did not queue is a guess at its prefill: its interval is wider."""
 KV_FULL_RATIO = 0.85
 """On average: a request that does not fit waits while some blocks are still free."""
 PREEMPTED = 0.05
@@ -63,6 +73,13 @@ class Reading:
 
     at: float
     lanes: Mapping[str, LaneCounts] = field(default_factory=dict)
+    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Lane to its answers by the length of their prompts: at most each edge, and above the last one."""
+    length_edges: Sequence[float] = ()
+    """Prompt tokens."""
+    reported: float = 0.0
+    """Answers with phases that the engine reported."""
+    unreported: float = 0.0
     own_seconds: float = 0.0
     """Prefill seconds of measured prompts."""
     expected_seconds: float = 0.0
@@ -135,6 +152,11 @@ class Pod:
         self._together = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / SLICE_SECONDS) + 1)
         self._faults: deque[Fault] = deque(maxlen=KEPT_FAULTS)
+        self._lengths: dict[str, list[float]] = {}
+        self.longest: dict[str, float] = {}
+        """Lane to a length that hardly any of its usual prompts has, in tokens."""
+        self._long: dict[Hashable, tuple[float, float]] = {}
+        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT_LONG)
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
 
     # --- what happens ---------------------------------------------------------------------------------------------------
@@ -142,6 +164,37 @@ class Pod:
     def waited(self, at: float, phase: Blame) -> None:
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
+
+    def long_prompt(self, key: Hashable, tokens: float, at: float) -> None:
+        """A request came with a prompt that is longer than `longest` of its lane."""
+        if len(self._long) < KEPT_LONG:
+            self._long[key] = at, tokens
+
+    def computed(self, key: Hashable, at: float) -> None:
+        """The prompt of a request is computed, or the request is over."""
+        if self._long and key in self._long:
+            came_at, tokens = self._long.pop(key)
+            self._computed.append((came_at, at, tokens))
+
+    def behind_long_prompt(self, since: float, until: float) -> bool:
+        """Whether unusually long prompts were most of the work between these instants."""
+        now = self._last
+        if now is None or not (self._long or self._computed):
+            return False
+        tokens: float = sum(each for at, each in self._long.values() if at <= until)
+        began = min((at for at, _ in self._long.values()), default=until)
+        for came_at, computed_at, each in reversed(self._computed):
+            if computed_at < since:
+                break
+            if came_at <= until:
+                tokens += each
+                began = min(began, came_at)
+        if not tokens:
+            return False
+        began = max(min(since, began), now.at - RECENT_SECONDS)
+        before = next((each for each in self._readings if each.at > began - SLICE_SECONDS), now)
+        received = _tokens(now) - _tokens(before)
+        return tokens >= LONG_SHARE * max(received, tokens)
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
@@ -183,6 +236,8 @@ class Pod:
                 usual_events += grown.reads * usual.events / usual.reads
             if calm:
                 usual.learn(grown)
+            if calm and lane in now.lengths:
+                self._learn_lengths(lane, last.lengths.get(lane, ()), now)
         self._load.add(now.at, work, seconds, calm=calm)
         self._mix.add(now.at, mix, usual_tokens, calm=calm)
         self._uncached.add(now.at, uncached, usual_uncached, calm=calm)
@@ -190,6 +245,21 @@ class Pod:
         own, expected = now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds
         self._reported.add(now.at, own, expected, calm=calm)
         self._together.add(now.at, events, usual_events, calm=calm)
+
+    def _learn_lengths(self, lane: str, before: Sequence[int], now: Reading) -> None:
+        counts = now.lengths[lane]
+        usual = self._lengths.setdefault(lane, [0.0] * len(counts))
+        for place, count in enumerate(counts):
+            usual[place] = LANE_FADES * usual[place] + count - (before[place] if before else 0)
+        total = sum(usual)
+        if total < FEWEST_FOR_LONGEST:
+            return
+        above = 0.0
+        for edge, count in zip((inf, *reversed(now.length_edges)), reversed(usual), strict=True):
+            above += count
+            if above > MOST_LONG * total:
+                self.longest[lane] = edge * ESTIMATED_LENGTH
+                return
 
     def _note_faults(self, last: Reading, now: Reading, costs: Costs) -> None:
         if now.engine_up is False and not (self._faults and self._faults[-1] == self._open(Cause.DOWN)):
@@ -254,14 +324,21 @@ class Pod:
 
     def _prefill(self, since: float, costs: Costs) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
-        reported = self._reported.since(since)
+        measured = self._reported.since(since)
         dearer = costs.decode is not None and chance(costs.decode, WORTH_NAMING) > 0.5
-        if reported is None or (dearer and costs.prefill is not None):
+        if measured is None or (costs.prefill is not None and (dearer or not self._reports())):
             return costs.prefill
-        if not dearer or costs.decode is None:
-            return reported
-        value = costs.decode.value
-        return Factor(reported.value / value, reported.low / value, reported.high / value)
+        if dearer and costs.decode is not None:
+            value = costs.decode.value
+            measured = Factor(measured.value / value, measured.low / value, measured.high / value)
+        if self._reports():
+            return measured
+        return Factor(measured.value, measured.low / IDLE_SPREAD, measured.high * IDLE_SPREAD)
+
+    def _reports(self) -> bool:
+        """Whether the engine reported the phases of most answers of the last minute."""
+        first, last = self._readings[0], self._readings[-1]
+        return last.reported - first.reported > last.unreported - first.unreported
 
     def _recent(self, since: float) -> list[Reading]:
         return [each for each in self._readings if each.at > since]
@@ -315,6 +392,10 @@ def recent_from(at: float, began_at: float | None) -> float:
     """The instant from which on slices and steps speak for now; `began_at`: of the open incident, None without one."""
     since = at - RECENT_SECONDS
     return since if began_at is None else min(max(since, began_at - SLICE_SECONDS), at - LEAST_RECENT_SECONDS)
+
+
+def _tokens(reading: Reading) -> float:
+    return sum(each.received_tokens for each in reading.lanes.values())
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

@@ -43,6 +43,8 @@ class Facts(NamedTuple):
     """Its client did not read for a part of its life."""
     fault: Cause | None = None
     """A fault of the engine that its life overlaps."""
+    behind_long_prompt: bool = False
+    """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
 
 
 Weights = Mapping[Root, float]
@@ -102,6 +104,9 @@ def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, 
     if waited_in is Blame.FIRST_TOKEN or (waited_in is None and signs.front_end):
         give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
     grown = _grown(signs)
+    if facts.behind_long_prompt and not signs.kv_full:
+        # The mean hardly grows by some very long prompts, and each of them holds up all others.
+        give(Cause.PROMPT_MIX, WAITS * (1.0 - sum(grown.values())))
     for cause, share in grown.items():
         found[root_of(cause)] = found.get(root_of(cause), 0.0) + left * share
     left -= left * sum(grown.values())
@@ -127,6 +132,9 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     if total <= 0.0:
         return {}
     shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
+    if signs.preempts:
+        # What is computed a second time looks like dearer prompts.
+        shares.pop(Cause.PREFILL_COST, None)
     if signs.kv_full and Cause.PROMPT_MIX in shares:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)
