@@ -157,7 +157,7 @@ def _arguments() -> argparse.Namespace:
         "--show", type=_run, metavar="KIND/SEED/MODE", help="one run in detail; with the --engines of its table"
     )
     parser.add_argument("--pod", type=int, help="with --show: the pod of the time line (default: the first at fault)")
-    parser.add_argument("--lane", metavar="LANE", help="with --show: misses and roots of this lane only")
+    parser.add_argument("--lane", metavar="LANE[/OBJECTIVE]", help="with --show: misses and roots of this lane only")
     return parser.parse_args()
 
 
