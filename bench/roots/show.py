@@ -49,11 +49,12 @@ def shown(
     *,
     votes: str,
     minute: bool,
+    quick: bool,
     pod: int | None = None,
     lane: str | None = None,
 ) -> str:
     """All that is known of one run. `pod`, `lane`: of the time line; None: the first pod at fault, every lane."""
-    scrape = samples_of(cache, job, play, mode)
+    scrape = samples_of(cache, job, play, mode, quick=quick)
     rules = Rules(scrape, votes=votes, minute=minute)
     told = graded_in(job, play, scrape, mode, rules)
     number = play.run.at_fault[0] if pod is None else pod
