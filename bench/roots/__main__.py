@@ -6,7 +6,8 @@ that `rules.py` states in Python. Samples are kept too, so that a call without a
   python -m bench.roots --seeds 20-21 --world kind              every kind, named and drawn engines
   python -m bench.roots --kinds crash hang --modes blind         two kinds, one mode
   python -m bench.roots --show decode-slow/20/estimator          one run in detail, every 15 s
-  python -m bench.roots play --seeds 20-24                       play only: fill the cache
+  python -m bench.roots --world unkind --quick                   fleets, without their healthy pods
+  python -m bench.roots play --seeds 20-24 --world both          play only: fill the cache
 """
 
 import argparse

@@ -9,7 +9,7 @@ from tests.incidents.made_up_runs import answered, run_of
 
 
 SCRAPES = 9
-"""Of a run of two minutes."""
+"""A run of two minutes has so many."""
 
 
 def late(number: int, at: float, seconds: float) -> Request:
