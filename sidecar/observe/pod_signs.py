@@ -39,7 +39,6 @@ class PodReader:
             )
         )
         self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
-        self._prompts = metrics.histogram(c.PROMPT_TOKENS)
         self._histograms = tuple(
             metrics.histogram(metric) for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ)
         )
@@ -50,8 +49,6 @@ class PodReader:
         return Reading(
             at=at,
             lanes=self._lanes(),
-            lengths=self._lengths(),
-            length_edges=self._prompts.metric.buckets,
             reported=self._splits(reported=True),
             unreported=self._splits(reported=False),
             own_seconds=_total(self._own.children.values()),
@@ -68,16 +65,6 @@ class PodReader:
             waiting=inside.waiting,
             streaming=inside.streaming,
         )
-
-    def _lengths(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for child in self._prompts.children.values():
-            lane = child.labels[-1]
-            before = found.get(lane)
-            found[lane] = (
-                child.counts if before is None else [sum(each) for each in zip(before, child.counts, strict=True)]
-            )
-        return {lane: list(counts) for lane, counts in found.items()}
 
     def _splits(self, *, reported: bool) -> float:
         sources = (Source.ENGINE, Source.DERIVED)

@@ -4,8 +4,7 @@ Stands between `slo_counters.py`, which tells each miss and each end, and the pu
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
-from collections.abc import Callable, Hashable, Mapping
-from math import inf
+from collections.abc import Callable, Hashable
 
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
@@ -16,6 +15,7 @@ from sidecar.slo.attribution import Blame, client_held
 from sidecar.slo.judge import Case
 from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.incident import Incident
+from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod, recent_from
 from sidecar.slo.root.signs import Signs
@@ -45,8 +45,7 @@ class Roots:
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
-        self._longest: Mapping[str, float] = {}
-        """Lane to the longest usual prompt, in tokens."""
+        self._long = LongPrompts()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
         self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
@@ -65,12 +64,12 @@ class Roots:
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
-        if prompt_tokens is not None and prompt_tokens > self._longest.get(lane, inf):
-            self._pod.long_prompt(key, prompt_tokens, at)
+        if prompt_tokens is not None:
+            self._long.received(key, lane, max(1.0, prompt_tokens), at)
 
     def spoke(self, key: Hashable, at: float) -> None:
         """The first output of a request came, or it is over: its prompt is computed."""
-        self._pod.computed(key, at)
+        self._long.computed(key, at)
 
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
@@ -102,7 +101,7 @@ class Roots:
             self._next_slice_at = at + SLICE_SECONDS
             costs = self._costs(at)
             self._pod.read(self._reader.read(at, self._evidence.inside(at)), costs, calm=not burning)
-            self._longest = self._pod.longest
+            self._long.tick(at, calm=not burning)
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
@@ -144,7 +143,7 @@ class Roots:
             miss.failed,
             miss.paused,
             None if fault is None else fault.cause,
-            self._pod.behind_long_prompt(miss.received_at, at),
+            self._long.hold_up(miss.received_at, at),
         )
         found = self._weighed.get(facts)
         if found is None:

@@ -89,7 +89,7 @@ class StepCosts:
             self._model.step(step)
 
     def costs(self, at: float, since: float) -> Costs:
-        """Both factors, from steps that ended after `since`; None for one that is unknown."""
+        """Both factors and the use of the engine, from steps that ended after `since`; None for what is unknown."""
         decode, prefill = self._model.decode(at, since), self._model.prefill(at, since)
         return Costs(decode if isinstance(decode, Factor) else None, prefill if isinstance(prefill, Factor) else None)
 

@@ -6,7 +6,7 @@ model found. It refuses to know requests, and to learn while an objective burns.
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
@@ -28,14 +28,6 @@ COLD_SECONDS = 60.0
 STILL_COLD_SECONDS = 15.0
 KEPT_FAULTS = 16
 LATE_SECONDS = 15.0
-KEPT_LONG = 256
-FEWEST_FOR_LONGEST = 100.0
-MOST_LONG = 0.005
-"""Share of usual prompts that may be longer than the longest usual one."""
-ESTIMATED_LENGTH = 1.3
-"""A length that is estimated from text may be so many times the true one."""
-LONG_SHARE = 0.4
-"""Share of all prompt tokens from which on long prompts are most of the work: their cost rises faster than they do."""
 IDLE_SPREAD = 1.5
 """The first token of a request that did not queue is a guess at its prefill: its interval is wider."""
 KV_FULL_RATIO = 0.85
@@ -45,6 +37,8 @@ FEWEST_PREEMPTED = 3.0
 OUTSIDE = 0.5
 """Share of the waiting requests that are not in the engine, from which on they wait in front of it."""
 FEWEST_OUTSIDE = 2.0
+COMPUTES, FULL = 0.4, 0.5
+"""Below these shares of the time in which requests wait, they wait for neither compute nor a slot."""
 LANE_FADES = 0.9981
 FEWEST_OF_LANE = 20.0
 
@@ -73,10 +67,6 @@ class Reading:
 
     at: float
     lanes: Mapping[str, LaneCounts] = field(default_factory=dict)
-    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Lane to its answers by the length of their prompts: at most each edge, and above the last one."""
-    length_edges: Sequence[float] = ()
-    """Prompt tokens."""
     reported: float = 0.0
     """Answers with phases that the engine reported."""
     unreported: float = 0.0
@@ -99,17 +89,21 @@ class Reading:
 
 
 class Costs(NamedTuple):
-    """Factors of the step model; None: it cannot answer."""
+    """The step model's view of now; None: it cannot answer."""
 
     decode: Factor | None = None
     prefill: Factor | None = None
+    computes_ratio: float | None = None
+    """Share of the time in which requests waited that the engine spent in steps with prompts in them."""
+    full_ratio: float | None = None
+    """Share of that time in which as many sequences ran as ever did in it."""
 
 
 class _Usual:
     """The usual means of one lane."""
 
     __slots__ = (
-        "answers_tokens",
+        "answered",
         "cached_tokens",
         "events",
         "output_tokens",
@@ -122,7 +116,7 @@ class _Usual:
     def __init__(self) -> None:
         self.prompts = self.prompt_tokens = 0.0
         self.outputs = self.output_tokens = 0.0
-        self.answers_tokens = self.cached_tokens = 0.0
+        self.answered = self.cached_tokens = 0.0
         self.reads = self.events = 0.0
 
     def learn(self, grown: LaneCounts) -> None:
@@ -132,7 +126,7 @@ class _Usual:
         self.prompt_tokens += grown.received_tokens
         self.outputs += grown.outputs
         self.output_tokens += grown.output_tokens
-        self.answers_tokens += grown.prompt_tokens
+        self.answered += grown.answered
         self.cached_tokens += grown.cached_tokens
         self.reads += grown.reads
         self.events += grown.events
@@ -152,11 +146,6 @@ class Pod:
         self._together = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / SLICE_SECONDS) + 1)
         self._faults: deque[Fault] = deque(maxlen=KEPT_FAULTS)
-        self._lengths: dict[str, list[float]] = {}
-        self.longest: dict[str, float] = {}
-        """Lane to a length that hardly any of its usual prompts has, in tokens."""
-        self._long: dict[Hashable, tuple[float, float]] = {}
-        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT_LONG)
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
 
     # --- what happens ---------------------------------------------------------------------------------------------------
@@ -164,37 +153,6 @@ class Pod:
     def waited(self, at: float, phase: Blame) -> None:
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
-
-    def long_prompt(self, key: Hashable, tokens: float, at: float) -> None:
-        """A request came with a prompt that is longer than `longest` of its lane."""
-        if len(self._long) < KEPT_LONG:
-            self._long[key] = at, tokens
-
-    def computed(self, key: Hashable, at: float) -> None:
-        """The prompt of a request is computed, or the request is over."""
-        if self._long and key in self._long:
-            came_at, tokens = self._long.pop(key)
-            self._computed.append((came_at, at, tokens))
-
-    def behind_long_prompt(self, since: float, until: float) -> bool:
-        """Whether unusually long prompts were most of the work between these instants."""
-        now = self._last
-        if now is None or not (self._long or self._computed):
-            return False
-        tokens: float = sum(each for at, each in self._long.values() if at <= until)
-        began = min((at for at, _ in self._long.values()), default=until)
-        for came_at, computed_at, each in reversed(self._computed):
-            if computed_at < since:
-                break
-            if came_at <= until:
-                tokens += each
-                began = min(began, came_at)
-        if not tokens:
-            return False
-        began = max(min(since, began), now.at - RECENT_SECONDS)
-        before = next((each for each in self._readings if each.at > began - SLICE_SECONDS), now)
-        received = _tokens(now) - _tokens(before)
-        return tokens >= LONG_SHARE * max(received, tokens)
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
@@ -225,19 +183,16 @@ class Pod:
             if usual.outputs >= FEWEST_OF_LANE:
                 outputs += grown.output_tokens
                 usual_outputs += grown.outputs * usual.output_tokens / usual.outputs
-            if usual.answers_tokens > 0 and usual.cached_tokens > 0.02 * usual.answers_tokens:
+            if usual.answered >= FEWEST_OF_LANE:
+                # Longer prompts with the same cached beginning are no loss of the cache.
+                cached = grown.answered * usual.cached_tokens / usual.answered
                 uncached += grown.prompt_tokens - grown.cached_tokens
-                usual_uncached += grown.prompt_tokens * (1.0 - usual.cached_tokens / usual.answers_tokens)
-            elif usual.answers_tokens > 0:
-                uncached += grown.prompt_tokens
-                usual_uncached += grown.prompt_tokens
+                usual_uncached += max(grown.prompt_tokens - cached, 0.0)
             if usual.reads >= FEWEST_OF_LANE:
                 events += grown.events
                 usual_events += grown.reads * usual.events / usual.reads
             if calm:
                 usual.learn(grown)
-            if calm and lane in now.lengths:
-                self._learn_lengths(lane, last.lengths.get(lane, ()), now)
         self._load.add(now.at, work, seconds, calm=calm)
         self._mix.add(now.at, mix, usual_tokens, calm=calm)
         self._uncached.add(now.at, uncached, usual_uncached, calm=calm)
@@ -245,21 +200,6 @@ class Pod:
         own, expected = now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds
         self._reported.add(now.at, own, expected, calm=calm)
         self._together.add(now.at, events, usual_events, calm=calm)
-
-    def _learn_lengths(self, lane: str, before: Sequence[int], now: Reading) -> None:
-        counts = now.lengths[lane]
-        usual = self._lengths.setdefault(lane, [0.0] * len(counts))
-        for place, count in enumerate(counts):
-            usual[place] = LANE_FADES * usual[place] + count - (before[place] if before else 0)
-        total = sum(usual)
-        if total < FEWEST_FOR_LONGEST:
-            return
-        above = 0.0
-        for edge, count in zip((inf, *reversed(now.length_edges)), reversed(usual), strict=True):
-            above += count
-            if above > MOST_LONG * total:
-                self.longest[lane] = edge * ESTIMATED_LENGTH
-                return
 
     def _note_faults(self, last: Reading, now: Reading, costs: Costs) -> None:
         if now.engine_up is False and not (self._faults and self._faults[-1] == self._open(Cause.DOWN)):
@@ -275,7 +215,7 @@ class Pod:
                 self._faults.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, SLICE_SECONDS)))
         elif now.silent_seconds < SLICE_SECONDS:
             self._end(Cause.SILENCE, now.at)
-        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs):
+        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs[:2]):
             self._faults = deque(
                 (
                     replace(each, ended_at=max(each.ended_at, now.at + STILL_COLD_SECONDS))
@@ -316,7 +256,8 @@ class Pod:
             late_ratio=self._late(),
             kv_full=self._kv_full(since),
             preempts=self._preempts(since),
-            front_end=self._outside(since),
+            front_end=self._outside(since) or _in_front(costs),
+            computes_ratio=costs.computes_ratio,
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
             young=self._load.young,
@@ -394,8 +335,11 @@ def recent_from(at: float, began_at: float | None) -> float:
     return since if began_at is None else min(max(since, began_at - SLICE_SECONDS), at - LEAST_RECENT_SECONDS)
 
 
-def _tokens(reading: Reading) -> float:
-    return sum(each.received_tokens for each in reading.lanes.values())
+def _in_front(costs: Costs) -> bool:
+    """Whether requests wait although the engine computes few prompts and could run more sequences."""
+    if costs.computes_ratio is None or costs.full_ratio is None:
+        return False
+    return costs.computes_ratio < COMPUTES and costs.full_ratio < FULL
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

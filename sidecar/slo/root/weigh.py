@@ -57,6 +57,9 @@ LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
+COMPUTES = 0.4, 0.6
+"""Shares of the time in which requests waited: if the engine computes prompts in less than the first, they wait for
+something else; in more than the second, for that."""
 WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
@@ -132,6 +135,12 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     if total <= 0.0:
         return {}
     shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
+    if signs.computes_ratio is not None:
+        # Requests wait for prompts to be computed only if that is what the engine does while they wait.
+        computes = _between(signs.computes_ratio, *COMPUTES)
+        for cause in (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX):
+            if cause in shares:
+                shares[cause] *= computes
     if signs.preempts:
         # What is computed a second time looks like dearer prompts.
         shares.pop(Cause.PREFILL_COST, None)
