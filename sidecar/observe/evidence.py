@@ -19,6 +19,7 @@ from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import Silence
+from sidecar.timeline.held_back import first_token_seen, tokens_held_back
 from sidecar.timeline.outcome import Outcome
 
 
@@ -127,6 +128,7 @@ class Evidence:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
         if account.outcome is Outcome.OK:
             self.finished(account.key, at)
+            self.steps.held_back(tokens_held_back(account.marks) if account.streaming else 0)
         else:
             self._catch_up()
             self._silence.given_up(account.key, at)
@@ -140,7 +142,7 @@ class Evidence:
         if usage is not None:
             self.steps.answered(account.labels.lane, usage.prompt_tokens, usage.cached_tokens, learn=learn)
         seen = self._seen.pop(account.key, None)
-        told = None if seen is None else _prefill(account, seen)
+        told = None if seen is None or not first_token_seen(account.marks) else _prefill(account, seen)
         if seen is None or told is None:
             return
         work = self._work.prefilled(account.labels.model, told.length, seen, told.seconds, learn=learn)

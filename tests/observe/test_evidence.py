@@ -168,6 +168,20 @@ def test_cached_tokens_cost_nothing() -> None:
     assert harness.alone(said=report(), usage=all_cached) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("reports", [True, False])
+def test_an_answer_that_arrives_whole_is_no_evidence_of_what_prefills_cost(reports: bool) -> None:
+    """Its 60 tokens came in one event: its TTFT holds their decode, and its prefill ended at some time before."""
+    whole = Usage(prompt_tokens=TOKENS, completion_tokens=60)
+    untaught, harness = EvidenceHarness(), EvidenceHarness().taught(reports=reports)
+    said = report() if reports else None
+    for _ in range(2 * READY_SAMPLES):
+        untaught.alone(ttft=0.85, said=said, usage=whole, learn=True)
+
+    assert harness.alone(ttft=0.85, said=said, usage=whole) == (0.0, 0.0)
+    assert untaught.alone(said=said) == (0.0, 0.0)
+    assert harness.alone(said=said) == (0.25, 0.25)
+
+
 @pytest.mark.parametrize(
     ("outcome", "streaming", "usage"),
     [
