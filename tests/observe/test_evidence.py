@@ -13,7 +13,8 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.prefill_cost import READY_SAMPLES
-from sidecar.slo.silence import UNKNOWN_SECONDS
+from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
+from sidecar.slo.whole_answers import REMEMBERED_ANSWERS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -296,3 +297,21 @@ def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: fl
     harness.now += 2.0
 
     assert harness.silence()[0] == silent
+
+
+def test_where_answers_arrive_whole_their_making_is_no_stall() -> None:
+    """Each takes 30 s and comes in one event. That is unknown of the first ones; a hang shows a minute later still."""
+    harness = EvidenceHarness().taught()
+    whole = Usage(prompt_tokens=TOKENS, completion_tokens=3000)
+    for _ in range(REMEMBERED_ANSWERS):
+        harness.alone(ttft=30.0, usage=whole)
+    before = harness.stalled()
+    for _ in range(10):
+        harness.alone(ttft=30.0, usage=whole)
+    after = harness.stalled()
+    harness.comes()
+    harness.now += UNKNOWN_ANSWER_SECONDS + 5.0
+
+    assert before > 0
+    assert after == before
+    assert harness.stalled() == before + 5.0
