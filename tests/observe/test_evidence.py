@@ -315,3 +315,18 @@ def test_where_answers_arrive_whole_their_making_is_no_stall() -> None:
     assert before > 0
     assert after == before
     assert harness.stalled() == before + 5.0
+
+
+def test_a_hang_shows_while_an_unstreamed_request_is_in_flight() -> None:
+    """It comes first, and its own answer explains a minute; the streams that come after it wait for an hour."""
+    harness = EvidenceHarness().taught()
+    harness.comes(streaming=False)
+    for _ in range(100):
+        harness.now += 0.01
+        harness.comes()
+    harness.now += UNKNOWN_ANSWER_SECONDS + 20.0
+    soon = harness.stalled()
+    harness.now += 3600.0
+
+    assert soon == pytest.approx(20.0, abs=1.0)
+    assert harness.stalled() == pytest.approx(soon + 3600.0)
