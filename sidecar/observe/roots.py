@@ -14,6 +14,7 @@ from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.attribution import Blame, client_held
 from sidecar.slo.judge import Case
 from sidecar.slo.objective import Aims, Objective
+from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
@@ -46,6 +47,7 @@ class Roots:
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
         self._long = LongPrompts()
+        self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
         self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
@@ -97,10 +99,12 @@ class Roots:
     def tick(self, at: float, *, burning: bool) -> None:
         """Read the pod and decide what is due. Call it about once a second."""
         self.incident.tick(at, burning=burning)
+        inside = self._evidence.inside(at)
+        self._backlog.tick(at, inside.waiting, calm=not burning)
         if at >= self._next_slice_at:
             self._next_slice_at = at + SLICE_SECONDS
             costs = self._costs(at)
-            self._pod.read(self._reader.read(at, self._evidence.inside(at)), costs, calm=not burning)
+            self._pod.read(self._reader.read(at, inside), costs, calm=not burning)
             self._long.tick(at, calm=not burning)
             self._see(at, costs)
         elif len(self._open):
@@ -137,13 +141,14 @@ class Roots:
         self._weighed.clear()
 
     def _decide(self, miss: Miss, at: float) -> bool:
-        fault = next((each for each in self._signs.faults if each.overlaps(miss.received_at, at)), None)
+        since = self._backlog.since(miss.received_at)
+        fault = next((each for each in self._signs.faults if each.overlaps(since, at)), None)
         facts = Facts(
             miss.waited_in,
             miss.failed,
             miss.paused,
             None if fault is None else fault.cause,
-            self._long.hold_up(miss.received_at, at),
+            self._long.hold_up(since, at),
         )
         found = self._weighed.get(facts)
         if found is None:

@@ -96,7 +96,11 @@ class StepCosts:
     def costs(self, at: float, since: float) -> Costs:
         """Both factors and the use of the engine, from steps that ended after `since`; None for what is unknown."""
         decode, prefill = self._model.decode(at, since), self._model.prefill(at, since)
-        return Costs(decode if isinstance(decode, Factor) else None, prefill if isinstance(prefill, Factor) else None)
+        return Costs(
+            decode if isinstance(decode, Factor) else None,
+            prefill if isinstance(prefill, Factor) else None,
+            *(self._model.while_waiting(at, since) or (None, None)),
+        )
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""

@@ -182,8 +182,9 @@ class StepModel:
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
-        self._waits: deque[tuple[float, float, bool, int]] = deque(maxlen=KEPT_STEPS)
-        """Steps in which a request waited: their end, seconds, whether prompts were in them, and their sequences."""
+        self._waits: deque[tuple[float, float, bool, int, float]] = deque(maxlen=KEPT_STEPS)
+        """Steps in which a request waited: their end, seconds, whether prompts were in them, their sequences, and the
+        tokens in the contexts of these."""
         self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
@@ -247,7 +248,7 @@ class StepModel:
 
     def while_waiting(self, at: float, since: float = -inf) -> tuple[float, float] | None:
         """Two shares of the time of the last minute in which a request waited: that of steps with prompts in them, and
-        that of steps with as many sequences as any of them had. None if too little is known.
+        that of steps with as many sequences, or as long contexts, as any of them had. None if too little is known.
         """
         if self.unknown is not None:
             return None
@@ -255,9 +256,12 @@ class StepModel:
         total = sum(each[1] for each in seen)
         if len(seen) < FEWEST_NOW or total < FEWEST_WAITED_SECONDS:
             return None
-        most = max(each[3] for each in seen)
         with_prompts = sum(each[1] for each in seen if each[2])
-        return with_prompts / total, sum(each[1] for each in seen if each[3] >= FULL_SHARE * most) / total
+        sequences, contexts = (FULL_SHARE * max(each[place] for each in seen) for place in (3, 4))
+        full = max(
+            sum(each[1] for each in seen if each[3] >= sequences), sum(each[1] for each in seen if each[4] >= contexts)
+        )
+        return with_prompts / total, full / total
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
@@ -325,7 +329,7 @@ class StepModel:
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
         self._any.append((step.ended_at, seconds / expected))
         prompts = seconds > WITH_PROMPTS * expected * self._decode_near(step.ended_at)
-        self._waits.append((step.ended_at, seconds * step.steps, prompts, step.sequences))
+        self._waits.append((step.ended_at, seconds * step.steps, prompts, step.sequences, step.context_tokens))
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = _Stretch(step.ended_at - seconds)

@@ -18,8 +18,9 @@ FADES = 0.9981
 FEWEST = 100.0
 MOST_LONG = 0.005
 """Share of usual prompts that may be longer than the longest usual one."""
-LONG_SHARE = 0.4
-"""Share of all prompt tokens from which on long prompts are most of the work: their cost rises faster than they do."""
+LONG_SHARE = 0.25
+"""Share of all prompt tokens from which on long prompts hold up the others: their cost rises faster than their length,
+and it comes at once."""
 KEPT = 256
 SLICE_SECONDS = 1.0
 

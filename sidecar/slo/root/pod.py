@@ -16,7 +16,7 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import WORTH_NAMING, chance
+from sidecar.slo.root.weigh import DEARER, chance
 
 
 SLICE_SECONDS = 5.0
@@ -96,7 +96,7 @@ class Costs(NamedTuple):
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them."""
     full_ratio: float | None = None
-    """Share of that time in which as many sequences ran as ever did in it."""
+    """Share of that time in which as many sequences ran, or as many tokens were in contexts, as ever in it."""
 
 
 class _Usual:
@@ -215,7 +215,7 @@ class Pod:
                 self._faults.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, SLICE_SECONDS)))
         elif now.silent_seconds < SLICE_SECONDS:
             self._end(Cause.SILENCE, now.at)
-        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs[:2]):
+        if any(each is not None and chance(each, DEARER) > 0.5 for each in costs[:2]):
             self._faults = deque(
                 (
                     replace(each, ended_at=max(each.ended_at, now.at + STILL_COLD_SECONDS))
@@ -256,7 +256,7 @@ class Pod:
             late_ratio=self._late(),
             kv_full=self._kv_full(since),
             preempts=self._preempts(since),
-            front_end=self._outside(since) or _in_front(costs),
+            front_end=self._outside(since) or (_in_front(costs) and not self._waits_inside(since)),
             computes_ratio=costs.computes_ratio,
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
@@ -266,7 +266,7 @@ class Pod:
     def _prefill(self, since: float, costs: Costs) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
         measured = self._reported.since(since)
-        dearer = costs.decode is not None and chance(costs.decode, WORTH_NAMING) > 0.5
+        dearer = costs.decode is not None and chance(costs.decode, DEARER) > 0.5
         if measured is None or (costs.prefill is not None and (dearer or not self._reports())):
             return costs.prefill
         if dearer and costs.decode is not None:
@@ -321,6 +321,11 @@ class Pod:
             waiting += each.waiting
             outside += each.waiting - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
+
+    def _waits_inside(self, since: float) -> bool:
+        """Whether the engine itself says that requests wait in its queue."""
+        known = [each.engine_waiting for each in self._recent(since) if each.engine_waiting is not None]
+        return bool(known) and sum(known) >= len(known)
 
     def _shares(self, at: float) -> dict[Blame, float]:
         recent = [

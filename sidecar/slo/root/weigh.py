@@ -49,8 +49,18 @@ class Facts(NamedTuple):
 
 Weights = Mapping[Root, float]
 
-WORTH_NAMING = 1.2
-"""A cause below this many times its usual value explains no miss."""
+WORTH_NAMING = {
+    Cause.LOAD: 1.15,
+    Cause.PROMPT_MIX: 1.12,
+    Cause.UNCACHED: 1.15,
+    Cause.LONGER_OUTPUTS: 1.2,
+    Cause.PREFILL_COST: 1.2,
+    Cause.DECODE_COST: 1.2,
+}
+"""A cause below this many times its usual value explains no miss. Lengths are counted, and costs are estimated from
+models with errors of their own."""
+DEARER = 1.2
+"""The same for a cost, whatever it is needed for."""
 SURE = 0.95
 """Weight of direct evidence."""
 LATE_FROM, LATE_AT = 0.08, 0.2
@@ -104,7 +114,7 @@ def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, 
         give(Cause.HOP, SURE)
     if signs.together is not None:
         give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
-    if waited_in is Blame.FIRST_TOKEN or (waited_in is None and signs.front_end):
+    if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
     grown = _grown(signs)
     if facts.behind_long_prompt and not signs.kv_full:
@@ -125,7 +135,7 @@ def chance(factor: Factor, threshold: float) -> float:
 
 def _grown(signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
-    chances = {cause: chance(factor, WORTH_NAMING) for cause, factor in signs.grown.items()}
+    chances = {cause: chance(factor, WORTH_NAMING[cause]) for cause, factor in signs.grown.items()}
     none = 1.0
     for each in chances.values():
         none *= 1.0 - each
