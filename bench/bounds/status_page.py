@@ -73,7 +73,7 @@ async def status_page_stalls() -> list[Bound]:
         await page._page(refresh=True)  # noqa: SLF001  without the socket
 
     async def ticked() -> None:
-        await run_sliced(diagnoses.learn(await run_sliced(history.tick(time.monotonic()))))
+        diagnoses.learn(await run_sliced(history.tick(time.monotonic())))
 
     async def nothing() -> None:
         await asyncio.sleep(0.02)

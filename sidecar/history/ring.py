@@ -63,7 +63,9 @@ class History:
     def _peaks(self, now: Snapshot) -> dict[str, float]:
         """The highest value of each gauge of `PEAK_GAUGES` within the long window, where one is known."""
         held = [one for one in (*self._old, *self._whole) if now.at - LONG_SECONDS <= one.at < now.at]
-        values = {name: [one.gauges[name][()] for one in (*held, now) if () in one.gauges[name]] for name in PEAK_GAUGES}
+        values = {
+            name: [one.gauges[name][()] for one in (*held, now) if () in one.gauges[name]] for name in PEAK_GAUGES
+        }
         return {name: max(known) for name, known in values.items() if known}
 
 
