@@ -9,7 +9,7 @@
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
-| `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incidents.py`) |
+| `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 No traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
@@ -27,7 +27,7 @@ from aiohttp import hdrs, web
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
-from sidecar.history.incidents import IncidentLog
+from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import run_sliced
 from sidecar.metrics.exposition import ProcessPage, write_page

@@ -100,7 +100,7 @@ class Verdict:
 
     @property
     def reason(self) -> Unknown | None:
-        """Where the phase is unattributed, the leading reason; None where no miss lacks a root."""
+        """The leading reason of an unattributed phase; None if each miss has a known root."""
         reason = self.causes.get(Blame.UNATTRIBUTED) if self.phase == Blame.UNATTRIBUTED else None
         return reason if isinstance(reason, Unknown) else None
 

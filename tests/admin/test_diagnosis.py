@@ -9,7 +9,7 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.sources import one_sidecar
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
-from sidecar.history.incidents import IncidentLog
+from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics

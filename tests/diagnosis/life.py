@@ -1,5 +1,7 @@
 """One process with counters that grow as a scenario demands, minute by minute, and the history that the diagnosis reads."""
 
+from typing import Any
+
 from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.history.ring import History
@@ -24,7 +26,7 @@ class Life:
         for objective, seconds in (("ttft", 1.0), ("tpot", 0.08)):
             self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
 
-    def minutes(self, minutes: float, **told: float) -> None:
+    def minutes(self, minutes: float, **told: Any) -> None:
         for _ in range(round(minutes * 60 / STEP_SECONDS)):
             self.at += STEP_SECONDS
             self._pass(STEP_SECONDS, **told)

@@ -30,7 +30,7 @@ class Incident:
     began: Lead
     changes: deque[Lead] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     ended_at_unix: float | None = None
-    """None while it lasts, and for an incident whose end nobody told."""
+    """None while it lasts."""
     votes: Mapping[str, float] = field(default_factory=dict)
     """Phase of the root to its misses, over the whole incident; empty until it ended."""
     evidence: Mapping[str, float] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 import json
 
-from sidecar.history.incidents import INCIDENTS_KEPT, IncidentLog
+from sidecar.history.incident_log import INCIDENTS_KEPT, IncidentLog
 
 
 NOON = 1_790_000_000.0
