@@ -4,7 +4,7 @@ A ratio whose divisor is 0 or unknown is None, and so is a quantile from too few
 only ever divided by one of the whole engine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
@@ -15,8 +15,8 @@ from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Unknown
+from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
 from sidecar.slo.objective import Objective
 
 
@@ -97,14 +97,12 @@ def missed(windows: Windows) -> list[LaneObjective]:
 def verdict(windows: Windows, who: LaneObjective) -> Verdict | None:
     """The roots of one lane's misses within the shown window; None if none is decided, and none waits to be."""
     shown = windows.growth[SHOWN_SECONDS]
-    roots = _of_lane(shown, p.SLO_ROOT_MISSES_TOTAL, who)
+    roots = _by_phase(shown, p.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
     undecided = windows.gauge(p.SLO_UNDECIDED_MISSES, *who) or 0.0
     if not roots and undecided <= 0:
         return None
-    votes = {
-        phase: n for phase, n in _of_lane(shown, p.SLO_BLAMED_MISSES_TOTAL, who).items() if phase != "unattributed"
-    }
-    split = sum(votes.values())
+    votes = _by_phase(shown, p.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
+    split = {Blame(phase): count for phase, count in votes.items() if phase != Blame.UNATTRIBUTED}
     began: dict[RootPhase, float] = {}
     for (phase, _), at in windows.all_of(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
         began[root_phase(phase)] = min(at, began.get(root_phase(phase), at))
@@ -112,15 +110,15 @@ def verdict(windows: Windows, who: LaneObjective) -> Verdict | None:
         roots={root_phase(phase): count for phase, count in roots.items()},
         undecided=undecided,
         causes=_causes(shown, who.model),
-        waited_in={Blame(phase): count / split for phase, count in votes.items()},
+        waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
         began=began,
     )
 
 
-def _of_lane(shown: Growth, metric: Counter, who: LaneObjective) -> dict[str, float]:
+def _by_phase(shown: Growth, metric: Counter, who: LaneObjective, phases: Iterable[str]) -> dict[str, float]:
     """Phase to the growth of one counter of misses, where it grew."""
-    found = shown.counters.get(metric.name, {})
-    return {phase: count for (*labels, phase), count in found.items() if tuple(labels) == who and count > 0}
+    counts = {phase: shown.counted(metric, *who, phase) or 0.0 for phase in phases}
+    return {phase: count for phase, count in counts.items() if count > 0}
 
 
 def _causes(shown: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:

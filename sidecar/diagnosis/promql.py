@@ -23,6 +23,7 @@ from sidecar.history.series import (
 )
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Histogram
+from sidecar.slo.causes import ROOT_PHASES, ROOTS
 from sidecar.slo.objective import Objective
 
 
@@ -142,6 +143,14 @@ def windows_of(
     found = {gauge.metric.name: _by(gauge.labels, gauge_answers.get(gauge.metric.name, [])) for gauge in GAUGE_SERIES}
     highest = {name: value for name, answer in peak_answers.items() for value in _by((), answer).values()}
     return Windows(grown, found, highest)
+
+
+def known_roots(windows: Windows) -> bool:
+    """Whether every phase and cause that a sidecar of the fleet decided is one that this version knows."""
+    shown, phases = windows.growth[SHOWN_SECONDS].counters, {*ROOT_PHASES}
+    decided = {labels[-1] for labels in shown[slo.SLO_ROOT_MISSES_TOTAL.name]}
+    causes = {labels[-2:] for labels in shown[slo.SLO_ROOT_CAUSE_MISSES_TOTAL.name]}
+    return decided <= phases and causes <= {*ROOTS}
 
 
 def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], float]:

@@ -71,23 +71,22 @@ async def _lanes(prometheus: "_Prometheus", of: Fleet, window_seconds: float) ->
     pods = await prometheus.ask_all(promql.pods(of, window_seconds))
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
-    try:
-        return [
-            facts.measured(
-                windows,
-                who,
-                Measured(
-                    source="prometheus",
-                    namespace=of.namespace,
-                    job=of.job,
-                    engine=engine,
-                    pods=promql.pod_shares(pods, *who),
-                ),
-            )
-            for who in facts.lanes(windows)
-        ]
-    except ValueError as error:
-        raise AskingError(f"{prometheus.shown} has sidecars of another version: use the command of theirs") from error
+    if not promql.known_roots(windows):
+        raise AskingError(f"{prometheus.shown} has sidecars of another version: use the command of theirs")
+    return [
+        facts.measured(
+            windows,
+            who,
+            Measured(
+                source="prometheus",
+                namespace=of.namespace,
+                job=of.job,
+                engine=engine,
+                pods=promql.pod_shares(pods, *who),
+            ),
+        )
+        for who in facts.lanes(windows)
+    ]
 
 
 class _Prometheus:

@@ -125,7 +125,7 @@ def _headline(d: Mapping[str, Any]) -> str:
         return f"WELL  {subject}"
     named = phase_name(d["phase"]).upper()
     if d["candidates"]:
-        named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: it is not known which"
+        named += f", perhaps {listed([phase_name(one) for one in d['candidates']])}"
     about = [f"{_OBJECTIVES[d['first']]} first"]
     if d["cause"] is not None:
         ratio = d["measured"]["evidence_ratios"].get(d["cause"])

@@ -38,11 +38,14 @@ def confidence(
     value, count = verdict.confidence, counted_votes(m, first, verdict)
     of = f"{digits(count)} decided misses{of_window(m)}"
     if phase == Blame.UNATTRIBUTED:
-        said = [f"No root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.", *_would_tell(m, verdict)]
+        said = [
+            f"No known root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.",
+            *_would_tell(m, verdict),
+        ]
     else:
         said = [f"This is the root's share of {of}."]
     if count < MANY_MISSES:
-        said.append(f"Only {digits(count)} misses are decided: more traffic would tell.")
+        said.append(f"Only {digits(count)} misses are decided: their shares may be chance.")
     return value, (*said, *_about_sources(m))
 
 
@@ -53,7 +56,8 @@ def _would_tell(m: Measured, verdict: Verdict) -> list[str]:
         for part, why in m.unknown_costs.items()
         if why in {*Reason}
     ]
-    return said + [f"It would tell: {hint}." for hint in m.hints]
+    said += [f"It would tell: {hint}." for hint in m.hints]
+    return said or ["More traffic would tell: in few requests several causes look alike."]
 
 
 def _without_roots(m: Measured, first: Objective, verdict: Verdict | None) -> list[str]:

@@ -77,9 +77,16 @@ PAGE: Answers = {
 }
 
 
-def test_sidecars_of_another_version_are_named() -> None:
-    """A later one may know a phase that this command does not."""
-    stub = Stub({**PAGE, "llm_slo_root_misses_total{": [({**WHO, "phase": "elsewhere"}, 200.0)]})
+NEWER: Answers = {
+    "llm_slo_root_misses_total{": [({**WHO, "phase": "elsewhere"}, 200.0)],
+    "llm_slo_root_cause_misses_total{": [({"model": "llama", "phase": "queue", "cause": "luck"}, 200.0)],
+}
+
+
+@pytest.mark.parametrize("series", NEWER)
+def test_sidecars_of_another_version_are_named(series: str) -> None:
+    """A later one may know a phase or a cause that this command does not; without its misses the shares would be wrong."""
+    stub = Stub({**PAGE, series: NEWER[series]})
 
     with pytest.raises(AskingError, match="has sidecars of another version: use the command of theirs"):
         play(stub.handle, ask)

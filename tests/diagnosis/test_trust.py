@@ -42,7 +42,7 @@ def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None
     assert (found.phase, found.candidates) == (Blame.UNATTRIBUTED, (Blame.QUEUE, Blame.PREFILL))
     assert (found.confidence, found.cause, found.reason) == (0.45, None, Unknown.YOUNG)
     assert found.because[0] == (
-        "No root has 60 % of the 40 decided misses of the last 5 min: queue 45 %, prefill 40 %, unattributed 15 %."
+        "No known root has 60 % of the 40 decided misses of the last 5 min: queue 45 %, prefill 40 %, unattributed 15 %."
     )
     assert found.because[1].startswith("The usual values are learned while no objective burns")
     assert found.because[2:] == (
@@ -51,10 +51,10 @@ def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None
     )
 
 
-def test_a_few_misses_ask_for_more_traffic() -> None:
+def test_few_misses_may_be_chance() -> None:
     found = of(verdict(Blame.QUEUE, votes=6.0))
 
-    assert "Only 6 misses are decided: more traffic would tell." in found.because
+    assert "Only 6 misses are decided: their shares may be chance." in found.because
 
 
 def test_sources_that_do_not_agree_are_named_and_take_nothing_from_the_root() -> None:

@@ -164,8 +164,8 @@ def _of_root(d: Diagnosis) -> str:
 
 
 def _phase(d: Diagnosis) -> str:
-    named = d.candidates or (() if d.phase is None else (d.phase,))
-    return listed([phase_name(one) for one in named])
+    perhaps = f", perhaps {listed([phase_name(one) for one in d.candidates])}" if d.candidates else ""
+    return f"{phase_name(d.phase or '')}{perhaps}"
 
 
 def _who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
