@@ -45,6 +45,8 @@ def _grown(metrics: Metrics) -> None:
         slo.SLO_REQUESTS_TOTAL,
         slo.SLO_MISSES_TOTAL,
         slo.SLO_BLAMED_MISSES_TOTAL,
+        slo.SLO_ROOT_MISSES_TOTAL,
+        slo.SLO_ROOT_CAUSE_MISSES_TOTAL,
     ):
         for counted in metrics.counter(counter).children.values():
             counted.inc(20)
