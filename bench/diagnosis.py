@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
+from bench.incidents.job import engine_for
 from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
 from bench.incidents.play import load_factor, play
 from bench.incidents.product import Product
 from bench.incidents.prometheus import hear, names_in
-from bench.incidents.run import engine_for
 from bench.incidents.world import Mode
 from sidecar.diagnosis.findings import Outcome
 from sidecar.diagnosis.interventions import CHAPTERS

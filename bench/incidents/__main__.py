@@ -31,11 +31,12 @@ from bench.incidents.healthy import (
     rolling_restart,
     told,
 )
+from bench.incidents.job import DRAWN_PREFIX, Job, engine_for, jobs
 from bench.incidents.kinds import KINDS
 from bench.incidents.measures import Woken
 from bench.incidents.page import WORLDS, page
 from bench.incidents.report import MODE_TITLES, line, scoreboard, table
-from bench.incidents.run import DRAWN_PREFIX, Done, Job, done, engine_for, jobs, woken
+from bench.incidents.run import Done, done, woken
 from bench.incidents.world import Mode
 
 

@@ -7,6 +7,7 @@ objectives are being missed.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
@@ -16,12 +17,21 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
+from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import Silence
 from sidecar.timeline.outcome import Outcome
 
 
 _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 """Names of length measures: costs learned from engines' reports and from the TTFT of idle requests are kept apart."""
+
+
+class Inside(NamedTuple):
+    """The engine's silence, in seconds, and the numbers of requests without and with output."""
+
+    silent_seconds: float
+    waiting: int
+    streaming: int
 
 
 class Evidence:
@@ -161,6 +171,17 @@ class Evidence:
         """Price the steps that have ended. `learn`: no objective burns. Call it about once a second."""
         self._catch_up()
         self.steps.tick(learn=learn)
+
+    def inside(self, at: float) -> Inside:
+        """The engine's silence and the requests inside it at this instant."""
+        self._catch_up()
+        silent = self._silence.check(at)
+        self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
+        return Inside(silent.seconds, self._work.waiting, self._work.streaming)
+
+    def costs(self, at: float, since: float) -> Costs:
+        """The factors of the step model, from steps since an instant; nothing where it cannot answer."""
+        return self.steps.costs(at, since)
 
     def _set_step_costs(self, at: float) -> None:
         """An error in the model must not take the page from all others."""

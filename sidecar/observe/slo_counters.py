@@ -16,6 +16,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
 from sidecar.slo.judge import Case, Judge, TokenDeadlines
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
@@ -39,6 +40,7 @@ class Slo:
         self._metrics = metrics
         self._judge = Judge(self._decided)
         self._evidence = Evidence(metrics)
+        self.roots = Roots(metrics, self._evidence)
         self._closing: dict[Hashable, Case] = {}
         self._burning = Burning()
         self._now = 0.0
@@ -129,6 +131,7 @@ class Slo:
         self._now = at
         self._contained(self._judge.tick, at)
         self._contained(self._price_steps, at)
+        self._contained(self._root, at)
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
@@ -160,6 +163,7 @@ class Slo:
         if case.tokens is not None:
             self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
             self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
+        self.roots.ended(key, account)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))
@@ -180,6 +184,7 @@ class Slo:
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():
             self._blamed.child_for(case.labels, objective, blame).inc()
+            self.roots.waited(account.key, objective, blame, self._now)
         if votes:
             self.on_blamed(account, votes)
 
@@ -188,6 +193,9 @@ class Slo:
 
     def _price_steps(self, at: float) -> None:
         self._evidence.tick(learn=not self._burning.at(at))
+
+    def _root(self, at: float) -> None:
+        self.roots.tick(at, burning=self._burning.at(at))
 
     def engine_restarted(self) -> None:
         """Forget what was learned about the old engine process."""
@@ -204,10 +212,12 @@ class Slo:
         self._allowed.child_for(labels, objective).inc(aim.allowed_misses)
         if missed:
             self._misses.child_for(labels, objective).inc()
+            self.roots.missed(case.key, case, objective, self._now)
         self._burning.decided(self._now, missed=missed, allowed=aim.allowed_misses)
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
+        self._contained(self.roots.set_gauges)
         self._begin_at_zero()
         for child in self._overdue.children.values():
             child.set(0)
@@ -222,6 +232,7 @@ class Slo:
         self._told = metrics.told
         for counter in (self._received, self._measured, self._prompt_tokens):
             counter.begin()
+        self.roots.begin_causes()
         for model, (lane, buckets) in product(metrics.models.shown(), self.objectives.by_lane.items()):
             self._begin_lane(model, lane, buckets)
 
@@ -233,6 +244,7 @@ class Slo:
             family.begin(model=model, lane=lane)
         for objective in sorted({of for _, of in objectives}, key=list(Objective).index):
             self._blamed.begin(model=model, lane=lane, objective=objective)
+            self.roots.begin(model, lane, objective)
         for counter, bucket in product((self._good, self._good_tokens), dict(objectives)):
             counter.begin(model=model, lane=lane, prompt_bucket=bucket)
         for counter, (bucket, of) in product((self._requests, self._misses, self._allowed), objectives):

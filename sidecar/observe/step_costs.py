@@ -10,6 +10,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.factor import Factor
+from sidecar.slo.root.pod import Costs
 from sidecar.slo.step_model import Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
@@ -86,6 +87,11 @@ class StepCosts:
         self._model.learning = learn
         for step in self._steps.take(PRICED_AT_ONCE):
             self._model.step(step)
+
+    def costs(self, at: float, since: float) -> Costs:
+        """Both factors, from steps that ended after `since`; None for one that is unknown."""
+        decode, prefill = self._model.decode(at, since), self._model.prefill(at, since)
+        return Costs(decode if isinstance(decode, Factor) else None, prefill if isinstance(prefill, Factor) else None)
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""

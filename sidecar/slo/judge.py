@@ -64,6 +64,8 @@ class Case:
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
     tokens: TokenDeadlines | None = None
+    key: Hashable = None
+    """Set by the judge that it is given to."""
 
     @property
     def missed(self) -> tuple[Objective, ...]:
@@ -97,6 +99,7 @@ class Judge:
         """A request was received whole. It is not kept if its lane has no objectives."""
         if not case.aims:
             return
+        case.key = key
         self._cases[key] = case
         if case.streaming is not None:
             self._expect(case, Objective.TTFT if case.streaming else Objective.E2E)

@@ -76,6 +76,16 @@ class PrefillWork:
         self._curves: dict[tuple[str, str], Curve] = {}
         self._learned_at: dict[tuple[str, str, int], tuple[int, float]] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Number of requests without output."""
+        return len(self._waiting)
+
+    @property
+    def streaming(self) -> int:
+        """Number of streams with output that the engine has not finished."""
+        return len(self._streaming)
+
     # --- waiting requests ------------------------------------------------------------------------------------------------
 
     def received(self, key: Hashable, at: float) -> None:

@@ -13,6 +13,7 @@ refuses to name a cause, and says why where it cannot answer.
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
 from sidecar.slo.least_squares import LeastSquares
@@ -210,19 +211,20 @@ class StepModel:
             return Reason.YOUNG
         return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
 
-    def decode(self, at: float) -> Factor | Reason:
-        """The decode factor at this instant."""
+    def decode(self, at: float, since: float = -inf) -> Factor | Reason:
+        """The decode factor at this instant, from steps of the last minute that ended after `since`."""
         unknown = self.unknown
         if unknown is not None:
             return unknown
-        ratios = _since(self._pure, at - DECODE_SECONDS)
+        since = max(since, at - DECODE_SECONDS)
+        ratios = _since(self._pure, since)
         if len(ratios) >= FEWEST_NOW:
             return median_of(ratios)
-        ratios = _since(self._any, at - DECODE_SECONDS)
+        ratios = _since(self._any, since)
         return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
 
-    def prefill(self, at: float) -> Factor | Reason:
-        """The prefill factor at this instant."""
+    def prefill(self, at: float, since: float = -inf) -> Factor | Reason:
+        """The prefill factor at this instant, from prompts of the last 90 s that were computed after `since`."""
         unknown = self.unknown
         if unknown is not None:
             return unknown
@@ -230,7 +232,7 @@ class StepModel:
             return Reason.YOUNG
         if self._error > WORST_STRETCH * self._calm_work:
             return Reason.RESIDUALS
-        found = [each for each in self._excesses if each.ended_at >= at - PREFILL_SECONDS and each.work > 0]
+        found = [each for each in self._excesses if each.ended_at >= max(since, at - PREFILL_SECONDS) and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0

@@ -6,10 +6,11 @@ from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
+from bench.incidents.job import Job, engine_for, engine_of, jobs
 from bench.incidents.kinds import BY_NAME, KINDS
 from bench.incidents.page import page
 from bench.incidents.report import line
-from bench.incidents.run import Job, done, engine_for, engine_of, jobs
+from bench.incidents.run import done
 from bench.incidents.world import Mode
 from sidecar.slo.attribution import Blame
 from tests.support.tools import need_tool

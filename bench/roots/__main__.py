@@ -1,0 +1,165 @@
+"""`python -m bench.roots`: grades the root decisions of the pods without promtool, in seconds a run.
+
+The first call plays the runs and keeps them; later calls only pass them through the product as it is now, on the rules
+that `rules.py` states in Python. Samples are kept too, so that a call without a change of the product takes no time.
+
+  python -m bench.roots --seeds 20-21 --world kind              every kind, named and drawn engines
+  python -m bench.roots --kinds crash hang --modes blind         two kinds, one mode
+  python -m bench.roots --show decode-slow/20/estimator          one run in detail, every 15 s
+  python -m bench.roots play --seeds 20-24                       play only: fill the cache
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing import Pool
+from pathlib import Path
+from typing import TypeVar
+
+from bench.incidents.engines import ENGINES
+from bench.incidents.job import DRAWN_PREFIX, Job, jobs, played
+from bench.incidents.kinds import KINDS
+from bench.incidents.world import Mode
+from bench.roots.cache import CACHE, Cache
+from bench.roots.passage import BLAMED, ROOTS
+from bench.roots.report import line, report
+from bench.roots.show import shown
+from bench.roots.verdicts import Told, told
+
+
+VOTES = {"roots": ROOTS, "blamed": BLAMED}
+DRAWN, DRAWN_SEED = 7, "roots"
+_I = TypeVar("_I")
+_O = TypeVar("_O")
+
+
+def main() -> int:
+    arguments = _arguments()
+    cache = Cache(arguments.cache)
+    todo = _todo(arguments)
+    if arguments.show:
+        return _show(cache, todo, arguments)
+    began = time.perf_counter()
+    if arguments.what == "play":
+        for number, words in enumerate(_in_parallel(partial(_play, cache), todo, arguments.jobs), 1):
+            print(f"{number}/{len(todo)} {words}", file=sys.stderr, flush=True)
+        return 0
+    grade = partial(told, cache, votes=VOTES[arguments.votes], minute=arguments.minute)
+    found: list[Told] = []
+    todo.sort(key=lambda job: _size(cache, job), reverse=True)
+    for number, each in enumerate(_in_parallel(grade, todo, arguments.jobs), 1):
+        found += each
+        for one in each:
+            print(f"{number}/{len(todo)} {line(one)}", file=sys.stderr, flush=True)
+    print(f"\n{len(todo)} runs in {time.perf_counter() - began:.0f} s, votes: {arguments.votes}\n\n{report(found)}")
+    return 0
+
+
+def _play(cache: Cache, job: Job) -> str:
+    began, known = time.perf_counter(), cache.has(job)
+    if not known:
+        cache.run(job, lambda: played(job))
+    where = f"{job.kind}/{job.seed} {'un' if job.unkind else ''}kind {job.engine}"
+    return f"{where}: {'known' if known else f'{time.perf_counter() - began:.1f} s'}"
+
+
+def _show(cache: Cache, todo: list[Job], arguments: argparse.Namespace) -> int:
+    kind, seed, mode = arguments.show
+    wanted = [job for job in todo if (job.kind, job.seed) == (kind, seed)]
+    for job in wanted:
+        play = cache.run(job, lambda job=job: played(job))  # type: ignore[misc]
+        print(
+            shown(
+                cache,
+                job,
+                play,
+                mode,
+                votes=VOTES[arguments.votes],
+                minute=arguments.minute,
+                pod=arguments.pod,
+                lane=arguments.lane,
+            )
+        )
+    return 0 if wanted else 1
+
+
+def _size(cache: Cache, job: Job) -> float:
+    """Bytes of a played run; one that is not played yet comes first."""
+    return cache.run_path(job).stat().st_size if cache.has(job) else float("inf")
+
+
+def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iterator[_O]:
+    if processes == 1 or len(todo) < 2:
+        yield from map(do, todo)
+        return
+    with Pool(processes) as pool:
+        yield from pool.imap_unordered(do, todo)
+
+
+def _todo(arguments: argparse.Namespace) -> list[Job]:
+    worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
+    kinds, seeds = arguments.kinds, arguments.seeds
+    if arguments.show:
+        kinds, seeds = [arguments.show[0]], [arguments.show[1]]
+    modes = tuple(arguments.modes)
+    return [job for unkind in worlds for job in jobs(kinds, _engines(arguments), seeds, modes, unkind=unkind)]
+
+
+def _engines(arguments: argparse.Namespace) -> list[str]:
+    groups = {
+        "named": [engine.name for engine in ENGINES],
+        "drawn": [f"{DRAWN_PREFIX}{DRAWN_SEED}-{number}" for number in range(arguments.drawn)],
+    }
+    groups["both"] = groups["named"] + groups["drawn"]
+    return groups[arguments.engines]
+
+
+def _seeds(words: str) -> list[int]:
+    """Seeds from text such as `3`, `3,5` or `20-24`."""
+    found: list[int] = []
+    for part in words.split(","):
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return found
+
+
+def _run(words: str) -> tuple[str, int, Mode]:
+    kind, seed, mode = words.split("/")
+    return kind, int(seed), Mode(mode)
+
+
+def _arguments() -> argparse.Namespace:
+    kinds = [kind.name for kind in KINDS]
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.roots", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "what", nargs="?", choices=("grade", "play"), default="grade", help="play: only fill the cache; default: grade"
+    )
+    parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
+    parser.add_argument("--seeds", type=_seeds, default=[20, 21], help="such as 20-24 or 3,5 (default: 20-21)")
+    parser.add_argument(
+        "--engines",
+        choices=("named", "drawn", "both"),
+        default="both",
+        help="each kind and seed gets one of these, so that another choice is another run (default: both)",
+    )
+    parser.add_argument("--drawn", type=int, default=DRAWN, help=f"number of drawn engines (default: {DRAWN})")
+    parser.add_argument("--world", choices=("kind", "unkind", "both"), default="kind", help="default: kind")
+    parser.add_argument("--modes", nargs="*", type=Mode, choices=[*Mode], default=[*Mode], help="default: all three")
+    parser.add_argument("--votes", choices=[*VOTES], default="roots", help="the counter that names the phase of a page")
+    parser.add_argument("--minute", action="store_true", help="an outage also pages by one minute with 20 misses")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: 2)")
+    parser.add_argument("--cache", type=Path, default=CACHE, metavar="DIR", help=f"default: {CACHE}")
+    parser.add_argument(
+        "--show", type=_run, metavar="KIND/SEED/MODE", help="one run in detail; with the --engines of its table"
+    )
+    parser.add_argument("--pod", type=int, help="with --show: the pod of the time line (default: the first at fault)")
+    parser.add_argument("--lane", metavar="LANE", help="with --show: misses and roots of this lane only")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

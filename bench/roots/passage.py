@@ -1,0 +1,77 @@
+"""Passes a played run through the product, and keeps the series that decide a page: how each root was found.
+
+It takes only what `rules.py` and `show.py` read, and switches off histograms that none of them reads, because this
+passage is repeated at each change of the product. It refuses to know rules and truth.
+"""
+
+import gc
+from dataclasses import dataclass
+
+from bench.incidents.engines import EngineConfig
+from bench.incidents.process import Process
+from bench.incidents.product import SCRAPE_SECONDS, Product
+from bench.incidents.request import Run
+from bench.incidents.samples import Column, Labels
+from bench.incidents.world import Mode
+
+
+MISSES, REQUESTS, ALLOWED = "llm_slo_misses_total", "llm_slo_requests_total", "llm_slo_allowed_misses_total"
+ROOTS, BLAMED = "llm_slo_root_misses_total", "llm_slo_blamed_misses_total"
+CAUSES, UNDECIDED = "llm_slo_root_cause_misses_total", "llm_slo_undecided_misses"
+EVIDENCE, BEGAN = "llm_evidence_ratio", "llm_incident_began_timestamp_seconds"
+COST, COST_LOW, COST_HIGH = "llm_engine_cost_ratio", "llm_engine_cost_ratio_low", "llm_engine_cost_ratio_high"
+NAMES = frozenset(
+    (*(MISSES, REQUESTS, ALLOWED, ROOTS, BLAMED, CAUSES, UNDECIDED), *(EVIDENCE, BEGAN, COST, COST_LOW, COST_HIGH))
+)
+"""Series that are sampled."""
+
+Columns = dict[tuple[str, Labels], Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """The samples of all pods: one value a scrape, None where the page lacked the series."""
+
+    pods: tuple[Columns, ...]
+    scrapes: int
+    """Number of scrapes; the first one is at instant 0."""
+    every_seconds: float = SCRAPE_SECONDS
+
+
+def scraped(engine: EngineConfig, run: Run, mode: Mode, *, estimated_lengths: bool = False) -> Scraped:
+    """The samples of a run, as the sidecars of all its pods would be scraped."""
+    scrapes = int(run.ends_at / SCRAPE_SECONDS) + 1
+    pods = []
+    # The product makes many small objects and next to no circles of them.
+    gc.disable()
+    try:
+        for pod in range(run.pods):
+            product = _Quick(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
+            pods.append(_filled(product.play(NAMES).columns, scrapes))
+    finally:
+        gc.enable()
+        gc.collect()
+    return Scraped(tuple(pods), scrapes)
+
+
+class _Quick(Product):
+    """The product without the histograms of gaps and reads, which take a tenth of its time."""
+
+    def _begun(self, at: float) -> Process:
+        process = super()._begun(at)
+        process._gaps = dict.fromkeys(process._gaps, _nothing)  # noqa: SLF001  bench/incidents pays for them
+        process._per_read = dict.fromkeys(process._per_read, _nothing)  # noqa: SLF001
+        return process
+
+
+def _nothing(_value: float) -> None:
+    pass
+
+
+def _filled(columns: Columns, scrapes: int) -> Columns:
+    """The columns, each as long as there were scrapes, without those that were always 0 or absent."""
+    found: Columns = {}
+    for key, column in columns.items():
+        if any(column):
+            found[key] = [*column, *[None] * (scrapes - len(column))]
+    return found

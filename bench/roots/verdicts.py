@@ -1,0 +1,175 @@
+"""One run through the product and the planned rules, graded as the incident bench grades: its cases and false pages.
+
+It turns pages at scrapes into what `grade.py` reads. It refuses to know thresholds (`rules.py`) and the rules of
+grading (`grade.py`).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench.incidents.grade import UNATTRIBUTED, Case, FalsePage, Who, graded, pod_name
+from bench.incidents.job import Job, Played, played
+from bench.incidents.prometheus import Firing, Heard
+from bench.incidents.world import Mode
+from bench.roots.cache import Cache
+from bench.roots.growth import Growth, by, together
+from bench.roots.passage import BLAMED, CAUSES, MISSES, ROOTS, Scraped, scraped
+from bench.roots.rules import FAST_SCRAPES, SHORT_SCRAPES, LaneKey, Page, Rules
+
+
+AFTER_SCRAPES = 4
+"""A run that ends so soon after its last consequences has no time in which a page is false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One run and mode: its pages and grades."""
+
+    job: Job
+    mode: Mode
+    cases: list[Case]
+    false: list[FalsePage]
+    phases: frozenset[str]
+    """Phases that paged from the fault to the end of its consequences."""
+    paged: bool
+    """Whether a lane burned that must page."""
+    product_seconds: float
+    """Seconds for the product; next to none if its samples were kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A page that began to fire."""
+
+    at: float
+    page: Page
+
+
+def told(cache: Cache, job: Job, *, votes: str = ROOTS, minute: bool = False) -> list[Told]:
+    """The grades of a job in each of its modes."""
+    play = cache.run(job, lambda: played(job))
+    return [_told(cache, job, play, mode, votes=votes, minute=minute) for mode in job.modes]
+
+
+def samples_of(cache: Cache, job: Job, play: Played, mode: Mode) -> Scraped:
+    """The samples of a run in one mode, kept or made now."""
+    lengths = play.world.estimated_lengths
+    return cache.samples(job, str(mode), lambda: scraped(play.engine, play.run, mode, estimated_lengths=lengths))
+
+
+def _told(cache: Cache, job: Job, play: Played, mode: Mode, *, votes: str, minute: bool) -> Told:
+    began = time.perf_counter()
+    scrape = samples_of(cache, job, play, mode)
+    seconds = time.perf_counter() - began
+    found = graded_in(job, play, scrape, mode, Rules(scrape, votes=votes, minute=minute))
+    return replace(found, product_seconds=seconds)
+
+
+def graded_in(job: Job, play: Played, scrape: Scraped, mode: Mode, rules: Rules) -> Told:
+    """The grades of one run's samples."""
+    pages = beginnings(rules.looks(), scrape.every_seconds)
+    heard = _heard(play, scrape, pages)
+    who = Who(job.kind, job.engine, job.seed, mode, play.front_end)
+    cases, false = graded(who, play.truth, heard, play.run.fault_at)
+    shares = {(each.at, each.page.phase, each.page.subject.lane): each.page.share for each in pages}
+    return Told(
+        job,
+        mode,
+        [_confident(case, shares, play.run.fault_at) for case in cases if case.severity == "page"],
+        false,
+        frozenset(each.labels["phase"] for each in heard.during),
+        any(lane.must_page for lane in play.truth.lanes.values()),
+        0.0,
+    )
+
+
+def beginnings(looks: Iterable[Sequence[Page]], every_seconds: float) -> list[Began]:
+    """Every beginning of a page, in order. A page is the same while its subject and its phase are."""
+    found = []
+    before: set[tuple[object, str]] = set()
+    for number, pages in enumerate(looks):
+        found += [Began(number * every_seconds, page) for page in pages if (page.subject, page.phase) not in before]
+        before = {(page.subject, page.phase) for page in pages}
+    return found
+
+
+def _heard(play: Played, scrape: Scraped, pages: Sequence[Began]) -> Heard:
+    run, step = play.run, scrape.every_seconds
+    quiet_at = min(run.ends_at, step * (play.truth.quiet_at // step + 1))
+    late = [each for each in pages if each.at > quiet_at] if run.ends_at - quiet_at > AFTER_SCRAPES * step else []
+    during = [each for each in pages if run.fault_at <= each.at <= quiet_at]
+    scrapes = {
+        each.page.subject.lane: round(each.at / step) for each in reversed(during) if each.page.subject.lane is not None
+    }
+    heard = Heard(
+        before=_firsts(each for each in pages if each.at < run.fault_at),
+        during=_firsts(during),
+        after=_firsts(late),
+        waited_in=_waited(scrape, scrapes),
+        causes=_causes(scrape, scrapes),
+        provisional={},
+        evidence={},
+    )
+    heard.worst_pod |= _worst_pods(scrape, scrapes)
+    return heard
+
+
+def _firsts(began: Iterable[Began]) -> list[Firing]:
+    """The first beginning of each page, as an alert."""
+    found: dict[tuple[object, str], Firing] = {}
+    for each in began:
+        lane, pod = each.page.subject
+        labels = {"alertname": "LLMPodBurn", "severity": "page", "phase": each.page.phase}
+        if lane is not None:
+            words = each.page.phase.title().replace("_", "")
+            labels |= {"alertname": f"LLM{words}Burn", "lane": lane[0], "objective": lane[1]}
+        if pod is not None:
+            labels["pod"] = pod_name(pod)
+        found.setdefault((each.page.subject, each.page.phase), Firing(each.at, labels))
+    return list(found.values())
+
+
+def _waited(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
+    """Lane to the phase in which most of its misses had waited at its first page."""
+    votes = together(by(pod, BLAMED, "lane", "objective", "phase") for pod in scrape.pods)
+    found = {}
+    for key, at in scrapes.items():
+        most = _most({each[2]: growth for each, growth in votes.items() if each[:2] == key}, at, FAST_SCRAPES)
+        if most is not None:
+            found[key] = most
+    return found
+
+
+def _causes(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
+    """Lane to the cause of most roots of all lanes at its first page."""
+    causes = together(by(pod, CAUSES, "cause") for pod in scrape.pods)
+    of = {cause: growth for (cause,), growth in causes.items()}
+    told = {key: _most(of, at, SHORT_SCRAPES) for key, at in scrapes.items()}
+    return {key: cause for key, cause in told.items() if cause is not None}
+
+
+def _worst_pods(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
+    misses = [by(pod, MISSES, "lane", "objective") for pod in scrape.pods]
+    found = {}
+    for key, at in scrapes.items():
+        of = {pod_name(pod): counts[key] for pod, counts in enumerate(misses) if key in counts}
+        worst = _most(of, at, FAST_SCRAPES)
+        if worst is not None:
+            found[key] = worst
+    return found
+
+
+def _most(growths: Mapping[str, Growth], scrape: int, scrapes: int) -> str | None:
+    grown = Counter({name: growth.over(scrape, scrapes) for name, growth in growths.items()})
+    return max(grown, key=lambda name: grown[name]) if any(grown.values()) else None
+
+
+def _confident(case: Case, shares: Mapping[tuple[float, str, LaneKey | None], float], fault_at: float) -> Case:
+    """The case with the share that its page states; a page that is `unattributed` claims nothing."""
+    if case.said in (None, UNATTRIBUTED) or case.seconds_since_fault is None:
+        return case
+    at = fault_at + case.seconds_since_fault
+    lane = None if case.alert == "LLMPodBurn" else case.key
+    return replace(case, confidence=shares.get((at, str(case.said), lane)))

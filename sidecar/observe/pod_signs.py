@@ -1,0 +1,89 @@
+"""Readings of this pod for the roots of misses: its own counters, as they stand on the metrics page.
+
+Knows which metric holds which number; so nothing is counted a second time on the hot path. Refuses to compare them
+(`slo/root/pod.py`).
+"""
+
+from collections.abc import Iterable
+
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import self_metrics as own
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.children import CounterChild, GaugeChild
+from sidecar.metrics.registry import Family, Metrics
+from sidecar.metrics.vocabulary import LANE
+from sidecar.observe.evidence import Inside
+from sidecar.slo.root.pod import LaneCounts, Reading
+
+
+class PodReader:
+    """Reads one registry."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
+        self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
+        self._late = metrics.histogram(own.EVENT_LOOP_LAG_SECONDS)
+        self._preemptions = metrics.counter(c.ENGINE_PREEMPTIONS_TOTAL)
+        self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
+        self._stalled = metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL)
+        self._up = metrics.gauge(c.ENGINE_UP)
+        self._kv_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO)
+        self._engine_waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING)
+        self._engine_running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
+        self._counters = tuple(
+            metrics.counter(metric)
+            for metric in (
+                *(slo.REQUESTS_RECEIVED_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL),
+                *(slo.RECEIVED_PROMPT_TOKENS_TOTAL, c.CACHED_PROMPT_TOKENS_TOTAL),
+            )
+        )
+        self._histograms = tuple(
+            metrics.histogram(metric) for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ)
+        )
+
+    def read(self, at: float, inside: Inside) -> Reading:
+        """The present values. `inside`: the requests in the engine at this instant."""
+        up = self._gauge(self._up)
+        return Reading(
+            at=at,
+            lanes=self._lanes(),
+            own_seconds=_total(self._own.children.values()),
+            expected_seconds=_total(self._expected.children.values()),
+            late_seconds=sum(child.sum for child in self._late.children.values()),
+            preemptions=_total(self._preemptions.children.values()),
+            restarts=_total(self._restarts.children.values()),
+            stalled_seconds=_total(self._stalled.children.values()),
+            silent_seconds=inside.silent_seconds,
+            engine_up=None if up is None else up > 0,
+            kv_usage=self._gauge(self._kv_usage),
+            engine_waiting=self._gauge(self._engine_waiting),
+            engine_running=self._gauge(self._engine_running),
+            waiting=inside.waiting,
+            streaming=inside.streaming,
+        )
+
+    @staticmethod
+    def _gauge(family: Family[GaugeChild]) -> float | None:
+        return next((child.value for child in family.children.values()), None)
+
+    def _lanes(self) -> dict[str, LaneCounts]:
+        found: dict[str, list[float]] = {}
+
+        def counts(lane: str) -> list[float]:
+            return found.setdefault(lane, [0.0] * len(LaneCounts._fields))
+
+        for place, family in zip((0, 1, 2, 5), self._counters, strict=True):
+            of_lane = [label.name for label in family.metric.labels].index(LANE.name)
+            for child in family.children.values():
+                counts(child.labels[of_lane])[place] += child.value
+        for place, histogram in zip((3, 6, 8), self._histograms, strict=True):
+            of_lane = [label.name for label in histogram.metric.labels].index(LANE.name)
+            for each in histogram.children.values():
+                numbers = counts(each.labels[of_lane])
+                numbers[place] += each.count
+                numbers[place + 1] += each.sum
+        return {lane: LaneCounts(*numbers) for lane, numbers in found.items()}
+
+
+def _total(children: Iterable[CounterChild]) -> float:
+    return sum(child.value for child in children)

@@ -1,0 +1,139 @@
+"""The root of each miss on the metrics page: decided on this pod, once, at the latest 15 s after the miss.
+
+Stands between `slo_counters.py`, which tells each miss and each end, and the pure rooms of `slo/root/`. It knows which
+weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
+"""
+
+from collections.abc import Callable, Hashable
+
+from sidecar.ledger.account import Account
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.registry import Metrics
+from sidecar.observe.evidence import Evidence
+from sidecar.observe.pod_signs import PodReader
+from sidecar.slo.attribution import Blame
+from sidecar.slo.judge import Case
+from sidecar.slo.objective import Objective
+from sidecar.slo.root.incident import Incident
+from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
+from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod, recent_from
+from sidecar.slo.root.signs import Signs
+from sidecar.slo.root.weigh import Facts, Failed, Root, weights
+from sidecar.timeline.outcome import Outcome
+
+
+CLEAR = 0.9
+"""A miss whose leading root has at least this weight needs no further evidence."""
+_FAILED = {
+    Outcome.ENGINE_ERROR: Failed.ERROR,
+    Outcome.ENGINE_TIMEOUT: Failed.ERROR,
+    Outcome.ENGINE_TRUNCATED: Failed.ERROR,
+    Outcome.ENGINE_UNREACHABLE: Failed.UNREACHABLE,
+}
+
+
+class Roots:
+    """The roots of one process's misses. All instants are monotonic seconds."""
+
+    def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self.unix_of: Callable[[float], float] | None = None
+        """Unix time of an instant; None: the beginning of an incident is not exported."""
+        self._reader = PodReader(metrics)
+        self._pod = Pod()
+        self.incident = Incident()
+        self._open = OpenMisses(self._decide)
+        self._signs = Signs()
+        self._weighed: dict[Facts, dict[Root, float]] = {}
+        self._next_slice_at = float("-inf")
+        self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
+        self._causes = metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL)
+        self._undecided = metrics.gauge(slo.SLO_UNDECIDED_MISSES)
+        self._ratios = metrics.gauge(slo.EVIDENCE_RATIO)
+        self._began = metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+
+    # --- misses ---------------------------------------------------------------------------------------------------------
+
+    def missed(self, key: Hashable, case: Case, objective: Objective, at: float) -> None:
+        """A miss was counted."""
+        self.incident.missed(at)
+        self._undecided.child_for(case.labels, objective).inc()
+        self._open.missed(key, Miss(case.labels, objective, case.received_at, at))
+
+    def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
+        """The ledger of a miss was closed."""
+        if objective is not Objective.TPOT:
+            self._pod.waited(at, phase)
+        for miss in self._open.of(key):
+            if miss.objective is objective:
+                miss.waited_in = phase
+
+    def ended(self, key: Hashable, account: Account) -> None:
+        """The request is over, and its ledger is closed if it will be closed soon."""
+        misses = self._open.of(key)
+        if not misses:
+            return
+        failed = _FAILED.get(account.outcome)
+        for miss in misses:
+            miss.failed = failed
+            miss.paused = account.marks.paused_seconds > 0.0
+        self._open.ended(key)
+
+    # --- time -----------------------------------------------------------------------------------------------------------
+
+    def tick(self, at: float, *, burning: bool) -> None:
+        """Read the pod and decide what is due. Call it about once a second."""
+        self.incident.tick(at, burning=burning)
+        if at >= self._next_slice_at:
+            self._next_slice_at = at + SLICE_SECONDS
+            costs = self._costs(at)
+            self._pod.read(self._reader.read(at, self._evidence.inside(at)), costs, calm=not burning)
+            self._see(at, costs)
+        elif len(self._open):
+            self._see(at, self._costs(at))
+        self._open.tick(at)
+
+    def begin(self, model: str, lane: str, objective: str) -> None:
+        """Put the series of this lane on the page at 0."""
+        self._roots.begin(model=model, lane=lane, objective=objective)
+        self._undecided.child(model, lane, objective).inc(0)
+
+    def begin_causes(self) -> None:
+        """Put the causes of all models that are known by now on the page at 0."""
+        self._causes.begin()
+
+    def set_gauges(self) -> None:
+        """Set the values that are computed at scrape time."""
+        for cause in slo.EVIDENCE_RATIO.labels[0].values:
+            factor = next((each for name, each in self._signs.grown.items() if name == cause), None)
+            self._ratios.child(cause).set(None if factor is None else factor.value)
+        for child in self._began.children.values():
+            child.set(None)
+        lead, began_at = self.incident.lead, self.incident.began_at
+        if lead is not None and began_at is not None and self.unix_of is not None:
+            self._began.child(*lead).set(self.unix_of(began_at))
+
+    # --- one miss -------------------------------------------------------------------------------------------------------
+
+    def _costs(self, at: float) -> Costs:
+        return self._evidence.costs(at, recent_from(at, self.incident.began_at))
+
+    def _see(self, at: float, costs: Costs) -> None:
+        self._signs = self._pod.signs(at, self.incident.began_at, costs)
+        self._weighed.clear()
+
+    def _decide(self, miss: Miss, at: float) -> bool:
+        fault = next((each for each in self._signs.faults if each.overlaps(miss.received_at, at)), None)
+        facts = Facts(miss.waited_in, miss.failed, miss.paused, None if fault is None else fault.cause)
+        found = self._weighed.get(facts)
+        if found is None:
+            found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)
+        over = miss.over or at >= miss.missed_at + WAIT_SECONDS
+        if not over and max(found.values()) < CLEAR:
+            return False
+        for root, weight in found.items():
+            self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
+            self._causes.child(miss.labels.model, *root).inc(weight)
+        self._undecided.child_for(miss.labels, miss.objective).inc(-1)
+        self.incident.voted(found, at)
+        return True

@@ -1,0 +1,87 @@
+"""The incident of one pod: open since when, and led by which root. Pure.
+
+An incident is open while objectives burn. Its lead is the phase with most of the recent votes, with the cause that has
+most of them. Another phase takes the lead once it has twice the votes of the old one, or has been ahead of it for a
+minute: so a queue that drains does not change the name of the fault. It refuses to know how a root is decided (`weigh.py`).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import exp
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.root.weigh import Root
+
+
+MEMORY_SECONDS = 60.0
+"""Time constant with which votes fade."""
+TAKES_OVER = 2.0
+"""With so many times the votes of the lead, another root takes it over at once."""
+LEADS_SECONDS = 60.0
+"""After so long ahead of the lead, another root takes it over."""
+FEWEST_VOTES = 3.0
+BEFORE_SECONDS = 60.0
+"""An incident began with the oldest miss of this time before it was noticed."""
+REMEMBERED_MISSES = 256
+
+
+class Incident:
+    """The incident of one pod. All instants are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.began_at: float | None = None
+        """None: no incident is open."""
+        self.lead: Root | None = None
+        self._votes: dict[Root, float] = {}
+        self._faded_at = 0.0
+        self._challenger: tuple[str, float] | None = None
+        """A phase that is ahead of the lead, and since when."""
+        self._misses: deque[float] = deque(maxlen=REMEMBERED_MISSES)
+
+    def missed(self, at: float) -> None:
+        """An objective was missed."""
+        self._misses.append(at)
+
+    def voted(self, weights: Mapping[Root, float], at: float) -> None:
+        """A miss was decided."""
+        self._fade(at)
+        for root, weight in weights.items():
+            if root.phase != Blame.UNATTRIBUTED:
+                self._votes[root] = self._votes.get(root, 0.0) + weight
+
+    def tick(self, at: float, *, burning: bool) -> None:
+        """Open, lead or close the incident. Call it about once a second."""
+        self._fade(at)
+        if not burning:
+            self.began_at = self.lead = self._challenger = None
+            return
+        if self.began_at is None:
+            recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
+            self.began_at = min(recent, default=at)
+        self._lead(at)
+
+    def _lead(self, at: float) -> None:
+        phases: dict[str, float] = {}
+        for root, votes in self._votes.items():
+            phases[root.phase] = phases.get(root.phase, 0.0) + votes
+        ahead = max(phases, key=phases.__getitem__, default=None)
+        if ahead is None or phases[ahead] < FEWEST_VOTES:
+            return
+        led = None if self.lead is None else self.lead.phase
+        if ahead == led:
+            self._challenger = None
+        else:
+            if self._challenger is None or self._challenger[0] != ahead:
+                self._challenger = ahead, at
+            beaten = led is None or phases[ahead] >= TAKES_OVER * phases.get(led, 0.0)
+            if beaten or at - self._challenger[1] >= LEADS_SECONDS:
+                led, self._challenger = ahead, None
+        of_lead = [root for root in self._votes if root.phase == led]
+        if of_lead:
+            self.lead = max(of_lead, key=self._votes.__getitem__)
+
+    def _fade(self, at: float) -> None:
+        if at > self._faded_at:
+            faded = exp((self._faded_at - at) / MEMORY_SECONDS)
+            self._votes = {root: votes * faded for root, votes in self._votes.items() if votes * faded > 0.01}
+            self._faded_at = at

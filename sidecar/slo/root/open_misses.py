@@ -1,0 +1,86 @@
+"""Misses whose root is not decided yet: each for at most 15 s. Pure.
+
+A miss is decided at the first of: its request's end (and the end of its ledger, if that closes in the same turn), clear
+evidence, or `WAIT_SECONDS` after it was counted. It knows when to decide. It refuses to know how (`weigh.py`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from itertools import islice
+
+from sidecar.ledger.request_labels import RequestLabels
+from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
+from sidecar.slo.root.weigh import Failed
+
+
+WAIT_SECONDS = 15.0
+DECIDED_AT_ONCE = 256
+"""Most misses that are decided in one turn: about half a millisecond."""
+
+
+@dataclass(slots=True, eq=False)
+class Miss:
+    """One miss of one objective."""
+
+    labels: RequestLabels
+    objective: Objective
+    received_at: float
+    missed_at: float
+    waited_in: Blame | None = None
+    failed: Failed | None = None
+    paused: bool = False
+    over: bool = False
+    """Its request has ended."""
+
+
+class OpenMisses:
+    """All undecided misses of one process."""
+
+    def __init__(self, decide: Callable[[Miss, float], bool]) -> None:
+        """`decide`: called with a miss and an instant; returns whether it was decided. It must decide if the miss is
+        `WAIT_SECONDS` old, or its request is over.
+        """
+        self._decide = decide
+        self._by_key: dict[Hashable, list[Miss]] = {}
+        self._in_order: dict[Miss, Hashable] = {}
+        self._over: deque[Miss] = deque()
+        """Misses of requests that have ended, in the order of these ends."""
+
+    def __len__(self) -> int:
+        return len(self._in_order)
+
+    def missed(self, key: Hashable, miss: Miss) -> None:
+        """A miss was counted."""
+        self._by_key.setdefault(key, []).append(miss)
+        self._in_order[miss] = key
+
+    def of(self, key: Hashable) -> list[Miss]:
+        """The undecided misses of a request."""
+        return self._by_key.get(key, [])
+
+    def ended(self, key: Hashable) -> None:
+        """The request is over: its misses are decided at the next tick, with its ledger if that closes at once."""
+        for miss in self._by_key.get(key, []):
+            miss.over = True
+            self._over.append(miss)
+
+    def tick(self, at: float) -> None:
+        """Decide the misses of requests that are over, those that have waited long enough, and those that are clear."""
+        looked = 0
+        while self._over and looked < DECIDED_AT_ONCE:
+            looked += 1
+            self._take(self._over.popleft(), at)
+        for miss in list(islice(self._in_order, DECIDED_AT_ONCE - looked)):
+            self._take(miss, at)
+
+    def _take(self, miss: Miss, at: float) -> None:
+        if miss not in self._in_order or not self._decide(miss, at):
+            return
+        key = self._in_order.pop(miss)
+        left = [each for each in self._by_key[key] if each is not miss]
+        if left:
+            self._by_key[key] = left
+        else:
+            del self._by_key[key]

@@ -1,0 +1,321 @@
+"""The signs of one pod, from readings of its own counters every few seconds. Pure.
+
+Load, prompts and answers are compared lane by lane with what the lane usually brings: a lane that sends more does not
+look like longer prompts, and the other way round. It knows cumulative counts (`Reading`), and the costs that the step
+model found. It refuses to know requests, and to learn while an objective burns.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import NamedTuple
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
+from sidecar.slo.factor import Factor
+from sidecar.slo.root.comparison import Comparison
+from sidecar.slo.root.signs import Fault, Signs
+from sidecar.slo.root.weigh import WORTH_NAMING, chance
+
+
+SLICE_SECONDS = 5.0
+RECENT_SECONDS = 60.0
+LEAST_RECENT_SECONDS = 20.0
+"""Slices that are compared: those of the last minute, but of an incident only those since it began."""
+COLD_SECONDS = 60.0
+"""Time after a restart for which the new process may be blamed; longer while its work is dearer without a break."""
+STILL_COLD_SECONDS = 15.0
+KEPT_FAULTS = 16
+LATE_SECONDS = 15.0
+KV_FULL_RATIO = 0.85
+"""On average: a request that does not fit waits while some blocks are still free."""
+PREEMPTED = 0.05
+FEWEST_PREEMPTED = 3.0
+OUTSIDE = 0.5
+"""Share of the waiting requests that are not in the engine, from which on they wait in front of it."""
+FEWEST_OUTSIDE = 2.0
+LANE_FADES = 0.9981
+FEWEST_OF_LANE = 20.0
+
+
+class LaneCounts(NamedTuple):
+    """Cumulative counts of one lane."""
+
+    arrivals: float = 0.0
+    measured: float = 0.0
+    """Arrivals whose prompt length was known or estimated."""
+    received_tokens: float = 0.0
+    """Prompt tokens of these."""
+    answered: float = 0.0
+    """Answers whose usage was stated."""
+    prompt_tokens: float = 0.0
+    cached_tokens: float = 0.0
+    outputs: float = 0.0
+    output_tokens: float = 0.0
+    reads: float = 0.0
+    events: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The pod's own counters and gauges at one instant; None: unknown."""
+
+    at: float
+    lanes: Mapping[str, LaneCounts] = field(default_factory=dict)
+    own_seconds: float = 0.0
+    """Prefill seconds of measured prompts."""
+    expected_seconds: float = 0.0
+    late_seconds: float = 0.0
+    """Sum of the lateness of the loop's timer."""
+    preemptions: float = 0.0
+    restarts: float = 0.0
+    stalled_seconds: float = 0.0
+    silent_seconds: float = 0.0
+    engine_up: bool | None = None
+    kv_usage: float | None = None
+    engine_waiting: float | None = None
+    engine_running: float | None = None
+    waiting: float = 0.0
+    """Requests inside the sidecar without output."""
+    streaming: float = 0.0
+
+
+class Costs(NamedTuple):
+    """Factors of the step model; None: it cannot answer."""
+
+    decode: Factor | None = None
+    prefill: Factor | None = None
+
+
+class _Usual:
+    """The usual means of one lane."""
+
+    __slots__ = (
+        "answers_tokens",
+        "cached_tokens",
+        "events",
+        "output_tokens",
+        "outputs",
+        "prompt_tokens",
+        "prompts",
+        "reads",
+    )
+
+    def __init__(self) -> None:
+        self.prompts = self.prompt_tokens = 0.0
+        self.outputs = self.output_tokens = 0.0
+        self.answers_tokens = self.cached_tokens = 0.0
+        self.reads = self.events = 0.0
+
+    def learn(self, grown: LaneCounts) -> None:
+        for name in self.__slots__:
+            setattr(self, name, LANE_FADES * getattr(self, name))
+        self.prompts += grown.measured
+        self.prompt_tokens += grown.received_tokens
+        self.outputs += grown.outputs
+        self.output_tokens += grown.output_tokens
+        self.answers_tokens += grown.prompt_tokens
+        self.cached_tokens += grown.cached_tokens
+        self.reads += grown.reads
+        self.events += grown.events
+
+
+class Pod:
+    """What one process knows about its engine and its traffic, for the roots of misses."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, _Usual] = {}
+        self._last: Reading | None = None
+        self._load = Comparison()
+        self._mix = Comparison()
+        self._uncached = Comparison()
+        self._outputs = Comparison()
+        self._reported = Comparison()
+        self._together = Comparison()
+        self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / SLICE_SECONDS) + 1)
+        self._faults: deque[Fault] = deque(maxlen=KEPT_FAULTS)
+        self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
+
+    # --- what happens ---------------------------------------------------------------------------------------------------
+
+    def waited(self, at: float, phase: Blame) -> None:
+        """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
+        self._waited.append((at, phase))
+
+    def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
+        """A slice has ended. `calm`: no objective burns."""
+        last, self._last = self._last, now
+        self._readings.append(now)
+        if last is None:
+            return
+        self._note_faults(last, now, costs)
+        seconds = now.at - last.at
+        work = mix = usual_tokens = uncached = usual_uncached = outputs = usual_outputs = 0.0
+        events = usual_events = 0.0
+        prompts = sum(each.prompt_tokens for each in self._lanes.values())
+        asked = sum(each.prompts for each in self._lanes.values())
+        answers = sum(each.outputs for each in self._lanes.values())
+        answered = sum(each.output_tokens for each in self._lanes.values())
+        for lane, counts in now.lanes.items():
+            grown = _growth(last.lanes.get(lane, LaneCounts()), counts)
+            usual = self._lanes.setdefault(lane, _Usual())
+            share = 1.0
+            if usual.prompts >= FEWEST_OF_LANE:
+                length = usual.prompt_tokens / usual.prompts
+                mix += grown.received_tokens
+                usual_tokens += grown.measured * length
+                if usual.outputs >= FEWEST_OF_LANE and prompts > 0 and answered > 0:
+                    share = 0.5 * length * asked / prompts
+                    share += 0.5 * (usual.output_tokens / usual.outputs) * answers / answered
+            work += grown.arrivals * share
+            if usual.outputs >= FEWEST_OF_LANE:
+                outputs += grown.output_tokens
+                usual_outputs += grown.outputs * usual.output_tokens / usual.outputs
+            if usual.answers_tokens > 0 and usual.cached_tokens > 0.02 * usual.answers_tokens:
+                uncached += grown.prompt_tokens - grown.cached_tokens
+                usual_uncached += grown.prompt_tokens * (1.0 - usual.cached_tokens / usual.answers_tokens)
+            elif usual.answers_tokens > 0:
+                uncached += grown.prompt_tokens
+                usual_uncached += grown.prompt_tokens
+            if usual.reads >= FEWEST_OF_LANE:
+                events += grown.events
+                usual_events += grown.reads * usual.events / usual.reads
+            if calm:
+                usual.learn(grown)
+        self._load.add(now.at, work, seconds, calm=calm)
+        self._mix.add(now.at, mix, usual_tokens, calm=calm)
+        self._uncached.add(now.at, uncached, usual_uncached, calm=calm)
+        self._outputs.add(now.at, outputs, usual_outputs, calm=calm)
+        own, expected = now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds
+        self._reported.add(now.at, own, expected, calm=calm)
+        self._together.add(now.at, events, usual_events, calm=calm)
+
+    def _note_faults(self, last: Reading, now: Reading, costs: Costs) -> None:
+        if now.engine_up is False and not (self._faults and self._faults[-1] == self._open(Cause.DOWN)):
+            self._faults.append(Fault(Cause.DOWN, last.at))
+        elif now.engine_up:
+            self._end(Cause.DOWN, now.at)
+            if last.engine_up is False:
+                self._faults.append(Fault(Cause.RESTART, last.at, now.at + COLD_SECONDS))
+        if now.restarts > last.restarts:
+            self._faults.append(Fault(Cause.RESTART, last.at, now.at + COLD_SECONDS))
+        if now.stalled_seconds > last.stalled_seconds:
+            if self._open(Cause.SILENCE) is None:
+                self._faults.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, SLICE_SECONDS)))
+        elif now.silent_seconds < SLICE_SECONDS:
+            self._end(Cause.SILENCE, now.at)
+        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs):
+            self._faults = deque(
+                (
+                    replace(each, ended_at=max(each.ended_at, now.at + STILL_COLD_SECONDS))
+                    if each.cause is Cause.RESTART and now.at <= each.ended_at
+                    else each
+                    for each in self._faults
+                ),
+                maxlen=KEPT_FAULTS,
+            )
+
+    def _open(self, cause: Cause) -> Fault | None:
+        return next((each for each in self._faults if each.cause is cause and each.ended_at == inf), None)
+
+    def _end(self, cause: Cause, at: float) -> None:
+        opened = self._open(cause)
+        if opened is not None:
+            self._faults[self._faults.index(opened)] = replace(opened, ended_at=at)
+
+    # --- what it shows --------------------------------------------------------------------------------------------------
+
+    def signs(self, at: float, began_at: float | None, costs: Costs) -> Signs:
+        """All signs at this instant. `began_at`: of the open incident; None if there is none."""
+        since = recent_from(at, began_at)
+        found = {
+            Cause.LOAD: self._load.since(since),
+            Cause.PROMPT_MIX: self._mix.since(since),
+            Cause.UNCACHED: self._uncached.since(since),
+            Cause.LONGER_OUTPUTS: self._outputs.since(since),
+            Cause.DECODE_COST: costs.decode,
+            Cause.PREFILL_COST: self._prefill(since, costs),
+        }
+        now = self._last
+        return Signs(
+            at=at,
+            grown={cause: factor for cause, factor in found.items() if factor is not None},
+            together=self._together.since(since),
+            faults=tuple(each for each in self._faults if each.ended_at > at - 10 * RECENT_SECONDS),
+            late_ratio=self._late(),
+            kv_full=self._kv_full(since),
+            preempts=self._preempts(since),
+            front_end=self._outside(since),
+            waited=self._shares(at),
+            engine_waiting=None if now is None else now.engine_waiting,
+            young=self._load.young,
+        )
+
+    def _prefill(self, since: float, costs: Costs) -> Factor | None:
+        """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
+        reported = self._reported.since(since)
+        dearer = costs.decode is not None and chance(costs.decode, WORTH_NAMING) > 0.5
+        if reported is None or (dearer and costs.prefill is not None):
+            return costs.prefill
+        if not dearer or costs.decode is None:
+            return reported
+        value = costs.decode.value
+        return Factor(reported.value / value, reported.low / value, reported.high / value)
+
+    def _recent(self, since: float) -> list[Reading]:
+        return [each for each in self._readings if each.at > since]
+
+    def _late(self) -> float:
+        if not self._readings:
+            return 0.0
+        now = self._readings[-1]
+        before = next((each for each in self._readings if each.at >= now.at - LATE_SECONDS), now)
+        return (now.late_seconds - before.late_seconds) / (now.at - before.at) if now.at > before.at else 0.0
+
+    def _kv_full(self, since: float) -> bool:
+        seen = [(each.kv_usage, each.engine_waiting) for each in self._recent(since)]
+        known = [(usage, waiting) for usage, waiting in seen if usage is not None and waiting is not None]
+        if not known:
+            return False
+        usage, waiting = (sum(each) / len(known) for each in zip(*known, strict=True))
+        return bool(usage >= KV_FULL_RATIO and waiting >= 1.0)
+
+    def _preempts(self, since: float) -> bool:
+        recent = self._recent(since)
+        if len(recent) < 2:
+            return False
+        first, last = recent[0], recent[-1]
+        preempted = last.preemptions - first.preemptions
+        arrived = sum(each.arrivals for each in last.lanes.values()) - sum(
+            each.arrivals for each in first.lanes.values()
+        )
+        return preempted >= FEWEST_PREEMPTED and preempted >= PREEMPTED * arrived
+
+    def _outside(self, since: float) -> bool:
+        """Whether most of the waiting requests are not in the engine, by its own numbers."""
+        waiting = outside = 0.0
+        known = 0
+        for each in self._recent(since):
+            if each.engine_waiting is None or each.engine_running is None:
+                continue
+            known += 1
+            waiting += each.waiting
+            outside += each.waiting - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
+        return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
+
+    def _shares(self, at: float) -> dict[Blame, float]:
+        recent = [
+            phase for when, phase in self._waited if when > at - RECENT_SECONDS and phase is not Blame.UNATTRIBUTED
+        ]
+        return {phase: recent.count(phase) / len(recent) for phase in dict.fromkeys(recent)}
+
+
+def recent_from(at: float, began_at: float | None) -> float:
+    """The instant from which on slices and steps speak for now; `began_at`: of the open incident, None without one."""
+    since = at - RECENT_SECONDS
+    return since if began_at is None else min(max(since, began_at - SLICE_SECONDS), at - LEAST_RECENT_SECONDS)
+
+
+def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:
+    return LaneCounts(*(new - old for new, old in zip(now, before, strict=True)))

@@ -1,0 +1,51 @@
+"""The signs of a fault on one pod at one instant: what has grown, what is full, what failed. Pure data.
+
+`pod.py` collects them, and `weigh.py` decides by them. It refuses to know requests.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
+from sidecar.slo.factor import Factor
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of the engine with a beginning and an end. It can only have broken requests that lived during it."""
+
+    cause: Cause
+    began_at: float
+    ended_at: float = inf
+
+    def overlaps(self, began_at: float, ended_at: float) -> bool:
+        """Whether a life from `began_at` to `ended_at` shares an instant with it."""
+        return self.began_at <= ended_at and began_at <= self.ended_at
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """All signs of one pod."""
+
+    at: float = 0.0
+    grown: Mapping[Cause, Factor] = field(default_factory=dict)
+    """Each cause that is a ratio to its usual value, as far as it is known."""
+    together: Factor | None = None
+    """Output events per read, over the usual number: something collects tokens if it is well above 1."""
+    faults: tuple[Fault, ...] = ()
+    late_ratio: float = 0.0
+    """Share of the last seconds by which the sidecar's own loop was late, 0 to 1."""
+    kv_full: bool = False
+    """Requests wait in the engine, and its KV cache has no room for them."""
+    preempts: bool = False
+    """At least one request in twenty is preempted."""
+    front_end: bool = False
+    """Requests wait although the engine has free slots and computes no prompt."""
+    waited: Mapping[Blame, float] = field(default_factory=dict)
+    """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
+    engine_waiting: float | None = None
+    """Requests in the engine's own queue; None if unknown."""
+    young: bool = False
+    """No usual values are known yet."""

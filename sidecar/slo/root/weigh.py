@@ -1,0 +1,165 @@
+"""The root of one miss: how much speaks for each cause, as weights that add up to 1. Pure.
+
+In order: what the request itself shows (its engine failed, its output was held back), what happened on its pod during its
+life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. A queue needs
+no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit. What is not decided
+goes to the incident that is open on the pod, or to `unattributed`.
+
+It knows the signs of a pod (`signs.py`) and the facts of one miss. It refuses to know counters and the order of misses.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from math import erf, log, sqrt
+from typing import NamedTuple
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import PHASE_OF, Cause, Unknown
+from sidecar.slo.factor import Factor, Z
+from sidecar.slo.root.signs import Signs
+
+
+class Root(NamedTuple):
+    """Phase and cause, both label values."""
+
+    phase: str
+    cause: str
+
+
+class Failed(Enum):
+    """How the engine failed a request."""
+
+    ERROR = auto()
+    UNREACHABLE = auto()
+
+
+class Facts(NamedTuple):
+    """What the root of a miss may depend on. Two misses with equal facts have the same root at the same instant."""
+
+    waited_in: Blame | None = None
+    """The phase in which it waited, once its ledger is closed."""
+    failed: Failed | None = None
+    paused: bool = False
+    """Its client did not read for a part of its life."""
+    fault: Cause | None = None
+    """A fault of the engine that its life overlaps."""
+
+
+Weights = Mapping[Root, float]
+
+WORTH_NAMING = 1.2
+"""A cause below this many times its usual value explains no miss."""
+SURE = 0.95
+"""Weight of direct evidence."""
+LATE_FROM, LATE_AT = 0.08, 0.2
+"""Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
+TOGETHER_FROM = 1.5
+"""Events per read, over the usual number, from which on something collects tokens."""
+WAITS = 0.9
+"""Weight of the queue where requests are known to wait in it and nothing has grown."""
+MAYBE_WAITS = 0.7
+MOSTLY = 0.5
+"""Share of the pod's recent misses, above which a miss whose ledger is still open is taken to wait as they did."""
+
+
+def root_of(cause: Cause) -> Root:
+    """The root with this cause."""
+    return Root(str(PHASE_OF[cause]), str(cause))
+
+
+def unknown(reason: Unknown) -> Root:
+    """The root of a miss that nobody can tell, for this reason."""
+    return Root(Blame.UNATTRIBUTED.value, str(reason))
+
+
+def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, float]:
+    """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
+    found: dict[Root, float] = {}
+    left = 1.0
+
+    def give(cause: Cause, share: float) -> None:
+        nonlocal left
+        root = root_of(cause)
+        found[root] = found.get(root, 0.0) + left * share
+        left -= left * share
+
+    if facts.failed is not None:
+        down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
+        give(Cause.DOWN if down else Cause.ERRORS, 1.0)
+        return found
+    late = _between(signs.late_ratio, LATE_FROM, LATE_AT)
+    if late > 0.0:
+        give(Cause.SIDECAR_LATE, SURE * late)
+    if facts.fault is not None:
+        give(facts.fault, SURE)
+    waited_in = facts.waited_in if facts.waited_in not in (None, Blame.UNATTRIBUTED) else _mostly(signs.waited)
+    if facts.paused and facts.waited_in is Blame.STREAM:
+        give(Cause.CLIENT, SURE)
+    elif waited_in is Blame.STREAM:
+        give(Cause.HOP, SURE)
+    if signs.together is not None:
+        give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
+    if waited_in is Blame.FIRST_TOKEN or (waited_in is None and signs.front_end):
+        give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
+    grown = _grown(signs)
+    for cause, share in grown.items():
+        found[root_of(cause)] = found.get(root_of(cause), 0.0) + left * share
+    left -= left * sum(grown.values())
+    _rest(found, left, waited_in, signs, lead)
+    return found
+
+
+def chance(factor: Factor, threshold: float) -> float:
+    """The chance that the true ratio is above this threshold, 0 to 1: an estimate, as the interval is one."""
+    spread = max(log(factor.high / max(factor.low, 1e-6)) / (2 * Z), 1e-3)
+    return 0.5 * (1.0 + erf(log(max(factor.value, 1e-6) / threshold) / spread / sqrt(2)))
+
+
+def _grown(signs: Signs) -> dict[Cause, float]:
+    """Shares of the causes that have grown; in sum, the chance that any of them has."""
+    chances = {cause: chance(factor, WORTH_NAMING) for cause, factor in signs.grown.items()}
+    none = 1.0
+    for each in chances.values():
+        none *= 1.0 - each
+    # A cause that has grown much more than another explains much more of the waiting: queues are not linear.
+    size = {cause: chances[cause] * log(max(signs.grown[cause].value, 1.0)) ** 2 for cause in chances}
+    total = sum(size.values())
+    if total <= 0.0:
+        return {}
+    shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
+    if signs.kv_full and Cause.PROMPT_MIX in shares:
+        # Longer prompts that the cache has no room for wait for blocks, and not for compute.
+        shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)
+    return shares
+
+
+def _rest(found: dict[Root, float], left: float, waited_in: Blame | None, signs: Signs, lead: Root | None) -> None:
+    """Give what is not decided to the open incident, to the queue or to nobody."""
+
+    def add(root: Root, share: float) -> None:
+        if left * share > 0.0:
+            found[root] = found.get(root, 0.0) + left * share
+
+    if lead is not None and lead.phase != Blame.UNATTRIBUTED:
+        add(lead, WAITS)
+        add(unknown(Unknown.UNCLEAR), 1.0 - WAITS)
+        return
+    if signs.preempts or signs.kv_full:
+        add(root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS)
+        add(unknown(Unknown.UNCLEAR), 1.0 - WAITS)
+        return
+    if signs.young:
+        add(unknown(Unknown.YOUNG), 1.0)
+        return
+    waits = WAITS if waited_in is Blame.QUEUE or (signs.engine_waiting or 0.0) >= 1.0 else MAYBE_WAITS
+    add(root_of(Cause.SLOTS if (signs.engine_waiting or 0.0) >= 1.0 else Cause.LOAD), waits)
+    add(unknown(Unknown.UNCLEAR), 1.0 - waits)
+
+
+def _mostly(waited: Mapping[Blame, float]) -> Blame | None:
+    phase = max(waited, key=waited.__getitem__, default=None)
+    return phase if phase is not None and waited[phase] > MOSTLY else None
+
+
+def _between(value: float, low: float, high: float) -> float:
+    return min(1.0, max(0.0, (value - low) / (high - low)))
