@@ -54,16 +54,16 @@ class Fleet:
         return ",".join(f"{name}={quoted(value)}" for name, value in {**known, **labels}.items())
 
 
-def fleets(namespace: str | None) -> str:
-    """Query for every namespace and job that has a sidecar, or for the jobs of one namespace."""
-    of = Fleet(namespace).of()
+def fleets(asked: Fleet) -> str:
+    """Query for every namespace and job that has a sidecar, as far as they are asked for."""
+    of = asked.of()
     return f"group by (namespace, job) (llm_requests_received_total{{{of}}} or llm_engine_up{{{of}}})"
 
 
-def fleets_of(answer: Samples, namespace: str | None) -> list[Fleet]:
-    """The fleets of that answer; the namespace as one fleet if it has none."""
-    found = sorted({(of.get("namespace", ""), of.get("job", "")) for of, _ in answer}) or [(namespace or "", "")]
-    return [Fleet(name or None, job or None) for name, job in found]
+def fleets_of(answer: Samples, asked: Fleet) -> list[Fleet]:
+    """The fleets of that answer; the one that was asked for if there is none."""
+    found = sorted({(of.get("namespace", ""), of.get("job", "")) for of, _ in answer})
+    return [Fleet(name or None, job or None) for name, job in found] or [asked]
 
 
 def quoted(value: str) -> str:

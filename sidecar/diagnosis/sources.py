@@ -42,15 +42,21 @@ async def one_sidecar(url: str) -> dict[str, Any]:
 
 
 async def fleet(
-    url: str, *, namespace: str | None, model: str | None, lane: str | None, window_seconds: float
+    url: str,
+    *,
+    namespace: str | None,
+    model: str | None,
+    lane: str | None,
+    window_seconds: float,
+    job: str | None = None,
 ) -> dict[str, Any]:
     """The diagnosis document of all fleets, job by job. Raises AskingError."""
-    base = URL(url)
+    base, asked = URL(url), Fleet(namespace, job)
     async with _session() as session:
         prometheus = _Prometheus(session, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
-        for of in promql.fleets_of(await prometheus.ask(promql.fleets(namespace)), namespace):
+        for of in promql.fleets_of(await prometheus.ask(promql.fleets(asked)), asked):
             up, coming_up = promql.engine_up(of), promql.engines_coming_up(of)
             down += promql.engines_down(await prometheus.ask(up), await prometheus.ask(coming_up), of)
             lanes = await _lanes(prometheus, of, window_seconds)

@@ -18,16 +18,15 @@ from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, c
 from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.levers import Cost, LoadLevel
 from sidecar.diagnosis.measured import Latency, Measured
-from sidecar.diagnosis.verdict import WORTH_NAMING, RootPhase, Verdict, top
+from sidecar.diagnosis.verdict import RootPhase, Verdict, top
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
+from sidecar.slo.root.pod import KV_FULL_RATIO
+from sidecar.slo.root.weigh import WORTH_NAMING
 
 
-KV_FULL_RATIO = 0.85
-"""KV cache usage, averaged over a minute, from which the cache counts as full: a request that does not fit waits while
-some blocks are still free."""
 SMALL_BATCH = 8.0
 """Running requests of one engine below which its batch is small: a step mostly reads the weights."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause, Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.weigh import WORTH_NAMING
 
 
 LEAST_CONFIDENCE = 0.6
@@ -19,8 +20,6 @@ WORTH_LISTING = 0.15
 """Share of the decided misses from which a root is a candidate, where none is named."""
 MANY_MISSES = 10.0
 """Misses from which their shares are more than chance."""
-WORTH_NAMING = 1.25
-"""Growth over the usual value from which a number is worth a sentence (reference: blame.md 4)."""
 
 BEFORE_THE_FIRST_TOKEN = (Blame.QUEUE, Blame.PREFILL, Blame.FIRST_TOKEN)
 

@@ -45,6 +45,8 @@ _REASONS = {
 }
 _COSTS = {Cause.PREFILL_COST: "prefill", Cause.DECODE_COST: "decode"}
 """Cause to the part of the engine's work that has an interval for its cost."""
+WORTH_A_WORD = 0.01
+"""Share of the decided misses below which a root is not listed."""
 NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between tokens", Objective.E2E: "whole answer"}
 
 
@@ -74,8 +76,9 @@ def counted_votes(m: Measured, objective: Objective, verdict: Verdict) -> float:
 
 def shares(verdict: Verdict) -> str:
     """The roots with their shares of the decided misses, largest first: `prefill 84 %, queue 16 %`."""
-    ordered = sorted(verdict.roots.items(), key=lambda item: -item[1])
-    return ", ".join(f"{phase_name(phase)} {percent(count / verdict.decided)}" for phase, count in ordered[:4])
+    parts = {phase: count / verdict.decided for phase, count in verdict.roots.items()}
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered if share >= WORTH_A_WORD)
 
 
 def _roots(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:

@@ -66,6 +66,7 @@ def test_every_mistake_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> No
         (["--sidecar.url=http://a", "--prometheus.url=http://b"], "one of them"),
         (["--prometheus.url=http://a", "--ttft-p99=1s"], "either ask, or tell"),
         (["--namespace=x"], "only with --prometheus.url"),
+        (["--job=x"], "only with --prometheus.url"),
         (["--prometheus.url=http://a", "--window=soon"], "is no duration"),
         (["--sidecar.url=https://"], "is no http:// or https:// address"),
     ],

@@ -21,7 +21,7 @@ QUOTED = Fleet('o"dd\\name')
 @pytest.mark.parametrize("of", [Fleet(), Fleet("llm"), QUOTED])
 def test_every_question_is_promql(of: Fleet) -> None:
     asked = [
-        promql.fleets(of.namespace),
+        promql.fleets(of),
         *promql.growth(of, 300).values(),
         *promql.gauges(of).values(),
         *promql.peaks(of, 300).values(),
@@ -51,7 +51,7 @@ def test_only_series_that_a_sidecar_makes_are_asked_for() -> None:
     """And one that is recorded: the pods that have a page of their own."""
     of = Fleet("llm", "vllm")
     asked = [
-        promql.fleets("llm"),
+        promql.fleets(of),
         *promql.growth(of, 300).values(),
         *promql.gauges(of).values(),
         *promql.peaks(of, 300).values(),
@@ -68,9 +68,9 @@ def test_only_series_that_a_sidecar_makes_are_asked_for() -> None:
 def test_every_job_of_a_namespace_is_a_fleet_of_its_own() -> None:
     answer: Samples = [({"namespace": "llm", "job": "b"}, 1.0), ({"namespace": "llm", "job": "a"}, 1.0)]
 
-    assert promql.fleets_of(answer, "llm") == [Fleet("llm", "a"), Fleet("llm", "b")]
-    assert promql.fleets_of([({}, 1.0)], None) == promql.fleets_of([], None) == [Fleet()]
-    assert promql.fleets_of([], "llm") == [Fleet("llm")]
+    assert promql.fleets_of(answer, Fleet("llm")) == [Fleet("llm", "a"), Fleet("llm", "b")]
+    assert promql.fleets_of([({}, 1.0)], Fleet()) == promql.fleets_of([], Fleet()) == [Fleet()]
+    assert promql.fleets_of([], Fleet("llm", "a")) == [Fleet("llm", "a")]
 
 
 def test_the_pods_of_a_lane_stand_worst_first_with_their_shares() -> None:

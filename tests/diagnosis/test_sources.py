@@ -172,6 +172,18 @@ def test_each_job_of_a_namespace_is_answered_by_itself() -> None:
     assert [one["job"] for one in found] == ["large", "small"]
 
 
+def test_one_job_can_be_asked_for() -> None:
+    stub = Stub(PAGE)
+
+    async def scenario(url: str) -> Any:
+        return await ask(url, job="small")
+
+    (found,) = play(stub.handle, scenario)["diagnoses"]
+
+    assert found["job"] == "small"
+    assert 'job="small"' in stub.asked[0]
+
+
 def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> None:
     up = [({"pod": "a"}, 1.0), ({"pod": "b"}, 0.0)]
 
