@@ -18,8 +18,8 @@ from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.verdict import MANY_MISSES
-from sidecar.diagnosis.why import NAMES, healed
-from sidecar.diagnosis.wording import instant, listed, phase_name, times
+from sidecar.diagnosis.why import NAMES, counted_votes, healed, of_window
+from sidecar.diagnosis.wording import digits, instant, listed, phase_name, times
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 
@@ -160,7 +160,15 @@ def _of_root(d: Diagnosis) -> str:
     ratio = None if d.cause is None else d.measured.ratios.get(d.cause)
     size = "" if ratio is None else f", {times(ratio)} the usual"
     since = "" if d.since_at is None else f", since {instant(d.since_at)}"
-    return f"{cause}{size}{since}{'' if d.confidence is None else f', confidence {percent(d.confidence)}'}."
+    return f"{cause}{size}{since}{_confidence(d)}."
+
+
+def _confidence(d: Diagnosis) -> str:
+    """The confidence with its count and window; empty if no miss is decided."""
+    if d.confidence is None or d.first is None:
+        return ""
+    count = counted_votes(d.measured, d.first, d.measured.verdicts[d.first])
+    return f", confidence {percent(d.confidence)} (of {digits(count)} misses{of_window(d.measured)})"
 
 
 def _phase(d: Diagnosis) -> str:

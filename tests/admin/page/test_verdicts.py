@@ -100,7 +100,10 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
 
     head = page.text.partition("Verdict")[0]
     assert head.startswith("prefill chat misses")
-    assert "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 %." in head
+    assert (
+        "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 % (of 20 misses of the last 5 min)."
+        in head
+    )
     assert "Waited in queue. prefill_cost 2.2 x and load 1 x the usual." in head
     assert "queue 78 %" in page.text
     assert ("href", "/runbooks/LLMPrefillBurn") in page.attributes
