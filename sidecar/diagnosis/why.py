@@ -11,7 +11,7 @@ from sidecar.diagnosis.findings import Number, State
 from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
-from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
 from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause, Unknown
@@ -150,7 +150,7 @@ def changes(m: Measured) -> list[str]:
     said = []
     if m.ratios:
         ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
-        said.append(f"{listed([f'{cause} {times(ratio)}' for cause, ratio in ordered], 'and')} the usual.")
+        said.append(f"Against the usual values: {', '.join(f'{cause} {times(ratio)}' for cause, ratio in ordered)}.")
     running, peak, waiting = m.load.running, m.load.running_peak, m.load.waiting
     if running is not None:
         now = f"Running stands at {digits(round(running))}"

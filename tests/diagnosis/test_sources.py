@@ -147,7 +147,7 @@ def test_the_roots_of_a_fleet_are_added_up_and_its_worst_pod_is_named() -> None:
     }
     assert [sentence for sentence in found["evidence"] if sentence.startswith("The worst of 2 pods is b, with 90 %")]
     assert found["changes"] == [
-        "prefill_cost 2.2 x the usual.",
+        "Against the usual values: prefill_cost 2.2 x.",
         "Running stands at 3, and was up to 9 in the last half hour.",
     ]
 

@@ -137,7 +137,7 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
         "The worst of 2 pods is llm-3, with 92 % of the misses and 13 % of the requests. It has a page of its own.",
     )
     assert found.changes == (
-        "prefill_cost 2.1 x and load 1 x the usual.",
+        "Against the usual values: prefill_cost 2.1 x, load 1 x.",
         "Running stands at 3, and was up to 9 in the last half hour; 12 wait.",
     )
 
@@ -322,7 +322,7 @@ def test_a_lane_without_objectives_is_told_where_its_time_goes_and_no_root() -> 
     found = diagnose(lane)
 
     assert (found.phase, found.cause, found.confidence) == (Blame.QUEUE, None, None)
-    assert found.changes == ("prefill_cost 2 x and load 1 x the usual.",)
+    assert found.changes == ("Against the usual values: prefill_cost 2 x, load 1 x.",)
 
 
 def test_an_objective_without_a_decided_miss_is_unattributed_whatever_its_parts() -> None:

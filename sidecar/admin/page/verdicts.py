@@ -225,13 +225,15 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
 
 
 def _told(d: Diagnosis) -> str:
-    why = items(prose(text) for text in (*d.evidence, *d.because, *_second(d)))
+    why = items(prose(text) for text in (*d.evidence, *_second(d)))
     changed = items(prose(text) for text in d.changes)
+    sure = "not known" if d.confidence is None else percent(d.confidence)
+    because = items(prose(text) for text in d.because)
     do_not = items(prose(f"{item.do}: {item.why}") for item in d.not_to_do[:NOT_TO_DO])
     runbook = CHAPTERS[d.phase] if d.phase is not None else ""
     return (
         f'{_waited(d)}<div class="two"><div><h4>Why</h4>{why}'
-        f"{f'<h4>What changed</h4>{changed}' if d.changes else ''}</div>"
+        f"{f'<h4>What changed</h4>{changed}' if d.changes else ''}<h4>Confidence: {sure}</h4>{because}</div>"
         f"<div><h4>Do, in this order</h4>{items(_steps(d), ordered=True)}"
         f"{f'<h4>Do not</h4>{do_not}' if do_not else ''}"
         f'<p><a href="/runbooks/{runbook}">Runbook {runbook}</a></p></div></div>'

@@ -104,7 +104,7 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
         "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 % (of 20 misses of the last 5 min)."
         in head
     )
-    assert "Waited in queue. prefill_cost 2.2 x and load 1 x the usual." in head
+    assert "Waited in queue. Against the usual values: prefill_cost 2.2 x, load 1 x." in head
     assert "queue 78 %" in page.text
     assert ("href", "/runbooks/LLMPrefillBurn") in page.attributes
 
