@@ -55,7 +55,7 @@ CHAPTERS: Mapping[str, str] = {
     Blame.DECODE: "LLMDecodeBurn",
     Blame.STREAM: "LLMStreamBurn",
     Blame.ENGINE: "LLMEngineBurn",
-    SIDECAR: "LLMSidecarSlow",
+    SIDECAR: "LLMSidecarBurn",
 }
 """Phase of a root to the runbook with its fixes."""
 

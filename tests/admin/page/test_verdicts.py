@@ -122,7 +122,7 @@ def test_a_sidecar_that_ran_late_is_a_root_of_its_own() -> None:
     page = said(lane("chat", SIDECAR, cause=Cause.SIDECAR_LATE))
 
     assert page.text.startswith("sidecar chat misses its time to first token")
-    assert ("href", "/runbooks/LLMSidecarSlow") in page.attributes
+    assert ("href", "/runbooks/LLMSidecarBurn") in page.attributes
 
 
 def test_a_model_is_named_where_there_are_several() -> None:
