@@ -88,6 +88,8 @@ def one(d: Diagnosis) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
+        "window_seconds": verdict.seconds,
+        "misses": verdict.misses,
         "roots": dict(verdict.roots),
         "undecided": verdict.undecided,
         "phase": verdict.phase,

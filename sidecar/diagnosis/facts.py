@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import LaneObjective, ModelLane, RootPhase, Verdict, root_cause, root_phase
+from sidecar.diagnosis.verdict import (
+    BURNS_RATIO,
+    BURNS_TIMES,
+    FEWEST_DECIDED,
+    LaneObjective,
+    ModelLane,
+    RootPhase,
+    Verdict,
+    root_cause,
+    root_phase,
+)
 from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
@@ -95,35 +105,54 @@ def missed(windows: Windows) -> list[LaneObjective]:
 
 
 def verdict(windows: Windows, who: LaneObjective) -> Verdict | None:
-    """The roots of one lane's misses within the shown window; None if none is decided, and none waits to be."""
-    shown = windows.growth[SHOWN_SECONDS]
-    roots = _by_phase(shown, p.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
+    """The roots of one lane's misses within the shortest window that burns; None if none is decided, and none waits to be."""
+    now = windows.growth[NOW_SECONDS]
+    if _burns(now, who):
+        found = _verdict(windows, now, who)
+        if found is not None and found.decided >= FEWEST_DECIDED:
+            return found
+    return _verdict(windows, windows.growth[SHOWN_SECONDS], who)
+
+
+def _burns(now: Growth, who: LaneObjective) -> bool:
+    missed, allowed = (now.counted(of, *who) or 0.0 for of in (p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL))
+    if missed <= 0:
+        return False
+    return missed >= BURNS_TIMES * allowed or missed >= BURNS_RATIO * (
+        _judged(now, ModelLane(*who[:2]), who.objective) or 0
+    )
+
+
+def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | None:
+    roots = _by_phase(window, p.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
     undecided = windows.gauge(p.SLO_UNDECIDED_MISSES, *who) or 0.0
     if not roots and undecided <= 0:
         return None
-    votes = _by_phase(shown, p.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
+    votes = _by_phase(windows.growth[SHOWN_SECONDS], p.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
     split = {Blame(phase): count for phase, count in votes.items() if phase != Blame.UNATTRIBUTED}
     began: dict[RootPhase, float] = {}
     for (phase, _), at in windows.all_of(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
         began[root_phase(phase)] = min(at, began.get(root_phase(phase), at))
     return Verdict(
         roots={root_phase(phase): count for phase, count in roots.items()},
+        seconds=window.seconds,
+        misses=window.counted(p.SLO_MISSES_TOTAL, *who),
         undecided=undecided,
-        causes=_causes(shown, who.model),
+        causes=_causes(window, who.model),
         waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
         began=began,
     )
 
 
-def _by_phase(shown: Growth, metric: Counter, who: LaneObjective, phases: Iterable[str]) -> dict[str, float]:
+def _by_phase(window: Growth, metric: Counter, who: LaneObjective, phases: Iterable[str]) -> dict[str, float]:
     """Phase to the growth of one counter of misses, where it grew."""
-    counts = {phase: shown.counted(metric, *who, phase) or 0.0 for phase in phases}
+    counts = {phase: window.counted(metric, *who, phase) or 0.0 for phase in phases}
     return {phase: count for phase, count in counts.items() if count > 0}
 
 
-def _causes(shown: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
+def _causes(window: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
     """Phase to the cause that most misses of the model were decided for, over all lanes and objectives."""
-    found = shown.counters.get(p.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
+    found = window.counters.get(p.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
     counts = sorted((count, phase, cause) for (of, phase, cause), count in found.items() if of == model and count > 0)
     return {root_phase(phase): root_cause(cause) for _, phase, cause in counts}
 

@@ -6,7 +6,7 @@ numbers were given by hand, or its lane has no objective.
 
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import LEAST_CONFIDENCE, MANY_MISSES, Verdict
-from sidecar.diagnosis.why import counted_votes, of_window, shares
+from sidecar.diagnosis.why import of_window, shares
 from sidecar.diagnosis.wording import digits, percent
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Unknown
@@ -35,8 +35,8 @@ def confidence(
     """The leading root's share, 0 to 1, and at least one sentence on it."""
     if verdict is None or not verdict.roots:
         return None, (*_without_roots(m, first, verdict), *_about_splits(m), *_about_sources(m))
-    value, count = verdict.confidence, counted_votes(m, first, verdict)
-    of = f"{digits(count)} decided misses{of_window(m)}"
+    value, count = verdict.confidence, verdict.counted
+    of = f"{digits(count)} decided misses{of_window(verdict)}"
     if phase == Blame.UNATTRIBUTED:
         said = [
             f"No known root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.",

@@ -1,5 +1,7 @@
 """The verdict on one lane and objective: the roots of its misses within one window, added up. Pure.
 
+The window is that of the alert rules: the shorter one (two minutes) while it burns, else the one of all numbers.
+
 A sidecar decides for each miss what broke (`sidecar/slo/`). This module adds and divides what was decided, on a pod or over
 a fleet, and decides nothing itself: below `LEAST_CONFIDENCE` the phase is `unattributed`, and `candidates` names the roots.
 """
@@ -16,6 +18,12 @@ from sidecar.slo.root.weigh import WORTH_NAMING
 
 LEAST_CONFIDENCE = 0.6
 """Share of the decided misses that a root needs to be named."""
+FEWEST_DECIDED = 3.0
+"""Decided misses from which the roots of the shorter window count, if it burns."""
+BURNS_TIMES = 6.0
+"""Misses over the allowed ones from which the shorter window burns."""
+BURNS_RATIO = 0.25
+"""Misses over the requests from which the shorter window burns, whatever the target."""
 WORTH_LISTING = 0.15
 """Share of the decided misses from which a root is a candidate, where none is named."""
 MANY_MISSES = 10.0
@@ -46,6 +54,10 @@ class LaneObjective(NamedTuple):
 class Verdict:
     roots: Mapping[RootPhase, float]
     """Phase of the root to the misses decided for it within the window, each above 0: one miss may be divided."""
+    seconds: float | None = None
+    """Length of the window; None if unknown."""
+    misses: float | None = None
+    """Requests that missed within the window; None if unknown."""
     undecided: float = 0.0
     """Misses whose root is not decided yet, now."""
     causes: Mapping[RootPhase, Cause | Unknown] = field(default_factory=dict)
@@ -64,6 +76,11 @@ class Verdict:
     def decided(self) -> float:
         """Misses that were decided within the window."""
         return sum(self.roots.values())
+
+    @property
+    def counted(self) -> float:
+        """Decided misses, at most those of the window: a miss of the seconds before it may be decided within it."""
+        return self.decided if self.misses is None else min(self.decided, self.misses)
 
     @property
     def leading(self) -> RootPhase | None:

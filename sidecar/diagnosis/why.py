@@ -53,7 +53,7 @@ NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between to
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     """Evidence for a phase that the roots name, or for none: roots, cause with its size, since when, pod, waiting place."""
     return [
-        *_roots(m, objective, verdict),
+        *_roots(verdict),
         *_cause(m, verdict),
         *_waited(verdict),
         *_began(verdict),
@@ -63,15 +63,9 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
     ]
 
 
-def of_window(m: Measured) -> str:
-    """The window of all numbers, ` of the last 5 min`; empty if it is not known."""
-    return "" if m.window_seconds is None else f" of the last {seconds(m.window_seconds)}"
-
-
-def counted_votes(m: Measured, objective: Objective, verdict: Verdict) -> float:
-    """The decided misses, at most the misses of the window: one that missed just before it may be decided within it."""
-    missed = latency_of(m, objective).misses
-    return verdict.decided if missed is None else min(verdict.decided, missed)
+def of_window(verdict: Verdict) -> str:
+    """The window of the decided misses, ` of the last 2 min`; empty if it is not known."""
+    return "" if verdict.seconds is None else f" of the last {seconds(verdict.seconds)}"
 
 
 def shares(verdict: Verdict) -> str:
@@ -81,13 +75,13 @@ def shares(verdict: Verdict) -> str:
     return ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered if share >= WORTH_A_WORD)
 
 
-def _roots(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
-    missed = latency_of(m, objective).misses
-    of = "" if missed is None else f" of {digits(missed)}"
+def _roots(verdict: Verdict) -> list[str]:
+    of = "" if verdict.misses is None else f" of {digits(verdict.misses)}"
     said = []
     if verdict.roots:
-        count = digits(counted_votes(m, objective, verdict))
-        said.append(f"The root of {count}{of} misses{of_window(m)} is decided: {shares(verdict)}.")
+        said.append(
+            f"The root of {digits(verdict.counted)}{of} misses{of_window(verdict)} is decided: {shares(verdict)}."
+        )
     if verdict.undecided:
         said.append(f"{digits(verdict.undecided)} misses are not decided yet; each is within 15 s.")
     return said

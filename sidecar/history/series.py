@@ -12,14 +12,14 @@ from sidecar.metrics.declaration import Counter, Gauge, Histogram
 
 
 NOW_SECONDS = 120.0
-"""Window for arrivals: the one closest to the minute of the engine's gauges."""
+"""Window for roots while it burns, and for arrivals: the one closest to the minute of the engine's gauges."""
 SHOWN_SECONDS = 300.0
-"""Window for the numbers shown, for misses and for their roots."""
+"""Window for the numbers shown, for misses, and for their roots where the shorter one does not burn."""
 LONG_SECONDS = 1800.0
 """Window for spikes, and for the end of an incident. Counters only: old snapshots have no histograms."""
 WINDOWS = (NOW_SECONDS, SHOWN_SECONDS, LONG_SECONDS)
 
-_NOW, _SHOWN, _MISSED = (NOW_SECONDS,), (SHOWN_SECONDS,), (SHOWN_SECONDS, LONG_SECONDS)
+_NOW, _SHOWN = (NOW_SECONDS,), (SHOWN_SECONDS,)
 _ON_PAGE = ()
 
 
@@ -40,12 +40,12 @@ _LANE = ("model", "lane")
 _OBJECTIVE = (*_LANE, "objective")
 
 GROWTH_SERIES = (
-    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), _MISSED),
-    GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, _MISSED),
-    GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, _MISSED),
+    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), WINDOWS),
+    GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
+    GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
     GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _SHOWN),
-    GrowthSeries(slo.SLO_ROOT_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _SHOWN),
-    GrowthSeries(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, ("model", "phase", "cause"), _SHOWN),
+    GrowthSeries(slo.SLO_ROOT_MISSES_TOTAL, (*_OBJECTIVE, "phase"), (*_NOW, *_SHOWN)),
+    GrowthSeries(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, ("model", "phase", "cause"), (*_NOW, *_SHOWN)),
     GrowthSeries(slo.REQUESTS_RECEIVED_TOTAL, _LANE, (*_NOW, *_SHOWN)),
     GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),

@@ -47,7 +47,7 @@ def test_a_burst_is_the_queues_with_load_as_its_cause_and_a_spike() -> None:
     found = diagnose(life.now())
 
     assert (found.phase, found.cause, found.regime) == (Blame.QUEUE, Cause.LOAD, Regime.SPIKE)
-    assert found.measured.verdicts[Objective.TTFT].decided == pytest.approx(8 * 300 * 0.6)
+    assert found.measured.verdicts[Objective.TTFT].decided == pytest.approx(8 * 120 * 0.6)
 
 
 def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> None:
@@ -73,6 +73,35 @@ def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> No
     assert found.measured.ratios == {Cause.UNCACHED: 4.8}
     assert found.measured.costs == {"decode": (1.1, 1.0, 1.1)}
     assert found.measured.unknown_costs == {"prefill": "few"}
+
+
+def test_of_two_incidents_the_live_one_is_the_headline() -> None:
+    """Prefill was dear until two minutes ago, and now the engine is silent: alerts count the last two minutes too."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(3, missing=0.6, queue=2.0, root="prefill", cause="prefill_cost")
+    life.minutes(2, missing=0.5, queue=2.0, root="engine", cause="silence")
+
+    found = diagnose(life.now())
+
+    assert (found.phase, found.cause, found.confidence) == (Blame.ENGINE, Cause.SILENCE, 1.0)
+    assert found.because[0] == "This is the root's share of 240 decided misses of the last 2 min."
+
+
+@pytest.mark.parametrize(("missing", "rate", "seconds"), [(0.31, 4.0, 120.0), (0.2, 4.0, 300.0), (1.0, 1 / 60, 300.0)])
+def test_roots_are_of_two_minutes_while_these_burn_and_else_of_five(
+    missing: float, rate: float, seconds: float
+) -> None:
+    """Below a quarter of the requests, or with fewer than three decided misses, two minutes say too little."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(3, missing=0.6, queue=2.0)
+    life.minutes(2, rate=rate, missing=missing)
+
+    one = life.now().verdicts[Objective.TTFT]
+
+    assert one.seconds == pytest.approx(seconds)
+    assert one.decided == one.misses
 
 
 def test_one_lanes_misses_are_never_the_votes_of_another() -> None:
@@ -164,7 +193,7 @@ def test_an_incident_of_five_misses_is_counted_in_the_window_alone() -> None:
 
     assert (found.ttft.state, found.phase) == (State.BROKEN, Blame.QUEUE)
     assert found.measured.ttft.misses == pytest.approx(8.0)
-    assert found.evidence[0] == "The root of 8 of 8 misses of the last 5 min is decided: queue 100 %."
+    assert found.evidence[0] == "The root of 8 of 8 misses of the last 2 min is decided: queue 100 %."
     assert "Only 8 misses are decided: their shares may be chance." in found.because
 
 

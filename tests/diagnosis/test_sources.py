@@ -131,6 +131,8 @@ def test_the_roots_of_a_fleet_are_added_up_and_its_worst_pod_is_named() -> None:
     assert (found["phase"], found["cause"], found["confidence"]) == ("prefill", "prefill_cost", 0.8)
     assert found["since_timestamp_seconds"] == 1_790_000_000.0
     assert found["measured"]["verdicts"]["ttft"] == {
+        "window_seconds": 120.0,
+        "misses": 300.0,
         "roots": {"prefill": 200.0, "queue": 50.0},
         "undecided": 0.0,
         "phase": "prefill",

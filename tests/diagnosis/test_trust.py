@@ -17,7 +17,7 @@ def of(one: Verdict, **told: object) -> Diagnosis:
 
 
 def test_a_clear_root_states_its_share_of_how_many_misses_of_which_window() -> None:
-    found = of(Verdict(roots={Blame.QUEUE: 42.0, Blame.UNATTRIBUTED: 14.0}))
+    found = of(Verdict(roots={Blame.QUEUE: 42.0, Blame.UNATTRIBUTED: 14.0}, seconds=300.0))
 
     assert found.confidence == 0.75
     assert found.because == ("This is the root's share of 56 decided misses of the last 5 min.",)
@@ -35,6 +35,7 @@ def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None
     one = Verdict(
         roots={Blame.QUEUE: 18.0, Blame.PREFILL: 16.0, Blame.UNATTRIBUTED: 6.0},
         causes={Blame.UNATTRIBUTED: Unknown.YOUNG},
+        seconds=120.0,
     )
 
     found = of(one, hints=("`--x` makes y tell",), unknown_costs={"prefill": "few"})
@@ -42,7 +43,7 @@ def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None
     assert (found.phase, found.candidates) == (Blame.UNATTRIBUTED, (Blame.QUEUE, Blame.PREFILL))
     assert (found.confidence, found.cause, found.reason) == (0.45, None, Unknown.YOUNG)
     assert found.because[0] == (
-        "No known root has 60 % of the 40 decided misses of the last 5 min: queue 45 %, prefill 40 %, unattributed 15 %."
+        "No known root has 60 % of the 40 decided misses of the last 2 min: queue 45 %, prefill 40 %, unattributed 15 %."
     )
     assert found.because[1].startswith("The usual values are learned while no objective burns")
     assert found.because[2:] == (

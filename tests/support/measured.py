@@ -50,6 +50,8 @@ def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
         waited = draw(st.none() | st.sampled_from([one for one in VOTES[objective] if one is not Blame.UNATTRIBUTED]))
         found[objective] = Verdict(
             roots=roots,
+            seconds=draw(st.sampled_from([None, 120.0, 300.0])),
+            misses=draw(st.none() | st.floats(0, 300)),
             undecided=draw(st.floats(0.0 if roots else 0.1, 50)),
             causes={phase: draw(st.sampled_from(CAUSES_BY_PHASE.get(phase, tuple(Unknown)))) for phase in roots},
             waited_in={} if waited is None else {waited: 1.0},
@@ -109,7 +111,7 @@ WELL = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=0.
 def verdict(phase: RootPhase, cause: Cause | Unknown | None = None, votes: float = 40.0, **told: object) -> Verdict:
     """A verdict whose misses all have this root."""
     causes = {} if cause is None else {phase: cause}
-    return replace(Verdict(roots={phase: votes}, causes=causes, waited_in={}), **told)  # type: ignore[arg-type]
+    return replace(Verdict(roots={phase: votes}, seconds=300.0, misses=60.0, causes=causes), **told)  # type: ignore[arg-type]
 
 
 def live(one: Verdict, **told: object) -> Measured:

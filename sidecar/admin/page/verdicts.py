@@ -18,7 +18,7 @@ from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.verdict import MANY_MISSES
-from sidecar.diagnosis.why import NAMES, counted_votes, healed, of_window
+from sidecar.diagnosis.why import NAMES, healed, of_window
 from sidecar.diagnosis.wording import digits, instant, listed, phase_name, times
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -167,8 +167,8 @@ def _confidence(d: Diagnosis) -> str:
     """The confidence with its count and window; empty if no miss is decided."""
     if d.confidence is None or d.first is None:
         return ""
-    count = counted_votes(d.measured, d.first, d.measured.verdicts[d.first])
-    return f", confidence {percent(d.confidence)} (of {digits(count)} misses{of_window(d.measured)})"
+    verdict = d.measured.verdicts[d.first]
+    return f", confidence {percent(d.confidence)} (of {digits(verdict.counted)} misses{of_window(verdict)})"
 
 
 def _phase(d: Diagnosis) -> str:

@@ -38,7 +38,11 @@ def lane(
     model: str = "llama",
 ) -> Diagnosis:
     verdict = Verdict(
-        roots={phase: misses}, causes={} if cause is None else {phase: cause}, waited_in=waited_in or {Blame.QUEUE: 1.0}
+        roots={phase: misses},
+        seconds=120.0,
+        misses=misses,
+        causes={} if cause is None else {phase: cause},
+        waited_in=waited_in or {Blame.QUEUE: 1.0},
     )
     return diagnose(
         Measured(
@@ -101,7 +105,7 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
     head = page.text.partition("Verdict")[0]
     assert head.startswith("prefill chat misses")
     assert (
-        "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 % (of 20 misses of the last 5 min)."
+        "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 % (of 20 misses of the last 2 min)."
         in head
     )
     assert "Waited in queue. Against the usual values: prefill_cost 2.2 x, load 1 x." in head
@@ -110,7 +114,7 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
 
 
 def test_where_no_root_is_named_the_headline_says_how_the_misses_are_divided() -> None:
-    verdict = Verdict(roots={Blame.QUEUE: 11.0, Blame.DECODE: 9.0})
+    verdict = Verdict(roots={Blame.QUEUE: 11.0, Blame.DECODE: 9.0}, seconds=300.0)
 
     page = said(diagnose(replace(lane("chat").measured, verdicts={Objective.TTFT: verdict})))
 
@@ -219,7 +223,14 @@ def test_votes_on_the_page_never_exceed_the_misses_of_their_window() -> None:
     """A request that missed just before the window may be decided within it."""
     broken = lane("chat", misses=20.0)
 
-    page = said(diagnose(replace(broken.measured, verdicts={Objective.TTFT: Verdict(roots={Blame.QUEUE: 23.0})})))
+    page = said(
+        diagnose(
+            replace(
+                broken.measured,
+                verdicts={Objective.TTFT: Verdict(roots={Blame.QUEUE: 23.0}, seconds=300.0, misses=20.0)},
+            )
+        )
+    )
 
     assert "The root of 20 of 20 misses of the last 5 min is decided: queue 100 %." in page.text
     assert "23" not in page.text
