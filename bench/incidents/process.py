@@ -151,12 +151,13 @@ class Process:
         stated, text = self._body(request)
         tokens = stated if usage is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, text)
-        estimated = self._estimates.ended(number, request.model, length, ok=ok and request.streaming)
+        marks = _marks(request, usage)
+        estimated = self._estimates.ended(number, request.model, length, marks, ok=ok and request.streaming)
         account = Account(
             labels=labels,
             streaming=request.streaming,
             outcome=request.outcome,
-            marks=_marks(request, usage),
+            marks=marks,
             ledger=None,
             cancelled_in=request.cancelled_in,
             estimated_prefill_seconds=estimated,

@@ -48,6 +48,10 @@ class Page(NamedTuple):
     phase: str
     share: float
     """Share of the phase among the decided roots, 0 to 1; of the leading phase if the page is `unattributed`."""
+    roots: Mapping[str, float]
+    """Decided roots by phase, in the window by which the page fires."""
+    seconds: float
+    """Length of that window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Rules:
     def __init__(self, scrape: Scraped, *, votes: str = ROOTS, minute: bool = False) -> None:
         """`votes`: the metric whose label `phase` decides. `minute`: whether a tier of one minute exists."""
         self._scrapes = scrape.scrapes
+        self._every_seconds = scrape.every_seconds
         self._minute = minute
         self._pods = [_pod(columns, votes) for columns in scrape.pods]
         self._models = [_models(columns) for columns in scrape.pods]
@@ -90,10 +95,11 @@ class Rules:
             fires = []
             burning = list(self._burning(scrape))
             for subject, counts, window in burning:
-                phase, share = leading({name: each.over(scrape, window) for name, each in counts.items()})
+                roots = {name: each.over(scrape, window) for name, each in counts.items()}
+                phase, share = leading(roots)
                 lasted[subject] = lasted[subject] + 1 if phase == UNATTRIBUTED else 0
                 if phase != UNATTRIBUTED or lasted[subject] > PAGES_AFTER_SCRAPES:
-                    fires.append(Page(subject, phase, share))
+                    fires.append(Page(subject, phase, share, roots, window * self._every_seconds))
             for gone in lasted.keys() - {subject for subject, _, _ in burning}:
                 lasted[gone] = 0
             yield fires

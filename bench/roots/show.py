@@ -4,13 +4,14 @@ It only prints. It refuses to grade (`verdicts.py`) and to judge (`rules.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 
-from bench.incidents.fault import NOTHING
+from bench.incidents.fault import NOTHING, Fault
 from bench.incidents.grade import Case
 from bench.incidents.job import Job, Played
 from bench.incidents.samples import Column
 from bench.incidents.truth import LaneTruth
-from bench.incidents.world import KIND_WORLD, Mode
+from bench.incidents.world import KIND_WORLD, Mode, World
 from bench.roots.cache import Cache
 from bench.roots.growth import Growth, by, values_of
 from bench.roots.passage import (
@@ -48,11 +49,12 @@ def shown(
     *,
     votes: str,
     minute: bool,
+    quick: bool,
     pod: int | None = None,
     lane: str | None = None,
 ) -> str:
     """All that is known of one run. `pod`, `lane`: of the time line; None: the first pod at fault, every lane."""
-    scrape = samples_of(cache, job, play, mode)
+    scrape = samples_of(cache, job, play, mode, quick=quick)
     rules = Rules(scrape, votes=votes, minute=minute)
     told = graded_in(job, play, scrape, mode, rules)
     number = play.run.at_fault[0] if pod is None else pod
@@ -70,16 +72,30 @@ def _head(job: Job, play: Played, mode: Mode) -> Iterator[str]:
     run, truth = play.run, play.truth
     yield f"\n# {job.kind}/{job.seed}/{mode}, {'un' if job.unkind else ''}kind world, {job.engine}"
     if play.world != KIND_WORLD:
-        yield f"world: {play.world}"
+        yield f"world: {_set(play.world, KIND_WORLD)}"
     yield f"magnitude {play.magnitude:.2f}, load factor {play.factor:.2f}, pods at fault {run.at_fault} of {run.pods}"
     after = {"heals": truth.heals_at, "quiet": truth.quiet_at, "ends": run.ends_at}
     yield f"fault at {run.fault_at:.0f}, " + ", ".join(f"{on} {at - run.fault_at:+.0f} s" for on, at in after.items())
     if play.incident.setup != NOTHING:
-        yield f"set-up: {play.incident.setup}"
+        yield f"set-up: {_set(play.incident.setup)}"
     for episode in play.incident.episodes:
-        yield f"episode: {episode}"
+        until = "the end of the incident" if episode.ends is None else f"{episode.ends:+.0f} s"
+        yield f"fault from {episode.begins:+.0f} s until {until}: {_set(episode.fault)}"
     if play.incident.made_of:
         yield f"made of: {', '.join(play.incident.made_of)}"
+
+
+def _set(given: Fault | World, usual: Fault | World = NOTHING) -> str:
+    """The fields that are not as usual."""
+    names = [each.name for each in fields(given)]
+    changed = [(name, getattr(given, name)) for name in names if getattr(given, name) != getattr(usual, name)]
+    return ", ".join(f"{name} {_short(value)}" for name, value in changed)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_short(each)}" for key, each in value.items()) + "}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _lanes(play: Played, told: Told) -> Iterator[str]:
@@ -110,14 +126,18 @@ def _pages(play: Played, scrape: Scraped, rules: Rules) -> Iterator[str]:
     for each in beginnings(rules.looks(), scrape.every_seconds):
         lane, pod = each.page.subject
         who = f"pod {pod}" if lane is None else "/".join(lane)
-        yield f"  {each.at - play.run.fault_at:+6.0f} s  {who:20} {each.page.phase} ({each.page.share:.2f})"
+        roots = sorted(((count, phase) for phase, count in each.page.roots.items() if count), reverse=True)
+        told = ", ".join(f"{phase} {count:.3g}" for count, phase in roots) or "nothing decided"
+        yield f"  {each.at - play.run.fault_at:+6.0f} s  {who:20} {each.page.phase:13} {each.page.seconds:.0f} s: {told}"
 
 
 def _time_line(columns: Columns, scrape: Scraped, fault_at: float, lane: str | None) -> Iterator[str]:
     of_lane = {
         key: column
         for key, column in columns.items()
-        if lane is None or key[0] == CAUSES or dict(key[1]).get("lane", lane) == lane
+        if lane is None
+        or key[0] == CAUSES
+        or lane in (*values_of(key[1], "lane"), "/".join(values_of(key[1], "lane", "objective")))
     }
     misses, requests = (by(of_lane, name, "lane", "objective") for name in (MISSES, REQUESTS))
     roots, blamed = (by(of_lane, name, "phase") for name in (ROOTS, BLAMED))

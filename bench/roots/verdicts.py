@@ -47,24 +47,28 @@ class Began:
     page: Page
 
 
-def told(cache: Cache, job: Job, *, votes: str = ROOTS, minute: bool = False) -> list[Told]:
+def told(cache: Cache, job: Job, *, votes: str = ROOTS, minute: bool = False, quick: bool = False) -> list[Told]:
     """The grades of a job in each of its modes."""
     play = cache.run(job, lambda: played(job))
-    return [_told(cache, job, play, mode, votes=votes, minute=minute) for mode in job.modes]
+    found = []
+    for mode in job.modes:
+        began = time.perf_counter()
+        scrape = samples_of(cache, job, play, mode, quick=quick)
+        seconds = time.perf_counter() - began
+        rules = Rules(scrape, votes=votes, minute=minute)
+        found.append(replace(graded_in(job, play, scrape, mode, rules), product_seconds=seconds))
+    return found
 
 
-def samples_of(cache: Cache, job: Job, play: Played, mode: Mode) -> Scraped:
-    """The samples of a run in one mode, kept or made now."""
+def samples_of(cache: Cache, job: Job, play: Played, mode: Mode, *, quick: bool = False) -> Scraped:
+    """The samples of a run in one mode, kept or made now. `quick`: of pods at fault (`passage.py`)."""
     lengths = play.world.estimated_lengths
-    return cache.samples(job, str(mode), lambda: scraped(play.engine, play.run, mode, estimated_lengths=lengths))
-
-
-def _told(cache: Cache, job: Job, play: Played, mode: Mode, *, votes: str, minute: bool) -> Told:
-    began = time.perf_counter()
-    scrape = samples_of(cache, job, play, mode)
-    seconds = time.perf_counter() - began
-    found = graded_in(job, play, scrape, mode, Rules(scrape, votes=votes, minute=minute))
-    return replace(found, product_seconds=seconds)
+    quick = quick and len(play.run.at_fault) < play.run.pods
+    return cache.samples(
+        job,
+        f"{mode}-quick" if quick else str(mode),
+        lambda: scraped(play.engine, play.run, mode, estimated_lengths=lengths, quick=quick),
+    )
 
 
 def graded_in(job: Job, play: Played, scrape: Scraped, mode: Mode, rules: Rules) -> Told:

@@ -21,7 +21,8 @@ class Phase(StrEnum):
     PREFILL = "prefill"
     FIRST_TOKEN = "first_token"  # noqa: S105  a phase, not a secret
     UNATTRIBUTED = "unattributed"
-    """Time before the first token that cannot be split (non-streamed: the rest that the engine does not report)."""
+    """Time before the first token that cannot be split (non-streamed: the rest that the engine does not report). Of an
+    answer that was held back, also its decode."""
     DECODE = "decode"
     STREAM = "stream"
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport
+from sidecar.timeline.held_back import held_back
 from sidecar.timeline.marks import Marks
 
 
@@ -24,7 +25,8 @@ TOLERANCE_RATIO = 0.01
 #        |  queue | prefill | rest  |  decode          |  stream   |
 #
 # Each step may refuse the report; the request is then `unattributed` (TTFT), decode and stream, all from the wire:
-# 1. _with_prefill: if the report has queue and front end but no prefill, prefill = TTFT - queue - front end.
+# 1. _with_prefill: if the report has queue and front end but no prefill, prefill = TTFT - queue - front end. Not where
+#    the answer was held back.
 # 2. _believed: queue and prefill must be stated, stated apart, and fit into TTFT (with a tolerance). An excess within
 #    the tolerance is taken off prefill, then off queue, because the phases must add up to the wire's time exactly.
 # 3. queue + prefill + decode must fit into E2E. If not, the report is refused whole, because nothing tells which
@@ -32,6 +34,10 @@ TOLERANCE_RATIO = 0.01
 # 4. _split_stream: `rest` is the phase first_token. But if the engine decoded for longer than delivery, its first token
 #    existed before the sidecar saw one: something held output back. That excess (`held`, at most `rest`) moves from
 #    first_token to stream, and decode is capped at delivery. The sum stays E2E.
+#
+# The tokens of an answer that was held back (timeline/held_back.py) were made before its first event, and its TTFT holds
+# its decode. The wire then measures no decode: unless the engine states it, `unattributed` takes its place, and that of
+# first_token, which cannot be told from it.
 #
 # A non-streamed request has no TTFT: the reported phases are taken off E2E, and the remainder is `unattributed`.
 
@@ -58,8 +64,9 @@ def close_ledger(
         ttft_seconds=marks.first_token_at - marks.received_at,
         delivery_seconds=marks.flushed_at - marks.first_token_at,
         decode_seconds=marks.last_token_at - marks.first_token_at - marks.paused_seconds,
+        held_back=held_back(marks),
     )
-    if report is not None:
+    if report is not None and not wire.held_back:
         report = _with_prefill(report, wire.ttft_seconds)
     split, reason = _believed(report, wire.ttft_seconds, reason)
     if split is None or report is None:
@@ -79,12 +86,16 @@ class _Wire(NamedTuple):
     """First token until flushed."""
     decode_seconds: float
     """First token until last, less the time for which reading was paused because of this client."""
+    held_back: bool
+    """The tokens came at once: the time between them is no decode."""
 
 
 def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
+    decode = Share(Phase.DECODE, wire.decode_seconds, Source.WIRE)
+    held_seconds = wire.decode_seconds if wire.held_back else 0.0
     shares = (
-        Share(Phase.UNATTRIBUTED, wire.ttft_seconds, Source.WIRE),
-        Share(Phase.DECODE, wire.decode_seconds, Source.WIRE),
+        Share(Phase.UNATTRIBUTED, wire.ttft_seconds + held_seconds, Source.WIRE),
+        *(() if wire.held_back else (decode,)),
         Share(Phase.STREAM, wire.delivery_seconds - wire.decode_seconds, Source.WIRE),
     )
     return Ledger(shares, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
@@ -93,6 +104,14 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
 def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
     rest = wire.ttft_seconds - queue - prefill
+    if report.decode_seconds is None and wire.held_back:
+        whole = (
+            Share(Phase.QUEUE, queue, report.queue_source),
+            Share(Phase.PREFILL, prefill, report.prefill_source),
+            Share(Phase.UNATTRIBUTED, rest + wire.decode_seconds, Source.DERIVED),
+            Share(Phase.STREAM, wire.delivery_seconds - wire.decode_seconds, Source.WIRE),
+        )
+        return Ledger(whole, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
     if report.decode_seconds is None:
         held, decode = 0.0, Share(Phase.DECODE, wire.decode_seconds, Source.WIRE)
         stream_source = Source.WIRE

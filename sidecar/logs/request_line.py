@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from sidecar.ledger.account import Account, Ledger
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.timeline.held_back import held_back
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -78,6 +79,8 @@ def _wire_fields(marks: Marks) -> dict[str, object]:
         "marks": {name: round(at - accepted_at, _DIGITS) for name, at in instants if at is not None},
         "output_events": marks.output_events,
     }
+    if held_back(marks):
+        fields["held_back"] = True
     if marks.paused_seconds:
         fields["paused_seconds"] = round(marks.paused_seconds, _DIGITS)
     if marks.choices > 1:

@@ -66,7 +66,8 @@ INTER_TOKEN_SECONDS = Histogram(
 TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     "llm_time_per_output_token_seconds",
     "Seconds per output token after the first, of streamed inference requests with outcome ok, one choice and at least"
-    " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1).",
+    " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1). Undefined, and not counted, where"
+    " all output came at one instant or the answer was held back (llm_answers_held_back_total).",
     PER_LANE,
     buckets=INTER_TOKEN_EDGES,
     typical=0.5,
@@ -158,6 +159,13 @@ STREAM_EVENTS_PER_READ = Histogram(
     (LANE,),
     buckets=EVENTS_PER_READ_EDGES,
     typical=0.6,
+)
+ANSWERS_HELD_BACK_TOTAL = Counter(
+    "llm_answers_held_back_total",
+    "Streamed inference requests with outcome ok whose tokens came at once: the output events span less time than any engine"
+    " takes for so many tokens, by the engine's usage or the number of events. Their time per output token is undefined, their"
+    " decode is unattributed, and nothing is learned from their time to first token.",
+    PER_LANE,
 )
 PHASE_ATTRIBUTION_TOTAL = Counter(
     "llm_phase_attribution_total",

@@ -164,7 +164,7 @@ PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
 ENGINE_SILENCE_SECONDS = Gauge(
     "llm_engine_silence_seconds",
     "Seconds since the engine last sent output, while the sidecar reads at least one stream; else 0. Output of a request that"
-    " is not streamed or is compressed cannot be seen as it comes. While such a request is in flight and no stream has begun,"
+    " is not streamed, is compressed or is probably held back, as the last ones of its lane were, cannot be seen as it comes. While such a request is in flight and no stream has begun,"
     " the value is 0 for as long as its whole answer may take (the lane's e2e threshold; 60 s without one), counted from the"
     " last output or the last such answer.",
 )

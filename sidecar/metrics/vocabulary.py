@@ -65,6 +65,7 @@ PHASES_TOGETHER = (
     *(("true", phase, source) for phase in ("queue", "prefill") for source in ("derived", "estimated")),
     *(("true", phase, "derived") for phase in ("first_token", "stream")),
     *(("true", phase, "wire") for phase in ("unattributed", "decode", "stream")),
+    ("true", "unattributed", "derived"),
     *(("false", phase, "engine") for phase in ("queue", "prefill", "decode")),
     *(("false", phase, "derived") for phase in ("queue", "prefill")),
     *(("false", "unattributed", source) for source in ("derived", "wire")),

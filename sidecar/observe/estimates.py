@@ -13,6 +13,8 @@ from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.prefill_cost import Length, Refusal
+from sidecar.timeline.held_back import first_token_seen
+from sidecar.timeline.marks import Marks
 
 
 class Estimates:
@@ -31,15 +33,19 @@ class Estimates:
         self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
         metrics.before_scrape(self._set_gauges)
 
-    def ended(self, key: Hashable, model: str, length: Length | None, *, ok: bool) -> float | None:
+    def ended(self, key: Hashable, model: str, length: Length | None, marks: Marks, *, ok: bool) -> float | None:
         """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
-        estimator learns from a request only after it has estimated it.
+        estimator learns from a request only after it has estimated it. Where the first event did not come with the first
+        token, the TTFT may hold the decode: there is no estimate and no sample.
         """
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
         found = self.estimator.prefill_seconds(model, length, visit)
         if found is Refusal.NO_TOKEN:
+            return None
+        if not first_token_seen(marks):
+            self._answers.child(model, Refusal.HELD_BACK.value).inc()
             return None
         self.estimator.learn(model, length, visit)
         if isinstance(found, Refusal):

@@ -19,6 +19,8 @@ from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import Silence
+from sidecar.slo.whole_answers import WholeAnswers
+from sidecar.timeline.held_back import first_token_seen, tokens_held_back
 from sidecar.timeline.outcome import Outcome
 
 
@@ -40,6 +42,7 @@ class Evidence:
     def __init__(self, metrics: Metrics) -> None:
         self._work = PrefillWork()
         self._silence = Silence()
+        self._whole = WholeAnswers()
         self._heard_at = float("-inf")
         """Instant of the last output that the silence was told."""
         self.steps = StepCosts(metrics)
@@ -75,7 +78,10 @@ class Evidence:
             cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
             if cost is None:
                 cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
-        self._silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds)
+        whole = self._whole.expected(labels.lane)
+        self._silence.received(
+            key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds, whole=whole
+        )
         self._work.received(key, at)
 
     def output(self, key: Hashable, at: float, events: int) -> None:
@@ -127,6 +133,10 @@ class Evidence:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
         if account.outcome is Outcome.OK:
             self.finished(account.key, at)
+            if account.streaming:
+                held_tokens = tokens_held_back(account.marks)
+                self.steps.held_back(held_tokens)
+                self._whole.answered(account.labels.lane, whole=held_tokens > 0)
         else:
             self._catch_up()
             self._silence.given_up(account.key, at)
@@ -140,7 +150,7 @@ class Evidence:
         if usage is not None:
             self.steps.answered(account.labels.lane, usage.prompt_tokens, usage.cached_tokens, learn=learn)
         seen = self._seen.pop(account.key, None)
-        told = None if seen is None else _prefill(account, seen)
+        told = None if seen is None or not first_token_seen(account.marks) else _prefill(account, seen)
         if seen is None or told is None:
             return
         work = self._work.prefilled(account.labels.model, told.length, seen, told.seconds, learn=learn)

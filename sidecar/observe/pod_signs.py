@@ -6,6 +6,7 @@ Knows which metric holds which number; so nothing is counted a second time on th
 
 from collections.abc import Iterable
 
+from sidecar.ledger.account import Source
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
@@ -37,6 +38,7 @@ class PodReader:
                 *(slo.RECEIVED_PROMPT_TOKENS_TOTAL, c.CACHED_PROMPT_TOKENS_TOTAL),
             )
         )
+        self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._histograms = tuple(
             metrics.histogram(metric) for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ)
         )
@@ -47,6 +49,8 @@ class PodReader:
         return Reading(
             at=at,
             lanes=self._lanes(),
+            reported=self._splits(reported=True),
+            unreported=self._splits(reported=False),
             own_seconds=_total(self._own.children.values()),
             expected_seconds=_total(self._expected.children.values()),
             late_seconds=sum(child.sum for child in self._late.children.values()),
@@ -61,6 +65,10 @@ class PodReader:
             waiting=inside.waiting,
             streaming=inside.streaming,
         )
+
+    def _splits(self, *, reported: bool) -> float:
+        sources = (Source.ENGINE, Source.DERIVED)
+        return sum(child.value for child in self._split.children.values() if (child.labels[1] in sources) is reported)
 
     @staticmethod
     def _gauge(family: Family[GaugeChild]) -> float | None:

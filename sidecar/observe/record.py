@@ -14,6 +14,7 @@ from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.slo.judge import pace_seconds
+from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
 
 
@@ -40,6 +41,7 @@ class Recorder:
         self._requests = metrics.counter(c.REQUESTS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
+        self._held_back = metrics.counter(c.ANSWERS_HELD_BACK_TOTAL)
         self._per_read = metrics.histogram(c.STREAM_EVENTS_PER_READ)
         self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
@@ -51,7 +53,7 @@ class Recorder:
         """Takes the seconds from reading response bytes to having written them."""
         self._counters = (
             *(self._cached, self._uncached, self._cancels, self._requests, self._paused, self._attribution),
-            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans),
+            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._held_back),
             metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL),
             metrics.counter(own.LABEL_OVERFLOW_TOTAL),
         )
@@ -129,6 +131,8 @@ class Recorder:
                 self._ttft.child_for(labels).observe(first_token_at - received_at, account.trace_id, at_unix)
         if account.outcome is Outcome.OK:
             self._tokens(account)
+            if account.streaming and held_back(marks):
+                self._held_back.child_for(labels).inc()
 
     def _tokens(self, account: Account) -> None:
         usage, labels = account.marks.usage, account.labels

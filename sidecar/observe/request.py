@@ -30,6 +30,7 @@ from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobser
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, UnreadableEvent
+from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
 from sidecar.timeline.reader import EventReader, response_id_of
@@ -284,15 +285,16 @@ class RequestObserver:
         self._count_unread()
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
         self._stream, self.data = None, _unread
+        marks = timeline.marks()
         account = Account(
             labels=self._labels._replace(prompt_bucket=self._bucket()),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
             outcome=outcome,
-            marks=timeline.marks(),
+            marks=marks,
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
-            estimated_prefill_seconds=self._estimated_prefill_seconds(outcome, failure),
+            estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure),
             key=self._key,
             notes=self._notes(end),
         )
@@ -337,7 +339,7 @@ class RequestObserver:
         if usage_cut is not None and usage_cut.engine_adds_null_usage:
             self._engine.null_usage = True
 
-    def _estimated_prefill_seconds(self, outcome: Outcome, failure: Failure | None) -> float | None:
+    def _estimated_prefill_seconds(self, marks: Marks, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
         estimates, usage, peek = self._instruments.estimates, self._timeline.usage, self._peek
         if estimates is None:
@@ -346,7 +348,8 @@ class RequestObserver:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
         tokens = peek.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, peek.text_bytes)
-        return estimates.ended(self, self._labels.model, length, ok=outcome is Outcome.OK and self._streaming is True)
+        ok = outcome is Outcome.OK and self._streaming is True
+        return estimates.ended(self, self._labels.model, length, marks, ok=ok)
 
     def _bucket(self) -> str:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""

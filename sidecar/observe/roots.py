@@ -11,10 +11,11 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame
+from sidecar.slo.attribution import Blame, client_held
 from sidecar.slo.judge import Case
-from sidecar.slo.objective import Objective
+from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.incident import Incident
+from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod, recent_from
 from sidecar.slo.root.signs import Signs
@@ -44,6 +45,7 @@ class Roots:
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
+        self._long = LongPrompts()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
         self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
@@ -60,6 +62,15 @@ class Roots:
         self._undecided.child_for(case.labels, objective).inc()
         self._open.missed(key, Miss(case.labels, objective, case.received_at, at))
 
+    def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
+        """A request is on its way to the engine."""
+        if prompt_tokens is not None:
+            self._long.received(key, lane, max(1.0, prompt_tokens), at)
+
+    def spoke(self, key: Hashable, at: float) -> None:
+        """The first output of a request came, or it is over: its prompt is computed."""
+        self._long.computed(key, at)
+
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
         if objective is not Objective.TPOT:
@@ -68,7 +79,7 @@ class Roots:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account) -> None:
+    def ended(self, key: Hashable, account: Account, aims: Aims) -> None:
         """The request is over, and its ledger is closed if it will be closed soon."""
         misses = self._open.of(key)
         if not misses:
@@ -77,6 +88,8 @@ class Roots:
         for miss in misses:
             miss.failed = failed
             miss.paused = account.marks.paused_seconds > 0.0
+            if miss.objective is Objective.TPOT and client_held(account.marks, aims):
+                miss.waited_in = Blame.STREAM
         self._open.ended(key)
 
     # --- time -----------------------------------------------------------------------------------------------------------
@@ -88,6 +101,7 @@ class Roots:
             self._next_slice_at = at + SLICE_SECONDS
             costs = self._costs(at)
             self._pod.read(self._reader.read(at, self._evidence.inside(at)), costs, calm=not burning)
+            self._long.tick(at, calm=not burning)
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
@@ -124,7 +138,13 @@ class Roots:
 
     def _decide(self, miss: Miss, at: float) -> bool:
         fault = next((each for each in self._signs.faults if each.overlaps(miss.received_at, at)), None)
-        facts = Facts(miss.waited_in, miss.failed, miss.paused, None if fault is None else fault.cause)
+        facts = Facts(
+            miss.waited_in,
+            miss.failed,
+            miss.paused,
+            None if fault is None else fault.cause,
+            self._long.hold_up(miss.received_at, at),
+        )
         found = self._weighed.get(facts)
         if found is None:
             found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)

@@ -94,6 +94,7 @@ class Slo:
             self._prompt_tokens.child_for(labels).inc(prompt_tokens)
         case = self._case(labels, at, streaming)
         self._judge.received(key, case)
+        self.roots.received(key, labels.lane, prompt_tokens, at)
         answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
         self._evidence.received(key, labels, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer)
 
@@ -108,6 +109,7 @@ class Slo:
         self._now = at
         self._judge.output(key, at, events)
         self._evidence.output(key, at, events)
+        self.roots.spoke(key, at)
 
     def steady(self, key: Hashable) -> Steady | None:
         """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
@@ -139,6 +141,7 @@ class Slo:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
         self._contained(self._evidence.ended, account, at)
+        self.roots.spoke(key, at)
         self._contained(self._ended, key, account, at)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
@@ -163,7 +166,7 @@ class Slo:
         if case.tokens is not None:
             self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
             self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
-        self.roots.ended(key, account)
+        self.roots.ended(key, account, case.aims)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))

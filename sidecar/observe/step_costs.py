@@ -68,6 +68,11 @@ class StepCosts:
         """The engine has nothing more to do for this request. A second call changes nothing."""
         self._steps.left(key, answered=answered)
 
+    def held_back(self, tokens: int) -> None:
+        """An answer of so many tokens is over that came at once; 0: it did not."""
+        if tokens:
+            self._steps.held_back(tokens)
+
     def paused(self, key: Hashable, *, paused: bool) -> None:
         """Reading from the engine stopped or goes on, because of this request's client."""
         self._steps.paused(key, paused=paused)
@@ -89,7 +94,7 @@ class StepCosts:
             self._model.step(step)
 
     def costs(self, at: float, since: float) -> Costs:
-        """Both factors, from steps that ended after `since`; None for one that is unknown."""
+        """Both factors and the use of the engine, from steps that ended after `since`; None for what is unknown."""
         decode, prefill = self._model.decode(at, since), self._model.prefill(at, since)
         return Costs(decode if isinstance(decode, Factor) else None, prefill if isinstance(prefill, Factor) else None)
 

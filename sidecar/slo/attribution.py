@@ -87,11 +87,25 @@ def _most_over(spent: Mapping[Phase, float], shares: Mapping[Phase, float], thre
     return Blame(max(over, key=over.__getitem__).value)
 
 
+def client_held(marks: Marks, aims: Aims) -> bool:
+    """Whether a TPOT was missed because its client did not read: known at the end, before the ledger is closed."""
+    if aims.tpot is None:
+        return False
+    return _held(marks, aims.tpot.threshold_seconds, marks.paused_seconds) is True
+
+
 def _tpot(ledger: Ledger, marks: Marks, threshold_seconds: float) -> Blame:
     """`stream` if the client or a hop held output back for at least half of the excess, else `decode`."""
+    held = _held(marks, threshold_seconds, marks.paused_seconds + ledger.held_seconds)
+    if held is None:
+        return Blame.UNATTRIBUTED
+    return Blame.STREAM if held else Blame.DECODE
+
+
+def _held(marks: Marks, threshold_seconds: float, held_seconds: float) -> bool | None:
+    """Whether these seconds are at least half of the excess of a TPOT; None if that is unknown."""
     tokens = None if marks.usage is None else marks.usage.completion_tokens
     if marks.first_token_at is None or marks.last_token_at is None or tokens is None:
-        return Blame.UNATTRIBUTED
+        return None
     excess = marks.last_token_at - marks.first_token_at - threshold_seconds * (tokens - 1)
-    held_back = marks.paused_seconds + ledger.held_seconds
-    return Blame.STREAM if held_back > 0 and held_back >= 0.5 * excess else Blame.DECODE
+    return held_seconds > 0 and held_seconds >= 0.5 * excess

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.objective import Aim, Aims, Objective
+from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
 
 
@@ -227,10 +228,14 @@ class Judge:
 
 
 def pace_seconds(account: Account) -> float | None:
-    """Seconds per output token after the first; None where it is undefined: one token, several choices, no usage."""
+    """Seconds per output token after the first. None where it is undefined: one token, several choices, no usage, output
+    that came at one instant, and an answer that was held back.
+    """
     marks, usage = account.marks, account.marks.usage
     if not account.streaming or marks.choices != 1 or usage is None or (tokens := usage.completion_tokens or 0) < 2:
         return None
     if marks.first_token_at is None or marks.last_token_at is None:
+        return None
+    if marks.last_token_at == marks.first_token_at or held_back(marks):
         return None
     return (marks.last_token_at - marks.first_token_at) / (tokens - 1)

@@ -39,6 +39,8 @@ class Refusal(StrEnum):
 
     NO_TOKEN = "no_token"  # noqa: S105  a stream without output
     """The request was not streamed, or had no output."""
+    HELD_BACK = "held_back"
+    """The first event is not known to have come with the first token: the answer came whole."""
     RESTARTED = "restarted"
     """The engine was restarted or replaced after this request came."""
     NO_LENGTH = "no_length"

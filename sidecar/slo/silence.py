@@ -9,6 +9,9 @@ The output of an unseen request cannot be read as it comes (non-streamed or comp
 while the streams wait for their first output. So the silence starts again when such a request is answered, and each
 unseen request that was in flight when the silence began excuses as many seconds as its own answer may take. It never
 excuses a stream that has begun: that stream gets a token at every step of the engine, or waits for a prompt in prefill.
+
+A stream that probably comes whole, because something holds it back, is both: it is read, so its silence counts, and until
+its output comes it excuses as an unseen request does.
 """
 
 from collections.abc import Hashable
@@ -71,25 +74,28 @@ class Silence:
         streaming: bool,
         cost_seconds: float | None,
         answer_seconds: float | None = None,
+        whole: bool = False,
     ) -> None:
         """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown.
 
         `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
-        whole answer; None if it has none.
+        whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once.
         """
         self.check(at)
         cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
         if streaming:
             self._await(key, cost, at)
-        else:
-            self._opaque[key] = _Unseen(at, cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
+        if whole or not streaming:
+            # The prefill of a stream is pending already.
+            unseen_cost = 0.0 if streaming else cost
+            self._opaque[key] = _Unseen(at, unseen_cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The head of the answer shows whether its output will be seen as it comes."""
-        if streaming and key in self._opaque:
+        if streaming and key in self._opaque and key not in self._pending:
             self._await(key, self._opaque[key].cost_seconds, at)
             self._seen(key, at)
-        elif not streaming and key not in self._opaque and (key in self._heard or key in self._paused):
+        elif not streaming and (key in self._heard or key in self._paused):
             cost = self._pending.get(key, UNKNOWN_SECONDS)
             self.left(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
@@ -116,8 +122,9 @@ class Silence:
         """The first output of this request was read."""
         self.spoke(at)
         self._unawait(key)
-        if key in self._opaque:  # it streams, although it was taken as unseen
-            self._heard.add(key)
+        if key in self._opaque:  # it streams, although it was taken as unseen, or it has come whole
+            if key not in self._paused:
+                self._heard.add(key)
             self._seen(key, at)
         self._begin(at)
 

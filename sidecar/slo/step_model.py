@@ -48,6 +48,10 @@ COVERAGE_WEIGHT = 0.001
 CALM_MEMORY = 0.998
 TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
+WITH_PROMPTS = 1.3
+"""A step of this many times the cost of its decodes computes prompts too."""
+FEWEST_WAITED_SECONDS = 2.0
+FULL_SHARE = 0.9
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
 USUAL = 1.25
@@ -178,6 +182,8 @@ class StepModel:
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
+        self._waits: deque[tuple[float, float, bool, int]] = deque(maxlen=KEPT_STEPS)
+        """Steps in which a request waited: their end, seconds, whether prompts were in them, and their sequences."""
         self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
@@ -198,6 +204,7 @@ class StepModel:
         self._pure.clear()
         self._any.clear()
         self._excesses.clear()
+        self._waits.clear()
         self._stretch = None
 
     # --- the answer ------------------------------------------------------------------------------------------------------
@@ -237,6 +244,20 @@ class StepModel:
             return Reason.FEW
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
         return ratio_of(found, usual)
+
+    def while_waiting(self, at: float, since: float = -inf) -> tuple[float, float] | None:
+        """Two shares of the time of the last minute in which a request waited: that of steps with prompts in them, and
+        that of steps with as many sequences as any of them had. None if too little is known.
+        """
+        if self.unknown is not None:
+            return None
+        seen = [each for each in self._waits if each[0] >= max(since, at - DECODE_SECONDS)]
+        total = sum(each[1] for each in seen)
+        if len(seen) < FEWEST_NOW or total < FEWEST_WAITED_SECONDS:
+            return None
+        most = max(each[3] for each in seen)
+        with_prompts = sum(each[1] for each in seen if each[2])
+        return with_prompts / total, sum(each[1] for each in seen if each[3] >= FULL_SHARE * most) / total
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
@@ -303,6 +324,8 @@ class StepModel:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
         self._any.append((step.ended_at, seconds / expected))
+        prompts = seconds > WITH_PROMPTS * expected * self._decode_near(step.ended_at)
+        self._waits.append((step.ended_at, seconds * step.steps, prompts, step.sequences))
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = _Stretch(step.ended_at - seconds)

@@ -23,6 +23,9 @@ GAP_SECONDS = 1.0
 """A longer time without any output is noted: the engine's silence is told of its end."""
 KEPT_ENDED_STEPS = 4096
 """Steps that are kept until they are taken; further ones are dropped. Twenty seconds of 200 steps a second."""
+STEPS_OF_HELD_TOKENS = 200.0
+"""Tokens of an answer that was held back are spread over about so many steps after its end: the steps that made them have
+been taken."""
 
 
 class Prompt(NamedTuple):
@@ -45,8 +48,8 @@ class Step(NamedTuple):
     context_tokens: float
     """Tokens in the context of these requests, in sum."""
     coverage: float
-    """Events of the streams over the number that one scheduler with an event per sequence and step would send; at
-    most 1."""
+    """Events of the streams over the number that one scheduler with an event per sequence and step would send, the
+    tokens of answers that were held back among them; at most 1."""
     pure: bool
     """No request waited for its first token at any time since the step began, so it computed no prompt."""
     prompts: tuple[Prompt, ...]
@@ -124,6 +127,10 @@ class Steps:
         self._streaming = self._sequences = 0
         self._step_context_tokens = 0.0
         self._pure = False
+        self._untold = False
+        """An answer that was held back has ended since the last step did."""
+        self._held_tokens = 0.0
+        """Tokens of such answers that are not in the coverage of a step yet."""
         self._ended: list[Step] = []
 
     def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool) -> None:
@@ -182,6 +189,14 @@ class Steps:
             self._waiting.pop(key, None)
             self.context_tokens -= self._unseen_running.pop(key, 0.0)
 
+    def held_back(self, tokens: int) -> None:
+        """An answer of so many tokens is over that came at once: the steps until now had more to do than it seemed.
+
+        The step that ends next has no length, and so interrupts what they add up to. The tokens count as not covered.
+        """
+        self._untold = True
+        self._held_tokens += tokens
+
     def paused(self, key: Hashable, *, paused: bool) -> None:
         """The sidecar stops or resumes reading this stream: until its first read after that, it says nothing."""
         stream = self._streams.get(key)
@@ -232,22 +247,29 @@ class Steps:
 
     def _step(self, began_at: float, before_at: float) -> Step:
         seconds, steps, self.pause_seconds = None, 1, LONGEST_PAUSE_SECONDS
-        if self.members:
+        untold, self._untold = self._untold, False
+        if self.members and not untold:
             steps = min(stream.events for stream in self.members)
             mean = (began_at - before_at) / steps
             self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
             seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
-        due = steps * self._streaming
         return Step(
             began_at,
             seconds,
             steps,
             self._sequences,
             self._step_context_tokens,
-            min(1.0, self.events / due) if due else 1.0,
+            self._coverage(steps),
             self._pure and not self._prompts,
             tuple(self._prompts),
         )
+
+    def _coverage(self, steps: int) -> float:
+        if not self._streaming:
+            return 1.0
+        held = self._held_tokens * min(1.0, steps / STEPS_OF_HELD_TOKENS)
+        self._held_tokens -= held
+        return min(1.0, self.events / (steps * self._streaming + held))
 
     def _note_gap(self, at: float) -> None:
         if at - self.last_at > GAP_SECONDS:

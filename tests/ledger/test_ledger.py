@@ -42,6 +42,66 @@ def test_without_a_report_the_time_before_the_first_token_is_unattributed() -> N
     assert ledger.source == "none"
 
 
+def whole() -> Scenario:
+    """Received at 0.1 s; all 60 tokens come in one event 1 s later, and are delivered by 1.3 s."""
+    return Scenario().received(0.1).sent(0.1).headers(0.12).token(1.1).usage(1.1, completion_tokens=60).end(1.1, 1.3)
+
+
+def test_the_decode_of_an_answer_that_was_held_back_is_unattributed() -> None:
+    """Its TTFT holds its decode; a decode of 0 s measured on the wire would be a lie."""
+    ledger = whole().ledger()
+
+    assert phases(ledger) == {"unattributed": (1000, "wire"), "stream": (200, "wire")}
+    assert ledger.ttft_seconds == pytest.approx(1.0)
+
+
+def test_an_answer_that_was_held_back_and_ends_in_two_events_adds_up_too() -> None:
+    """The milliseconds between its events are no decode either."""
+    held = Scenario().received(0.1).token(1.1).token(1.104).usage(1.104, completion_tokens=60).end(1.104, 1.3)
+
+    assert phases(held.ledger()) == {"unattributed": (1004, "wire"), "stream": (196, "wire")}
+
+
+def test_of_an_answer_that_was_held_back_the_engines_own_times_stand() -> None:
+    """If the engine states its decode, the time for which its output was held is stream; if not, it stays unattributed,
+    and so does the front end, which nothing tells from it.
+    """
+    assert phases(whole().ledger(queue=0.2, prefill=0.1, decode=0.6)) == {
+        "queue": (200, "engine"),
+        "prefill": (100, "engine"),
+        "first_token": (300, "derived"),
+        "decode": (200, "engine"),
+        "stream": (400, "derived"),
+    }
+    assert phases(whole().ledger(queue=0.2, prefill=0.1)) == {
+        "queue": (200, "engine"),
+        "prefill": (100, "engine"),
+        "unattributed": (700, "derived"),
+        "stream": (200, "wire"),
+    }
+
+
+def test_no_prefill_is_derived_from_the_ttft_of_an_answer_that_was_held_back() -> None:
+    """TTFT less queue and front end is prefill and decode."""
+    report = EngineReport(queue_seconds=0.25, front_end_seconds=0.0625)
+    ledger = close_ledger(whole().timeline.marks(), streaming=True, report=report)
+
+    assert ledger is not None
+    assert ledger.reason is Reason.REPORT_INCOMPLETE
+    assert phases(ledger) == {"unattributed": (1000, "wire"), "stream": (200, "wire")}
+
+
+@pytest.mark.parametrize("each", [2, 4, 5])
+def test_several_tokens_in_an_event_leave_decode_to_the_wire(each: int) -> None:
+    """Speculative decoding or a stream interval of four: 61 tokens, 10 ms each."""
+    steady = Scenario().received(0.1)
+    for number in range(60 // each + 1):
+        steady.token(1.1 + 0.01 * each * number)
+    ledger = steady.usage(1.7, completion_tokens=61).end(1.7).ledger()
+
+    assert phases(ledger) == {"unattributed": (1000, "wire"), "decode": (600, "wire"), "stream": (0, "wire")}
+
+
 @pytest.mark.parametrize(
     ("queue", "prefill", "expected"),
     [

@@ -77,6 +77,17 @@ def test_what_is_unknown_is_absent(tape: Tape) -> None:
     assert {"phases", "ttft_seconds", "e2e_seconds", "prompt_tokens", "trace_id", "notes"} & line.keys() == set()
 
 
+def test_an_answer_that_was_held_back_is_marked(tape: Tape) -> None:
+    """Sixty tokens came in one event: a line without a decode says why it has none."""
+    held = Marks(
+        1000.0, 1000.25, first_token_at=1000.9, last_token_at=1000.9, output_events=1, usage=Usage(12, None, 60)
+    )
+    tape.logs.request(account(marks=held))
+    tape.logs.request(account(marks=held._replace(usage=Usage(12, None, 1))))
+
+    assert [line.get("held_back") for line in tape.lines()] == [True, None]
+
+
 def test_at_level_warning_only_spoiled_requests_are_logged() -> None:
     """A request that failed on the server side is a warning; all others are info."""
     tape = Tape(level="warning")

@@ -14,6 +14,7 @@ from sidecar.metrics.vocabulary import (
     OVERFLOWING,
     PHASES_TOGETHER,
 )
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 
 
@@ -69,6 +70,7 @@ def ledgers(draw: st.DrawFn) -> tuple[bool, Ledger]:
         ended_at=flushed,
         flushed_at=flushed,
         paused_seconds=min(draw(durations), last - first),
+        usage=Usage(completion_tokens=draw(st.sampled_from((None, 5, 60)))),
     )
     stated = st.sampled_from((Source.ENGINE, Source.DERIVED))
     report = draw(st.none() | st.builds(EngineReport, maybe, maybe, maybe, stated, stated, st.booleans()))

@@ -12,6 +12,7 @@ from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.observer import End
+from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.slo.prefill_cost import READY_SAMPLES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Socket
@@ -33,7 +34,8 @@ class Scenario:
     """An engine of one kind, and clients that ask it for streams and for usage."""
 
     def __init__(self, kind: str) -> None:
-        self.walk = Walk(engine=Engine(kind, ["tiny"]), estimate=True)
+        aims = {"interactive": dict.fromkeys(("0-512", "512-4k", "unknown"), Aims(Aim(2.0, 0.9), Aim(0.1, 0.9)))}
+        self.walk = Walk(engine=Engine(kind, ["tiny"]), objectives=Objectives(aims), estimate=True)
         self.estimates = cast("Estimates", self.walk.instruments.estimates)
 
     def ask(self) -> Socket:
@@ -48,8 +50,8 @@ class Scenario:
     def token(self, engine: Socket, *, first: bool = False) -> None:
         engine.send((HEAD if first else b"") + chunk(TOKEN))
 
-    def end(self, engine: Socket, metrics: dict[str, float] | None = None) -> None:
-        usage = {"choices": [], "usage": {"prompt_tokens": 600, "completion_tokens": 2}}
+    def end(self, engine: Socket, metrics: dict[str, float] | None = None, *, tokens: int = 2) -> None:
+        usage = {"choices": [], "usage": {"prompt_tokens": 600, "completion_tokens": tokens}}
         engine.send(chunk(usage if metrics is None else {**usage, "metrics": metrics}))
         engine.send(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
 
@@ -62,6 +64,14 @@ class Scenario:
         self.walk.clock.later(0.1)
         self.token(engine)
         self.end(engine, metrics)
+
+    def whole(self, tokens: int = 60) -> None:
+        """A request that runs alone and is answered in one event, when all its tokens are made."""
+        self.walk.clock.later(5)
+        engine = self.ask()
+        self.walk.clock.later(COST_SECONDS + 0.01 * tokens)
+        self.token(engine, first=True)
+        self.end(engine, tokens=tokens)
 
     def taught(self) -> "Scenario":
         for _ in range(READY_SAMPLES + 5):
@@ -98,6 +108,59 @@ def test_without_a_report_queue_and_prefill_are_estimated_and_say_so() -> None:
     assert scenario.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
     assert scenario.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
     assert "llm_estimator_error_seconds_count" not in scenario.walk.page()  # # no report to compare with
+
+
+def test_answers_that_arrive_whole_teach_nothing_and_get_no_estimate() -> None:
+    """Dynamo holds back each answer with tools until it is complete: 90 of 90 have no time per token, no decode on the
+    wire and no sample, and the page counts them.
+    """
+    scenario = Scenario("dynamo")
+    for number in range(90):
+        scenario.whole(tokens=20 + number)
+
+    walk = scenario.walk
+    assert walk.value("llm_answers_held_back_total", model="tiny", lane="interactive") == 90
+    assert (walk.value("llm_estimator_ready", model="tiny"), walk.value("llm_estimator_samples", model="tiny")) == (
+        0,
+        0,
+    )
+    assert walk.value("llm_estimator_answers_total", model="tiny", result="held_back") == 90
+    assert walk.value("llm_time_to_first_token_seconds_count") == 90
+    assert "llm_time_per_output_token_seconds_count" not in walk.page()
+    assert walk.value("llm_slo_requests_total", objective="ttft") == 90
+    assert walk.value("llm_slo_requests_total", objective="tpot") == 0
+    assert {share.phase for account in walk.accounts for share in account.ledger.shares} == {  # type: ignore[union-attr]
+        Phase.UNATTRIBUTED,
+        Phase.STREAM,
+    }
+
+    scenario.taught()
+    scenario.whole()
+    assert walk.accounts[-1].estimated_prefill_seconds is None
+    assert walk.accounts[-1].ledger.source == "none"  # type: ignore[union-attr]
+    scenario.alone()
+    assert walk.accounts[-1].estimated_prefill_seconds == pytest.approx(COST_SECONDS)
+
+
+@pytest.mark.parametrize("each", [2, 4, 5])
+def test_several_tokens_in_an_event_teach_as_one_does(each: int) -> None:
+    """Speculative decoding or a stream interval of four: 61 tokens at 10 ms each."""
+    scenario = Scenario("none")
+    walk = scenario.walk
+    for _ in range(READY_SAMPLES + 5):
+        walk.clock.later(5)
+        engine = scenario.ask()
+        walk.clock.later(COST_SECONDS)
+        scenario.token(engine, first=True)
+        for _ in range(60 // each):
+            walk.clock.later(0.01 * each)
+            scenario.token(engine)
+        scenario.end(engine, tokens=61)
+
+    assert walk.value("llm_answers_held_back_total") == 0
+    assert walk.value("llm_estimator_ready", model="tiny") == 1
+    assert walk.value("llm_slo_requests_total", objective="tpot") == READY_SAMPLES + 5
+    assert walk.value("llm_time_per_output_token_seconds_sum") == pytest.approx((READY_SAMPLES + 5) * 0.01)
 
 
 def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> None:

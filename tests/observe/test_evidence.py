@@ -13,7 +13,8 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.prefill_cost import READY_SAMPLES
-from sidecar.slo.silence import UNKNOWN_SECONDS
+from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
+from sidecar.slo.whole_answers import REMEMBERED_ANSWERS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -168,6 +169,20 @@ def test_cached_tokens_cost_nothing() -> None:
     assert harness.alone(said=report(), usage=all_cached) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("reports", [True, False])
+def test_an_answer_that_arrives_whole_is_no_evidence_of_what_prefills_cost(reports: bool) -> None:
+    """Its 60 tokens came in one event: its TTFT holds their decode, and its prefill ended at some time before."""
+    whole = Usage(prompt_tokens=TOKENS, completion_tokens=60)
+    untaught, harness = EvidenceHarness(), EvidenceHarness().taught(reports=reports)
+    said = report() if reports else None
+    for _ in range(2 * READY_SAMPLES):
+        untaught.alone(ttft=0.85, said=said, usage=whole, learn=True)
+
+    assert harness.alone(ttft=0.85, said=said, usage=whole) == (0.0, 0.0)
+    assert untaught.alone(said=said) == (0.0, 0.0)
+    assert harness.alone(said=said) == (0.25, 0.25)
+
+
 @pytest.mark.parametrize(
     ("outcome", "streaming", "usage"),
     [
@@ -282,3 +297,36 @@ def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: fl
     harness.now += 2.0
 
     assert harness.silence()[0] == silent
+
+
+def test_where_answers_arrive_whole_their_making_is_no_stall() -> None:
+    """Each takes 30 s and comes in one event. That is unknown of the first ones; a hang shows a minute later still."""
+    harness = EvidenceHarness().taught()
+    whole = Usage(prompt_tokens=TOKENS, completion_tokens=3000)
+    for _ in range(REMEMBERED_ANSWERS):
+        harness.alone(ttft=30.0, usage=whole)
+    before = harness.stalled()
+    for _ in range(10):
+        harness.alone(ttft=30.0, usage=whole)
+    after = harness.stalled()
+    harness.comes()
+    harness.now += UNKNOWN_ANSWER_SECONDS + 5.0
+
+    assert before > 0
+    assert after == before
+    assert harness.stalled() == before + 5.0
+
+
+def test_a_hang_shows_while_an_unstreamed_request_is_in_flight() -> None:
+    """It comes first, and its own answer explains a minute; the streams that come after it wait for an hour."""
+    harness = EvidenceHarness().taught()
+    harness.comes(streaming=False)
+    for _ in range(100):
+        harness.now += 0.01
+        harness.comes()
+    harness.now += UNKNOWN_ANSWER_SECONDS + 20.0
+    soon = harness.stalled()
+    harness.now += 3600.0
+
+    assert soon == pytest.approx(20.0, abs=1.0)
+    assert harness.stalled() == pytest.approx(soon + 3600.0)

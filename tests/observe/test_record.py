@@ -72,6 +72,22 @@ def account(
     return Account(LABELS, streaming, outcome, marks, ledger, cancelled_in, trace_id)
 
 
+def test_an_answer_that_was_held_back_is_counted_and_has_no_time_per_token() -> None:
+    """All 60 tokens came in one event. One that ended badly is not in the population, nor is one that was no stream."""
+    harness = RecorderHarness()
+    usage = Usage(prompt_tokens=1000, completion_tokens=60)
+    held = MARKS._replace(last_token_at=MARKS.first_token_at, output_events=1, paused_seconds=0.0, usage=usage)
+
+    harness.close(account(marks=held, report=None))
+    harness.close(account(Outcome.ENGINE_TRUNCATED, held))
+    harness.close(account(marks=held, streaming=False))
+    harness.close(account())
+
+    assert harness.count(c.ANSWERS_HELD_BACK_TOTAL, "llama", "chat") == 1
+    assert harness.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {("llama", "chat"): (1, 0.5)}
+    assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS)["llama", "chat", "512-4k"][0] == 3
+
+
 def test_a_streamed_request_owes_everything() -> None:
     """Received at .25, first token 1 s later, five tokens in 2 s, flushed 0.25 s after the last."""
     harness = RecorderHarness()

@@ -2,12 +2,16 @@
 
 import pytest
 
+from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.step_model import FEWEST_STEPS, Part, Reason
+from sidecar.timeline.events import Usage
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
 
 
 LABELS = RequestLabels("llama", "chat", "0-512")
@@ -33,6 +37,25 @@ class Page:
             self.now += seconds
             spoke(self.now, 1)
         self.evidence.finished(key, self.now)
+
+    def whole(self, tokens: int) -> None:
+        """One request whose answer comes in one event."""
+        key, received_at = object(), self.now
+        self.evidence.received(key, LABELS, 200.0, received_at, streaming=True)
+        self.now += 0.05 * tokens
+        self.evidence.output(key, self.now, 1)
+        self.evidence.finished(key, self.now)
+        marks = Marks(
+            received_at,
+            received_at,
+            first_token_at=self.now,
+            last_token_at=self.now,
+            flushed_at=self.now,
+            output_events=1,
+            choices=1,
+            usage=Usage(prompt_tokens=200, completion_tokens=tokens),
+        )
+        self.evidence.ended(Account(LABELS, True, Outcome.OK, marks, None, key=key), self.now)
 
     def ratio(self) -> tuple[float | None, ...]:
         self.metrics.refresh(self.now)
@@ -133,3 +156,18 @@ def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> N
 
     assert page.evidence.steps.uncached("chat", 400.0) == pytest.approx(100.0)
     assert page.evidence.spoke_of(7) is None
+
+
+def test_steps_among_which_most_answers_arrive_whole_have_no_cost() -> None:
+    """One stream is seen, and beside it two answers at a time that come in one event."""
+    page = Page()
+    page.streams(1, FEWEST_STEPS + 100)
+    page.evidence.tick(learn=True)
+    before = page.unknown()
+    for number in range(2, 20):
+        page.streams(number, 100)
+        for _ in range(2):
+            page.whole(200)
+        page.evidence.tick(learn=True)
+
+    assert (before, page.unknown()) == ([], [Reason.COVERAGE])

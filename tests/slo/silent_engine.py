@@ -12,9 +12,16 @@ class Engine:
         self.silence = Silence()
 
     def asked(
-        self, at: float, key: str, *, cost: float | None = 0.1, streaming: bool = True, answer: float | None = None
+        self,
+        at: float,
+        key: str,
+        *,
+        cost: float | None = 0.1,
+        streaming: bool = True,
+        answer: float | None = None,
+        whole: bool = False,
     ) -> None:
-        self.silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer)
+        self.silence.received(key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer, whole=whole)
 
     def streams(self, at: float, key: str) -> None:
         """A request that has its first output at this instant."""

@@ -28,13 +28,19 @@ class Arrival(NamedTuple):
     prompt_tokens: int
     output_tokens: int
     seen: bool = True
+    held: bool = False
+    """Its whole answer comes in one event, when it is complete."""
 
 
-def traffic(seconds: float, per_second: float = 1.5, *, seed: int = 1, unseen: float = 0.0) -> list[Arrival]:
+def traffic(
+    seconds: float, per_second: float = 1.5, *, seed: int = 1, unseen: float = 0.0, held: float = 0.0
+) -> list[Arrival]:
     """Poisson arrivals of prompts of 200 to 2,000 tokens with answers of 20 to 200."""
     rng, at, found = Random(seed), 0.0, list[Arrival]()
     while (at := at + rng.expovariate(per_second)) < seconds:
         found.append(Arrival(at, rng.randrange(200, 2000), rng.randrange(20, 200), rng.random() >= unseen))
+    if held:
+        return [arrival._replace(held=rng.random() < held) for arrival in found]
     return found
 
 
@@ -54,7 +60,12 @@ class SteppedEngine:
         """`adjust`: instants with changes of the simulation's knobs. `deliver`: changes reads (instant, key, events)."""
         simulation = Simulation(LIMITS, costs, noise)
         requests = self._played(simulation, arrivals, adjust)
-        reads = [(at, key, 1) for key, one in enumerate(requests) if arrivals[key].seen for at in one.token_instants]
+        reads = [
+            (at, key, 1)
+            for key, one in enumerate(requests)
+            if arrivals[key].seen
+            for at in (one.token_instants[-1:] if arrivals[key].held else one.token_instants)
+        ]
         self.model = StepModel()
         self.steps = Steps()
         self.seen: list[Step] = []
@@ -90,6 +101,8 @@ class SteppedEngine:
                 self.steps.arrived(key, Prompt(arrival.prompt_tokens, arrival.prompt_tokens), seen=arrival.seen)
             elif what == 2:
                 self.steps.left(key)
+                if self._arrivals[key].held:
+                    self.steps.held_back(self._arrivals[key].output_tokens)
             elif key in self._streams:
                 stream = self._streams[key]
                 assert stream is not None

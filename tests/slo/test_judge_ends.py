@@ -109,3 +109,39 @@ def test_an_unread_stream_that_breaks_off_has_missed_its_pace() -> None:
     harness.ended("a", 3.0, Outcome.ENGINE_TRUNCATED)
 
     assert harness.decided == [("a", TPOT, True)]
+
+
+@pytest.mark.parametrize("first", [0.7, 30.0])
+def test_an_answer_that_was_held_back_has_no_pace_to_judge(first: float) -> None:
+    """Sixty tokens in one event: its TTFT is true for the client, and nothing tells its TPOT."""
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.output("a", first)
+
+    harness.ended("a", first, tokens=(first, first, 60))
+
+    assert harness.decided == [("a", TTFT, first > 1.0)]
+
+
+def test_tokens_that_came_at_one_instant_have_no_pace_to_judge() -> None:
+    """Two tokens, of which the second is the end mark without text."""
+    harness = JudgeHarness()
+    harness.received("a")
+    harness.output("a", 0.5)
+
+    harness.ended("a", 0.5, tokens=(0.5, 0.5, 2))
+
+    assert harness.decided == [("a", TTFT, False)]
+
+
+@pytest.mark.parametrize("each", [2, 4, 5])
+def test_several_tokens_in_an_event_have_a_pace(each: int) -> None:
+    """Speculative decoding or a stream interval of four: 61 tokens, 10 ms each."""
+    harness = JudgeHarness()
+    harness.received("a")
+    for number in range(60 // each + 1):
+        harness.output("a", 0.5 + 0.01 * each * number)
+
+    harness.ended("a", 1.1, tokens=(0.5, 1.1, 61))
+
+    assert harness.decided == [("a", TTFT, False), ("a", TPOT, False)]

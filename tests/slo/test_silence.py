@@ -192,7 +192,10 @@ def test_an_end_ends_a_stall_too() -> None:
     assert engine.stalled(500.0) == 10.0
 
 
-_VERBS = ("asked", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "given_up", "check")
+_VERBS = (
+    *("asked", "unseen", "whole", "began", "spoke", "paused", "resumed", "answering", "opaque", "left", "given_up"),
+    "check",
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from(_VERBS), st.integers(0, 3), st.floats(0, 20)), max_size=60))
@@ -204,9 +207,9 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
 
     for verb, number, later in told:
         now, key = now + later, f"{number}"
-        if verb in ("asked", "whole") and key not in inside:
+        if verb in ("asked", "unseen", "whole") and key not in inside:
             inside.add(key)
-            engine.asked(now, key, cost=later, streaming=verb == "asked")
+            engine.asked(now, key, cost=later, streaming=verb != "unseen", whole=verb == "whole")
         elif verb in ("answering", "opaque"):
             silence.answering(key, now, streaming=verb == "answering")
         elif verb == "spoke":
@@ -220,7 +223,8 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
         assert silence.stalled_seconds >= total
         total = silence.stalled_seconds
         assert (silence._since is not None) == bool(silence._heard)
-        assert (silence._heard | silence._opaque.keys()) & silence._paused == set()
+        assert silence._heard & silence._paused == set()
+        assert silence._opaque.keys() & (silence._heard | silence._paused) <= silence._pending.keys()
         assert silent == 0 or inside
     for key in inside:
         silence.left(key, now)

@@ -156,3 +156,58 @@ def test_an_expected_head_changes_nothing() -> None:
     engine.silence.left("whole", 106.0)
 
     assert engine.checked(110.0) == (4.0, 0.1)
+
+
+# --- streams that come whole ---------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_probably_comes_whole_explains_its_own_silence() -> None:
+    """Answers with tools are held back until they are complete: 40 s after each other, one at a time or two."""
+    engine = Engine()
+    for number in range(20):
+        engine.asked(40.0 * number, f"{number}", whole=True)
+        engine.silence.answering(f"{number}", 40.0 * number + 0.1, streaming=True)
+        if number:
+            engine.silence.began(f"{number - 1}", 40.0 * number + 20.0)
+            engine.silence.left(f"{number - 1}", 40.0 * number + 20.0)
+
+    assert engine.checked(790.0) == (0.0, 0.0)
+    assert engine.stalled(790.0) == 0.0
+
+
+@pytest.mark.parametrize(("answer", "excused"), [(300.0, 300.0), (None, UNKNOWN_ANSWER_SECONDS)])
+def test_a_hang_shows_although_all_answers_come_whole(answer: float | None, excused: float) -> None:
+    """Nothing else is in flight: whatever is beyond the time that the answer may take is a stall."""
+    engine = Engine()
+    for number in range(10):
+        engine.asked(100.0 + number, f"{number}", whole=True, answer=answer)
+
+    assert engine.stalled(100.0 + excused) == 0.0
+    assert engine.checked(107.0 + excused) == (7.0 + excused, 0.1)
+    assert engine.stalled(107.0 + excused) == 7.0
+
+
+def test_it_does_not_explain_the_silence_of_a_stream_that_has_begun() -> None:
+    engine = Engine()
+    engine.streams(100.0, "stream")
+    engine.asked(100.0, "whole", whole=True)
+    engine.silence.spoke(100.5)
+
+    assert engine.stalled(112.5) == 4.0
+
+
+def test_it_may_be_no_stream_at_all_or_be_given_up() -> None:
+    """Then it is unseen, or nothing; no prefill is counted twice, and nothing is left of either."""
+    engine = Engine()
+    engine.asked(100.0, "json", cost=2.0, whole=True)
+    engine.asked(100.0, "given up", cost=3.0, whole=True)
+    engine.asked(100.0, "waits", cost=4.0)
+    engine.silence.answering("json", 101.0, streaming=False)
+
+    assert engine.checked(162.0) == (61.0, 9.0)
+    engine.silence.left("json", 170.0)
+    engine.silence.given_up("given up", 170.0)
+    assert engine.checked(171.0) == (1.0, 7.0)
+    engine.silence.left("waits", 172.0)
+    assert engine.checked(1000.0) == (0.0, 0.0)
+    assert not engine.silence._opaque

@@ -88,6 +88,22 @@ def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None
     assert holds(factors(model, LATER)[Part.PREFILL], 1.0)
 
 
+@pytest.mark.parametrize("held", [0.05, 0.1])
+def test_a_few_answers_that_arrive_whole_teach_nothing(held: float) -> None:
+    """Their decode is hidden in the wait for their first event. Learned from, it would be called prefill."""
+    model = SteppedEngine(traffic(LATER + 60, held=held)).until(LATER)
+
+    assert all(holds(factor, 1.0) for factor in factors(model, LATER).values())
+
+
+@pytest.mark.parametrize("held", [0.5, 0.8])
+def test_where_many_answers_arrive_whole_it_says_nothing(held: float) -> None:
+    """Most sequences of a step are not seen then."""
+    model = SteppedEngine(traffic(LATER + 60, held=held)).until(LATER)
+
+    assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
+
+
 def test_reads_that_bring_two_tokens_change_nothing() -> None:
     """A third of the events comes with the next event of its stream."""
 

@@ -180,6 +180,44 @@ def test_the_head_of_an_answer_may_say_otherwise_than_the_request() -> None:
     assert steps.context_tokens == 0.0
 
 
+def test_the_step_in_which_a_held_answer_ends_has_no_length_and_its_tokens_are_not_covered() -> None:
+    """It decoded unseen among the steps before: what they add up to ends there, and the next ones know of its tokens."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    stream.spoke(0.01, 1)
+    steps.arrived("held", Prompt(500, 500), seen=True)
+    for number in range(2, 100):
+        stream.spoke(number * 0.01, 1)
+    steps.began("held", 0.99, 1)
+    steps.left("held")
+    steps.held_back(60)
+    for number in range(100, 1200):
+        stream.spoke(number * 0.01, 1)
+
+    found = steps.take(KEPT_ENDED_STEPS)
+    before, ended, after = found[:98], found[98], found[99:]
+
+    assert [round(each.ended_at, 2) for each in (before[-1], ended, after[0])] == [0.98, 0.99, 1.0]
+    assert ended.seconds is None
+    assert {each.coverage for each in before} == {1.0}
+    assert all(each.seconds == pytest.approx(0.01) for each in (*before, *after))
+    assert sum(1 / each.coverage - 1 for each in found) == pytest.approx(60, rel=0.01)
+    assert after[-1].coverage == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_held_answer_among_no_streams_leaves_the_coverage_to_the_next_ones() -> None:
+    steps = Steps()
+    begun(steps, "held", 1.0)
+    steps.left("held")
+    steps.held_back(60)
+    begun(steps, "held too", 2.0)
+    steps.left("held too")
+    steps.held_back(60)
+    begun(steps, "later", 3.0)
+
+    assert [(each.seconds, each.coverage) for each in steps.take(KEPT_ENDED_STEPS)] == [(None, 1.0)]
+
+
 def test_two_schedulers_behind_one_port_show_in_the_coverage() -> None:
     steps = Steps()
     ours, theirs = begun(steps, "a", 0.0), begun(steps, "b", 0.005)

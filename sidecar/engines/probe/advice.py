@@ -1,7 +1,7 @@
 """Advice on flags that make the engine report more, judged by the reports that its answers really carry. Pure.
 
 It watches how the splits of the last requests were obtained, names the source of the engine's reports, and names the flag
-that would make it report more. It gives no advice below 20 requests, none on requests that no flag could improve (several
+that would make it report more. Where answers arrive whole, no flag is known: it says their share. It gives no advice below 20 requests, none on requests that no flag could improve (several
 choices, an answer without a token), and none once the flag is set.
 """
 
@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.ledger.account import Account, Reason
+from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
 
 
 WINDOW = 200
 """Number of the last requests with outcome ok that are kept."""
 ENOUGH = 20
+FEWEST_HELD_BACK = 5
+"""Number of answers that arrived whole above which they are not taken as odd ones."""
 MOSTLY = 0.5
 """Share of requests without a split above which advice is given."""
 
@@ -25,6 +28,10 @@ _WORDS = {
     Reason.LATE_REPORT: "in reports that come after it (spans, files, polls)",
     Reason.ESTIMATED: "by estimate",
 }
+_HELD_BACK = (
+    "find what collects the stream (a parser of tool calls or of reasoning, a guardrail, a buffering proxy), and let it pass"
+    " tokens on as they come"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class _SettledRequest:
     reason: Reason
     cached_stated: bool | None
     """None: no usage was stated at all."""
+    held_back: bool | None
+    """The answer arrived whole; None: it was not streamed."""
 
 
 class Advisor:
@@ -49,7 +58,8 @@ class Advisor:
             return
         usage = account.marks.usage
         cached = None if usage is None or usage.prompt_tokens is None else usage.cached_tokens is not None
-        self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached))
+        whole = held_back(account.marks) if account.streaming else None
+        self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached, whole))
 
     def source(self) -> str:
         """Text: how the time before the first token is split now or, before any request, how it is expected to be."""
@@ -67,7 +77,7 @@ class Advisor:
         """Sentences, each with the flag. `page_missing`: the engine answers its page of metrics with an error."""
         self._forget_another()
         kind = self._engine.speaks
-        found = [self._on_split(), self._on_cache(), kind.page_advice if page_missing else None]
+        found = [self._on_split(), self._on_cache(), self._on_held_back(), kind.page_advice if page_missing else None]
         return tuple(hint for hint in found if hint)
 
     def _on_split(self) -> str | None:
@@ -87,6 +97,16 @@ class Advisor:
             return None
         text = self._engine.speaks.cached_advice
         return f"none of the last {len(stated)} usages states cached prompt tokens: {text}" if text else None
+
+    def _on_held_back(self) -> str | None:
+        streamed = [seen.held_back for seen in self._seen if seen.held_back is not None]
+        whole = sum(streamed)
+        if len(streamed) < ENOUGH or whole < FEWEST_HELD_BACK:
+            return None
+        return (
+            f"{whole} of the last {len(streamed)} streamed answers arrive whole, {whole / len(streamed):.0%}, so nothing"
+            f" tells their time per token and their decode: {_HELD_BACK}"
+        )
 
     def _forget_another(self) -> None:
         if self._engine.kind != self._about:

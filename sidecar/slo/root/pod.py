@@ -28,6 +28,8 @@ COLD_SECONDS = 60.0
 STILL_COLD_SECONDS = 15.0
 KEPT_FAULTS = 16
 LATE_SECONDS = 15.0
+IDLE_SPREAD = 1.5
+"""The first token of a request that did not queue is a guess at its prefill: its interval is wider."""
 KV_FULL_RATIO = 0.85
 """On average: a request that does not fit waits while some blocks are still free."""
 PREEMPTED = 0.05
@@ -35,6 +37,8 @@ FEWEST_PREEMPTED = 3.0
 OUTSIDE = 0.5
 """Share of the waiting requests that are not in the engine, from which on they wait in front of it."""
 FEWEST_OUTSIDE = 2.0
+COMPUTES, FULL = 0.4, 0.5
+"""Below these shares of the time in which requests wait, they wait for neither compute nor a slot."""
 LANE_FADES = 0.9981
 FEWEST_OF_LANE = 20.0
 
@@ -63,6 +67,9 @@ class Reading:
 
     at: float
     lanes: Mapping[str, LaneCounts] = field(default_factory=dict)
+    reported: float = 0.0
+    """Answers with phases that the engine reported."""
+    unreported: float = 0.0
     own_seconds: float = 0.0
     """Prefill seconds of measured prompts."""
     expected_seconds: float = 0.0
@@ -82,17 +89,21 @@ class Reading:
 
 
 class Costs(NamedTuple):
-    """Factors of the step model; None: it cannot answer."""
+    """The step model's view of now; None: it cannot answer."""
 
     decode: Factor | None = None
     prefill: Factor | None = None
+    computes_ratio: float | None = None
+    """Share of the time in which requests waited that the engine spent in steps with prompts in them."""
+    full_ratio: float | None = None
+    """Share of that time in which as many sequences ran as ever did in it."""
 
 
 class _Usual:
     """The usual means of one lane."""
 
     __slots__ = (
-        "answers_tokens",
+        "answered",
         "cached_tokens",
         "events",
         "output_tokens",
@@ -105,7 +116,7 @@ class _Usual:
     def __init__(self) -> None:
         self.prompts = self.prompt_tokens = 0.0
         self.outputs = self.output_tokens = 0.0
-        self.answers_tokens = self.cached_tokens = 0.0
+        self.answered = self.cached_tokens = 0.0
         self.reads = self.events = 0.0
 
     def learn(self, grown: LaneCounts) -> None:
@@ -115,7 +126,7 @@ class _Usual:
         self.prompt_tokens += grown.received_tokens
         self.outputs += grown.outputs
         self.output_tokens += grown.output_tokens
-        self.answers_tokens += grown.prompt_tokens
+        self.answered += grown.answered
         self.cached_tokens += grown.cached_tokens
         self.reads += grown.reads
         self.events += grown.events
@@ -172,12 +183,11 @@ class Pod:
             if usual.outputs >= FEWEST_OF_LANE:
                 outputs += grown.output_tokens
                 usual_outputs += grown.outputs * usual.output_tokens / usual.outputs
-            if usual.answers_tokens > 0 and usual.cached_tokens > 0.02 * usual.answers_tokens:
+            if usual.answered >= FEWEST_OF_LANE:
+                # Longer prompts with the same cached beginning are no loss of the cache.
+                cached = grown.answered * usual.cached_tokens / usual.answered
                 uncached += grown.prompt_tokens - grown.cached_tokens
-                usual_uncached += grown.prompt_tokens * (1.0 - usual.cached_tokens / usual.answers_tokens)
-            elif usual.answers_tokens > 0:
-                uncached += grown.prompt_tokens
-                usual_uncached += grown.prompt_tokens
+                usual_uncached += max(grown.prompt_tokens - cached, 0.0)
             if usual.reads >= FEWEST_OF_LANE:
                 events += grown.events
                 usual_events += grown.reads * usual.events / usual.reads
@@ -205,7 +215,7 @@ class Pod:
                 self._faults.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, SLICE_SECONDS)))
         elif now.silent_seconds < SLICE_SECONDS:
             self._end(Cause.SILENCE, now.at)
-        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs):
+        if any(each is not None and chance(each, WORTH_NAMING) > 0.5 for each in costs[:2]):
             self._faults = deque(
                 (
                     replace(each, ended_at=max(each.ended_at, now.at + STILL_COLD_SECONDS))
@@ -246,7 +256,8 @@ class Pod:
             late_ratio=self._late(),
             kv_full=self._kv_full(since),
             preempts=self._preempts(since),
-            front_end=self._outside(since),
+            front_end=self._outside(since) or _in_front(costs),
+            computes_ratio=costs.computes_ratio,
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
             young=self._load.young,
@@ -254,14 +265,21 @@ class Pod:
 
     def _prefill(self, since: float, costs: Costs) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
-        reported = self._reported.since(since)
+        measured = self._reported.since(since)
         dearer = costs.decode is not None and chance(costs.decode, WORTH_NAMING) > 0.5
-        if reported is None or (dearer and costs.prefill is not None):
+        if measured is None or (costs.prefill is not None and (dearer or not self._reports())):
             return costs.prefill
-        if not dearer or costs.decode is None:
-            return reported
-        value = costs.decode.value
-        return Factor(reported.value / value, reported.low / value, reported.high / value)
+        if dearer and costs.decode is not None:
+            value = costs.decode.value
+            measured = Factor(measured.value / value, measured.low / value, measured.high / value)
+        if self._reports():
+            return measured
+        return Factor(measured.value, measured.low / IDLE_SPREAD, measured.high * IDLE_SPREAD)
+
+    def _reports(self) -> bool:
+        """Whether the engine reported the phases of most answers of the last minute."""
+        first, last = self._readings[0], self._readings[-1]
+        return last.reported - first.reported > last.unreported - first.unreported
 
     def _recent(self, since: float) -> list[Reading]:
         return [each for each in self._readings if each.at > since]
@@ -315,6 +333,13 @@ def recent_from(at: float, began_at: float | None) -> float:
     """The instant from which on slices and steps speak for now; `began_at`: of the open incident, None without one."""
     since = at - RECENT_SECONDS
     return since if began_at is None else min(max(since, began_at - SLICE_SECONDS), at - LEAST_RECENT_SECONDS)
+
+
+def _in_front(costs: Costs) -> bool:
+    """Whether requests wait although the engine computes few prompts and could run more sequences."""
+    if costs.computes_ratio is None or costs.full_ratio is None:
+        return False
+    return costs.computes_ratio < COMPUTES and costs.full_ratio < FULL
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

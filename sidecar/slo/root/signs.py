@@ -43,6 +43,8 @@ class Signs:
     """At least one request in twenty is preempted."""
     front_end: bool = False
     """Requests wait although the engine has free slots and computes no prompt."""
+    computes_ratio: float | None = None
+    """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None

@@ -43,6 +43,8 @@ class Facts(NamedTuple):
     """Its client did not read for a part of its life."""
     fault: Cause | None = None
     """A fault of the engine that its life overlaps."""
+    behind_long_prompt: bool = False
+    """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
 
 
 Weights = Mapping[Root, float]
@@ -55,6 +57,9 @@ LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
+COMPUTES = 0.4, 0.6
+"""Shares of the time in which requests waited: if the engine computes prompts in less than the first, they wait for
+something else; in more than the second, for that."""
 WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
@@ -102,6 +107,9 @@ def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, 
     if waited_in is Blame.FIRST_TOKEN or (waited_in is None and signs.front_end):
         give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
     grown = _grown(signs)
+    if facts.behind_long_prompt and not signs.kv_full:
+        # The mean hardly grows by some very long prompts, and each of them holds up all others.
+        give(Cause.PROMPT_MIX, WAITS * (1.0 - sum(grown.values())))
     for cause, share in grown.items():
         found[root_of(cause)] = found.get(root_of(cause), 0.0) + left * share
     left -= left * sum(grown.values())
@@ -127,6 +135,15 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     if total <= 0.0:
         return {}
     shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
+    if signs.computes_ratio is not None:
+        # Requests wait for prompts to be computed only if that is what the engine does while they wait.
+        computes = _between(signs.computes_ratio, *COMPUTES)
+        for cause in (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX):
+            if cause in shares:
+                shares[cause] *= computes
+    if signs.preempts:
+        # What is computed a second time looks like dearer prompts.
+        shares.pop(Cause.PREFILL_COST, None)
     if signs.kv_full and Cause.PROMPT_MIX in shares:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)

@@ -104,6 +104,22 @@ def test_a_page_of_metrics_that_is_not_there_names_the_flag_that_puts_it_there()
     assert advisor("tgi").hints(page_missing=True) == ()
 
 
+def test_answers_that_arrive_whole_are_shown_with_their_share() -> None:
+    """Those that are no streams have no part in it; a few odd ones are not worth a word."""
+    usage = Usage(prompt_tokens=9, cached_tokens=0, completion_tokens=60)
+    held = request(usage=usage)
+    held = held._replace(marks=held.marks._replace(first_token_at=1.0, last_token_at=1.0, output_events=1))
+    whole = held._replace(streaming=False)
+
+    (hint,) = advisor("dynamo", accounts=((held, 10), (request(), 30), (whole, 50))).hints(page_missing=False)
+    assert hint.startswith(
+        "10 of the last 40 streamed answers arrive whole, 25%, so nothing tells their time per token"
+    )
+    assert "a parser of tool calls" in hint
+    for few in (((held, 4), (request(), 90)), ((held, 10), (whole, 90))):
+        assert advisor(accounts=few).hints(page_missing=False) == ()
+
+
 @pytest.mark.parametrize("kind", ["auto", "none"])
 def test_for_an_unknown_engine_there_is_no_advice(kind: str) -> None:
     found = advisor(kind, None, ((UNTOLD, WINDOW),))

@@ -1,0 +1,98 @@
+"""Prompts that are much longer than the usual ones of their lane: which misses waited behind them. Pure.
+
+The mean prompt hardly grows by a few very long ones, and each of them holds up all others while it is computed. The
+longest usual length of a lane is learned from arrivals that stayed calm for two minutes. It knows lengths and instants.
+It refuses to know why a request waits.
+"""
+
+from collections import deque
+from collections.abc import Hashable
+from math import inf, log2
+
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
+
+
+CLASSES = 8
+"""Classes of lengths per octave: neighbouring classes differ by 9 %."""
+FADES = 0.9981
+FEWEST = 100.0
+MOST_LONG = 0.005
+"""Share of usual prompts that may be longer than the longest usual one."""
+LONG_SHARE = 0.4
+"""Share of all prompt tokens from which on long prompts are most of the work: their cost rises faster than they do."""
+KEPT = 256
+SLICE_SECONDS = 1.0
+
+
+class LongPrompts:
+    """All prompts of one process. An arrival is a few steps."""
+
+    def __init__(self) -> None:
+        self._usual: dict[str, dict[int, float]] = {}
+        self._arrived: deque[tuple[float, str, int]] = deque()
+        """Arrivals that have yet to stay calm before they teach."""
+        self._longest: dict[str, int] = {}
+        self._open: dict[Hashable, tuple[float, float]] = {}
+        """Long prompts that are not computed yet: the instant of their arrival, and their tokens."""
+        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT)
+        self._received: deque[list[float]] = deque(maxlen=KEPT)
+        """Tokens of all prompts, by slice of time."""
+
+    def received(self, key: Hashable, lane: str, tokens: float, at: float) -> None:
+        """A request arrived; `tokens`: of its prompt, at least 1, counted or estimated."""
+        size = int(CLASSES * log2(tokens))
+        self._arrived.append((at, lane, size))
+        if self._received and at - self._received[-1][0] < SLICE_SECONDS:
+            self._received[-1][1] += tokens
+        else:
+            self._received.append([at, tokens])
+        if size > self._longest.get(lane, inf) and len(self._open) < KEPT:
+            self._open[key] = at, tokens
+
+    def computed(self, key: Hashable, at: float) -> None:
+        """The first output of a request came, or it is over."""
+        if self._open and key in self._open:
+            came_at, tokens = self._open.pop(key)
+            self._computed.append((came_at, at, tokens))
+
+    def tick(self, at: float, *, calm: bool) -> None:
+        """Learn from calm arrivals; call it every few seconds. `calm`: no objective burns."""
+        if not calm:
+            self._arrived.clear()
+            return
+        taught = set()
+        while self._arrived and self._arrived[0][0] <= at - CALM_AFTER_SECONDS:
+            _, lane, size = self._arrived.popleft()
+            usual = self._usual.setdefault(lane, {})
+            usual[size] = usual.get(size, 0.0) + 1.0
+            taught.add(lane)
+        for lane in taught:
+            self._learn(lane)
+
+    def _learn(self, lane: str) -> None:
+        usual = self._usual[lane]
+        for size in usual:
+            usual[size] *= FADES
+        total = sum(usual.values())
+        if total < FEWEST:
+            return
+        above = 0.0
+        for size in sorted(usual, reverse=True):
+            above += usual[size]
+            if above > MOST_LONG * total:
+                self._longest[lane] = size + 1
+                return
+
+    def hold_up(self, since: float, until: float) -> bool:
+        """Whether long prompts were most of the work while a request waited between these instants."""
+        found = [(came_at, until, tokens) for came_at, tokens in self._open.values() if came_at <= until]
+        for each in reversed(self._computed):
+            if each[1] < since:
+                break
+            if each[0] <= until:
+                found.append(each)
+        if not found:
+            return False
+        began_at, ended_at = min(each[0] for each in found), max(each[1] for each in found)
+        received = sum(tokens for at, tokens in self._received if began_at - SLICE_SECONDS < at <= ended_at)
+        return sum(each[2] for each in found) >= LONG_SHARE * received

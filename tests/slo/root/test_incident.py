@@ -1,0 +1,77 @@
+"""An incident is open while objectives burn, and changes its lead only for good reason."""
+
+from math import exp
+
+from sidecar.slo.causes import Cause, Unknown
+from sidecar.slo.root.incident import MEMORY_SECONDS, Incident
+from sidecar.slo.root.weigh import root_of, unknown
+
+
+QUEUE, PREFILL = root_of(Cause.LOAD), root_of(Cause.PREFILL_COST)
+
+
+def voted(incident: Incident, root: tuple[str, str], since: int, until: int, each_second: float = 1.0) -> None:
+    for second in range(since, until):
+        incident.voted({root: each_second}, float(second))  # type: ignore[dict-item]
+        incident.tick(float(second), burning=True)
+
+
+def test_it_began_with_the_oldest_miss_of_the_minute_before_it_was_noticed() -> None:
+    incident = Incident()
+    incident.missed(5.0)
+    for second in range(100, 110):
+        incident.missed(float(second))
+    incident.tick(112.0, burning=True)
+    assert incident.began_at == 100.0
+    incident.tick(200.0, burning=True)
+    assert incident.began_at == 100.0
+    incident.tick(201.0, burning=False)
+    assert incident.began_at is None
+    assert incident.lead is None
+
+
+def test_a_lead_needs_three_votes_and_no_vote_of_nobody() -> None:
+    incident = Incident()
+    voted(incident, unknown(Unknown.UNCLEAR), 0, 20)
+    assert incident.lead is None
+    voted(incident, QUEUE, 20, 22)
+    assert incident.lead is None
+    voted(incident, QUEUE, 22, 25)
+    assert incident.lead == QUEUE
+
+
+def test_twice_the_votes_take_the_lead_at_once() -> None:
+    incident = Incident()
+    voted(incident, QUEUE, 0, 5)
+    voted(incident, PREFILL, 5, 6, each_second=4.0)
+    assert incident.lead == QUEUE
+    voted(incident, PREFILL, 6, 8, each_second=4.0)
+    assert incident.lead == PREFILL
+
+
+def test_a_small_lead_must_last_for_a_minute() -> None:
+    """After a minute of queue, six votes of ten are prefill's."""
+    incident = Incident()
+    voted(incident, QUEUE, 0, 60)
+    took_over_at = 0
+    for second in range(60, 300):
+        incident.voted({QUEUE: 0.4, PREFILL: 0.6}, float(second))
+        incident.tick(float(second), burning=True)
+        if incident.lead == PREFILL:
+            took_over_at = second
+            break
+    ahead_at = next(at for at in range(60, 300) if _votes(0.6, 60, at) > _votes(1.0, 0, 59, at) + _votes(0.4, 60, at))
+    assert took_over_at == ahead_at + 60
+
+
+def _votes(each_second: float, since: int, until: int, at: int | None = None) -> float:
+    """Votes of these seconds, faded until `at`."""
+    seen_at = until if at is None else at
+    return each_second * sum(exp((second - seen_at) / MEMORY_SECONDS) for second in range(since, until + 1))
+
+
+def test_the_cause_of_the_lead_may_change_within_its_phase() -> None:
+    incident = Incident()
+    voted(incident, QUEUE, 0, 10)
+    voted(incident, root_of(Cause.SLOTS), 10, 30)
+    assert incident.lead == root_of(Cause.SLOTS)

@@ -1,0 +1,156 @@
+"""The root of one miss: what the request shows, then what its pod shows, then what has grown most."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import ROOTS, Cause, Unknown
+from sidecar.slo.factor import Factor
+from sidecar.slo.root.signs import Fault, Signs
+from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weights
+
+
+def sharp(value: float) -> Factor:
+    return Factor(value, value * 0.95, value * 1.05)
+
+
+def leader(facts: Facts, signs: Signs, lead: Root | None = None) -> Root:
+    found = weights(facts, signs, lead)
+    return max(found, key=found.__getitem__)
+
+
+WAITED = Facts(waited_in=Blame.QUEUE)
+
+_factors = st.builds(
+    lambda value, spread: Factor(value, value / spread, value * spread), st.floats(0.05, 50.0), st.floats(1.01, 4.0)
+)
+_ratio_causes = (
+    Cause.LOAD,
+    Cause.PROMPT_MIX,
+    Cause.UNCACHED,
+    Cause.LONGER_OUTPUTS,
+    Cause.PREFILL_COST,
+    Cause.DECODE_COST,
+)
+_signs = st.builds(
+    Signs,
+    grown=st.dictionaries(st.sampled_from(_ratio_causes), _factors),
+    together=st.none() | _factors,
+    late_ratio=st.floats(0.0, 1.0),
+    kv_full=st.booleans(),
+    preempts=st.booleans(),
+    front_end=st.booleans(),
+    waited=st.dictionaries(st.sampled_from(Blame), st.floats(0.0, 1.0)),
+    engine_waiting=st.none() | st.floats(0.0, 100.0),
+    young=st.booleans(),
+)
+_facts = st.builds(
+    Facts,
+    waited_in=st.none() | st.sampled_from(Blame),
+    failed=st.none() | st.sampled_from(Failed),
+    paused=st.booleans(),
+    fault=st.none() | st.sampled_from((Cause.DOWN, Cause.RESTART, Cause.SILENCE)),
+)
+_lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
+
+
+@given(_facts, _signs, _lead)
+def test_the_weights_of_a_miss_add_up_to_one_and_are_of_the_closed_table(
+    facts: Facts, signs: Signs, lead: Root | None
+) -> None:
+    found = weights(facts, signs, lead)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert all(weight >= 0.0 for weight in found.values())
+    assert set(found) <= set(ROOTS)
+
+
+@pytest.mark.parametrize("cause", _ratio_causes)
+def test_what_has_grown_alone_is_the_root(cause: Cause) -> None:
+    signs = Signs(grown={each: sharp(1.0) for each in _ratio_causes} | {cause: sharp(2.0)})
+    assert leader(WAITED, signs) == root_of(cause)
+
+
+def test_of_two_that_have_grown_the_larger_one_is_the_root() -> None:
+    signs = Signs(grown={Cause.LOAD: sharp(1.3), Cause.PREFILL_COST: sharp(2.6)})
+    assert leader(WAITED, signs) == root_of(Cause.PREFILL_COST)
+
+
+def test_an_interval_that_covers_the_threshold_decides_nothing() -> None:
+    """Prefill costs 1.3 times its usual value, or anything from 0.4 to 4.2 times: that is no evidence."""
+    vague = Signs(grown={Cause.PREFILL_COST: Factor(1.3, 0.4, 4.2)})
+    assert max(weights(WAITED, vague).values()) < 0.6
+
+
+def test_where_requests_wait_and_nothing_is_dearer_it_is_the_queue() -> None:
+    calm = {each: sharp(1.0) for each in _ratio_causes}
+    assert leader(WAITED, Signs(grown=calm)).phase == "queue"
+    assert leader(WAITED, Signs(grown=calm, engine_waiting=5.0)) == root_of(Cause.SLOTS)
+    assert leader(WAITED, Signs(grown=calm, kv_full=True)) == root_of(Cause.KV)
+    assert leader(WAITED, Signs(grown=calm, preempts=True)) == root_of(Cause.PREEMPTION)
+
+
+def test_longer_prompts_that_the_cache_has_no_room_for_are_a_lack_of_kv_blocks() -> None:
+    longer = {Cause.PROMPT_MIX: sharp(2.0)}
+    assert leader(WAITED, Signs(grown=longer)) == root_of(Cause.PROMPT_MIX)
+    assert leader(WAITED, Signs(grown=longer, kv_full=True)) == root_of(Cause.KV)
+
+
+def test_a_request_that_the_engine_failed_is_the_engines() -> None:
+    dear = Signs(grown={Cause.PREFILL_COST: sharp(5.0)})
+    assert leader(Facts(failed=Failed.ERROR), dear) == root_of(Cause.ERRORS)
+    assert leader(Facts(failed=Failed.UNREACHABLE), dear) == root_of(Cause.DOWN)
+    assert leader(Facts(failed=Failed.ERROR, fault=Cause.DOWN), dear) == root_of(Cause.DOWN)
+
+
+def test_a_fault_of_the_engine_in_its_life_is_the_root() -> None:
+    assert leader(Facts(fault=Cause.SILENCE), Signs()) == root_of(Cause.SILENCE)
+
+
+def test_a_sidecar_that_was_late_blames_itself_and_nobody_else() -> None:
+    dear = {Cause.PREFILL_COST: sharp(5.0)}
+    assert leader(WAITED, Signs(grown=dear, late_ratio=0.5)) == root_of(Cause.SIDECAR_LATE)
+    assert leader(WAITED, Signs(grown=dear, late_ratio=0.02)) == root_of(Cause.PREFILL_COST)
+
+
+def test_held_output_is_the_clients_if_it_paused_and_else_a_hops() -> None:
+    assert leader(Facts(waited_in=Blame.STREAM, paused=True), Signs()) == root_of(Cause.CLIENT)
+    assert leader(Facts(waited_in=Blame.STREAM), Signs()) == root_of(Cause.HOP)
+    assert leader(Facts(), Signs(together=sharp(4.0))) == root_of(Cause.HOP)
+
+
+def test_waiting_outside_the_engine_is_the_front_end() -> None:
+    assert leader(Facts(waited_in=Blame.FIRST_TOKEN), Signs()) == root_of(Cause.FRONT_END)
+    assert leader(Facts(), Signs(front_end=True)) == root_of(Cause.FRONT_END)
+    # A request that has no ledger yet is taken to wait as the others did.
+    assert leader(Facts(), Signs(waited={Blame.FIRST_TOKEN: 0.9, Blame.QUEUE: 0.1})) == root_of(Cause.FRONT_END)
+
+
+def test_without_a_usual_value_the_reason_is_that_the_process_is_young() -> None:
+    assert leader(WAITED, Signs(young=True)) == unknown(Unknown.YOUNG)
+    assert leader(WAITED, Signs(young=True, kv_full=True)) == root_of(Cause.KV)
+    assert leader(Facts(failed=Failed.ERROR), Signs(young=True)) == root_of(Cause.ERRORS)
+
+
+def test_what_is_not_decided_belongs_to_the_open_incident() -> None:
+    """After a hang, requests that came later wait behind those that it held: nothing has grown on the pod."""
+    hang = root_of(Cause.SILENCE)
+    assert leader(WAITED, Signs(grown={Cause.LOAD: sharp(1.0)}), hang) == hang
+    assert leader(WAITED, Signs(grown={Cause.LOAD: sharp(3.0)}), hang) == root_of(Cause.LOAD)
+
+
+def test_a_fault_claims_only_a_life_that_it_overlaps() -> None:
+    fault = Fault(Cause.RESTART, 100.0, 160.0)
+    assert fault.overlaps(90.0, 101.0)
+    assert fault.overlaps(159.0, 170.0)
+    assert not fault.overlaps(161.0, 170.0)
+    assert not fault.overlaps(50.0, 99.0)
+    assert Fault(Cause.DOWN, 100.0, inf).overlaps(1e9, 1e9 + 1)
+
+
+def test_the_chance_of_a_ratio_is_a_half_at_the_threshold() -> None:
+    assert chance(sharp(1.2), 1.2) == pytest.approx(0.5)
+    assert chance(sharp(2.0), 1.2) > 0.999
+    assert chance(sharp(1.0), 1.2) < 0.001
