@@ -75,7 +75,7 @@ def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
             return
         inside = True
         now = run_now(history.tick(at))
-        run_now(live.learn(now))
+        live.learn(now)
         seen[at] = {one.lane or "": one for one in run_now(live.lanes(now))}
         inside = False
 

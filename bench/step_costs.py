@@ -27,8 +27,8 @@ from bench.incidents.replica import of_world
 from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.world import Mode, Throttle, Topology, World
-from sidecar.diagnosis.verdict import WORTH_NAMING
 from sidecar.metrics import slo_metrics as slo
+from sidecar.slo.root.weigh import WORTH_NAMING
 from sidecar.slo.step_model import Part
 
 

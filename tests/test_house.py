@@ -179,7 +179,6 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
 
 ACROSS_MODULES = {
     "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
-    "diagnosis/test_same_as_the_page.py": "the diagnosis and the alert rules come to the same verdict",
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
     "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",
@@ -205,8 +204,7 @@ TESTED_THROUGH = {
     "demo/load.py": "demo/test_stage.py",
     "demo/servers.py": "demo/test_demo.py",
     "diagnosis/asked.py": "diagnosis/test_tree.py",
-    "diagnosis/engine_evidence.py": "diagnosis/test_same_as_the_page.py",
-    "diagnosis/facts.py": "diagnosis/test_same_as_the_page.py",
+    "diagnosis/facts.py": "diagnosis/test_live.py",
     "diagnosis/measured.py": "diagnosis/test_tree.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
     "engines/kind.py": "engines/test_kinds.py",

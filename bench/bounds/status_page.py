@@ -45,6 +45,8 @@ def _grown(metrics: Metrics) -> None:
         slo.SLO_REQUESTS_TOTAL,
         slo.SLO_MISSES_TOTAL,
         slo.SLO_BLAMED_MISSES_TOTAL,
+        slo.SLO_ROOT_MISSES_TOTAL,
+        slo.SLO_ROOT_CAUSE_MISSES_TOTAL,
     ):
         for counted in metrics.counter(counter).children.values():
             counted.inc(20)
@@ -73,7 +75,7 @@ async def status_page_stalls() -> list[Bound]:
         await page._page(refresh=True)  # noqa: SLF001  without the socket
 
     async def ticked() -> None:
-        await run_sliced(diagnoses.learn(await run_sliced(history.tick(time.monotonic()))))
+        diagnoses.learn(await run_sliced(history.tick(time.monotonic())))
 
     async def nothing() -> None:
         await asyncio.sleep(0.02)

@@ -45,9 +45,9 @@ class Diagnoses:
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/diagnosis", self._answer)]
 
-    def learn(self, now: Snapshot) -> Sliced[None]:
+    def learn(self, now: Snapshot) -> None:
         """Call it with every tick of the history."""
-        return self._live.learn(now)
+        self._live.learn(now)
 
     def engine_down(self, now: Snapshot) -> EngineDown | None:
         """The engine, if it fails its health checks as of this snapshot."""

@@ -9,6 +9,7 @@
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
+| `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
 No traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
@@ -23,9 +24,10 @@ from typing import Protocol
 
 from aiohttp import hdrs, web
 
-from sidecar.admin.diagnosis import Diagnoses
+from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
+from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import run_sliced
 from sidecar.metrics.exposition import ProcessPage, write_page
@@ -41,6 +43,8 @@ SCRAPE_TIMEOUT_SECONDS = 30.0
 """Prometheus gives up after 10 s by default: a client that takes longer than 30 s does not read."""
 KEEP_ALIVE_SECONDS = 75.0
 """Longer than a scrape interval of 60 s, so that Prometheus keeps its connection."""
+INCIDENT_VERSION = 1
+"""Version of the schema of `/incident.json`, which is raised as that of `/diagnosis` (docs/diagnosis.md)."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class AdminListener:
     """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
 
-    `traces_from_anywhere`: other hosts than this one may send spans too.
+    `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
     """
 
     def __init__(
@@ -69,10 +73,12 @@ class AdminListener:
         *,
         traces: Handler | None = None,
         traces_from_anywhere: bool = False,
+        incidents: IncidentLog | None = None,
     ) -> None:
         self._app = app
         self._take_traces = traces
         self._traces_from_anywhere = traces_from_anywhere
+        self._incidents = incidents or IncidentLog()
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
@@ -91,6 +97,7 @@ class AdminListener:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
         application = web.Application(middlewares=[_contained], client_max_size=4096)
         application.router.add_get("/metrics", self._page)
+        application.router.add_get("/incident.json", self._incident)
         application.router.add_get("/-/healthy", self._healthy)
         application.router.add_get("/-/ready", self._ready)
         application.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
@@ -131,7 +138,7 @@ class AdminListener:
             await asyncio.sleep(PERIOD_SECONDS)
             try:
                 now = await run_sliced(self._history.tick(self._clock()))
-                await run_sliced(self._diagnoses.learn(now))
+                self._diagnoses.learn(now)
             except Exception:  # noqa: BLE001  the ticks must go on, or every window would grow without end
                 self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
                 _log.exception("admin.tick_failed")
@@ -179,6 +186,10 @@ class AdminListener:
 
     async def _ready(self, _request: web.Request) -> web.Response:
         return _verdict(self._app.ready())
+
+    async def _incident(self, _request: web.Request) -> web.Response:
+        document = {"schema_version": INCIDENT_VERSION, "incidents": self._incidents.as_json()}
+        return web.json_response(document, headers=JSON_HEADERS)
 
     async def _reload(self, request: web.Request) -> web.Response:
         if not _is_loopback(request.remote) or _from_browser(request):

@@ -13,7 +13,7 @@ import yaml
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Missing, Number, Question, State
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, Verdict
+from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, RootPhase, Verdict
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
@@ -39,11 +39,12 @@ def questions() -> Mapping[str, Question]:
 def missing(measured: Measured, verdict: Verdict | None, *, missed: bool = False) -> tuple[Missing, ...]:
     """The reasons for a refusal; empty if an answer is possible.
 
-    `verdict`: the page's, if it has one. `missed`: an objective is broken by its misses, which need no further samples.
+    `verdict`: of the objective that is broken. A decided miss needs no split of its time, and no further samples, so nothing
+    that pages is refused. `missed`: an objective is broken by its misses, which need no further samples.
     """
-    if verdict is not None and verdict.phase is Blame.ENGINE:
+    if verdict is not None and verdict.roots:
         return ()
-    return tuple(_disagreements(measured) or ([] if verdict is not None or missed else _too_little(measured)))
+    return tuple(_disagreements(measured) or ([] if missed else _too_little(measured)))
 
 
 def _disagreements(m: Measured) -> list[Missing]:
@@ -107,7 +108,7 @@ def _too_little(m: Measured) -> list[Missing]:
 def open_questions(
     m: Measured,
     first: Objective,
-    phase: Blame,
+    phase: RootPhase,
     cause: Cause | None,
     numbers: Mapping[Objective, Number],
 ) -> tuple[Question, ...]:
@@ -116,13 +117,13 @@ def open_questions(
     told = {of for of, time in m.phases.items() if time.p99_seconds is not None or time.mean_seconds is not None}
     before = first is Objective.TTFT
     asked = {
-        "queue_wait": before and phase is Blame.UNATTRIBUTED and Blame.QUEUE not in told,
+        "queue_wait": before and phase == Blame.UNATTRIBUTED and Blame.QUEUE not in told,
         "rate_scope": before and (bound.load(m) or 0.0) > 1.0,
-        "prefill_time": before and hand and phase is Blame.PREFILL and Blame.PREFILL not in told,
-        "split": not hand and phase is Blame.UNATTRIBUTED,
-        "baseline": not hand and not m.baseline and phase is Blame.QUEUE,
-        "slow_readers": hand and phase is Blame.DECODE,
-        "quiet_gap": hand and phase is Blame.DECODE,
+        "prefill_time": before and hand and phase == Blame.PREFILL and Blame.PREFILL not in told,
+        "split": not hand and not m.verdicts and phase == Blame.UNATTRIBUTED,
+        "baseline": not hand and not m.ratios and phase == Blame.QUEUE,
+        "slow_readers": hand and phase == Blame.DECODE,
+        "quiet_gap": hand and phase == Blame.DECODE,
         "kv_usage": phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and before and m.load.kv_usage is None,
         "cached": phase in (Blame.PREFILL, Blame.UNATTRIBUTED) and before and m.load.cached is None,
         "regime": m.regime is None and cause is not Cause.DOWN,

@@ -22,11 +22,11 @@ from sidecar.diagnosis.tree import contained
 SIDECAR_URL = "http://127.0.0.1:9901"
 
 _ABOUT_DIAGNOSE = """\
-Say which phase is to blame, and what to do: time to first token and
-inter-token latency apart, the phase with its evidence, what is second, what to
-do in which order, what not to do, and what is still to be asked. Without
-numbers it asks the sidecar on this host. If it has no answer, it names the
-missing numbers.
+Say what broke, and what to do: time to first token and inter-token latency
+apart, the root of the misses of the last five minutes with its evidence, since
+when, what changed, what to do in which order, what not to do, and what is still
+to be asked. Without numbers it asks the sidecar on this host. If it has no
+answer, it names the missing numbers.
 """
 _EXAMPLES_OF_DIAGNOSE = """\
 examples:
@@ -36,8 +36,8 @@ examples:
       One lane of another sidecar, as JSON (docs/diagnosis.md has the schema).
   sidecar diagnose --prometheus.url=http://prometheus:9090 --namespace=llm \\
       --lane=chat --window=10m
-      A fleet: all pods of a namespace together, with the verdict that its pages
-      have.
+      A fleet: the pods of each job together, with the misses that its pages
+      count, and the worst pod.
   sidecar diagnose --ttft-p99=3.2s --tpot-p99=80ms --rate=60 \\
       --prompt-mean=2200 --output-mean=180 --model-size=13b --gpus=2xA100
       Numbers by hand, wherever they come from. Each further number makes the
@@ -54,12 +54,13 @@ _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
     ("prometheus.url", "URL", "a Prometheus that scrapes sidecars: a fleet in place of one pod"),
     ("namespace", "NAME", "of the fleet (Prometheus only)"),
+    ("job", "NAME", "one engine of the fleet (Prometheus only)"),
     ("model", "NAME", "one model only"),
     ("lane", "NAME", "one lane only"),
     ("window", "DURATION", "how far back (Prometheus only; default 5m)"),
     ("output", "FORMAT", "text or json (default text)"),
 )
-_ONLY_PROMETHEUS = ("namespace", "window")
+_ONLY_PROMETHEUS = ("namespace", "job", "window")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -88,6 +89,7 @@ def main(argv: Sequence[str]) -> int:
                 fleet(
                     told["prometheus.url"],
                     namespace=told.get("namespace"),
+                    job=told.get("job"),
                     model=told.get("model"),
                     lane=told.get("lane"),
                     window_seconds=by_hand.duration(told.get("window", "5m")),

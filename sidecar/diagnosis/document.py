@@ -12,11 +12,12 @@ from typing import Any
 from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.verdict import Verdict
 
 
 DOWN_RUNBOOK = "LLMEngineDown"
 """Runbook for an engine that fails its health checks."""
-DOCUMENT_VERSION = 2
+DOCUMENT_VERSION = 3
 """Version of the schema. A new key does not change it; a key that is removed or changes its meaning does."""
 
 
@@ -38,6 +39,7 @@ def one(d: Diagnosis) -> dict[str, Any]:
     return {
         "source": m.source,
         "namespace": m.namespace,
+        "job": m.job,
         "model": m.model,
         "lane": m.lane,
         "window_seconds": m.window_seconds,
@@ -49,9 +51,12 @@ def one(d: Diagnosis) -> dict[str, Any]:
         "phase": d.phase,
         "candidates": list(d.candidates),
         "cause": d.cause,
+        "reason": d.reason,
+        "since_timestamp_seconds": d.since_at,
         "confidence": d.confidence,
         "because": list(d.because),
         "evidence": list(d.evidence),
+        "changes": list(d.changes),
         "second": None if d.second is None else asdict(d.second),
         "regime": d.regime,
         "steps": [_step(step) for step in d.steps],
@@ -68,15 +73,29 @@ def one(d: Diagnosis) -> dict[str, Any]:
                 }
                 for phase, time in m.phases.items()
             },
-            "verdicts": {of: asdict(verdict) for of, verdict in m.verdicts.items()},
-            "votes_seconds": dict(m.votes_seconds),
+            "verdicts": {of: _verdict(verdict) for of, verdict in m.verdicts.items()},
             "evidence_ratios": dict(m.ratios),
+            "engine_costs": {part: cost._asdict() for part, cost in m.costs.items()},
+            "pods": {of: [pod._asdict() for pod in pods] for of, pods in m.pods.items()},
             "load": asdict(m.load),
             "report_agreement": dict(m.agreement),
             "traffic_seen": m.traffic_seen,
             "unsplit": dict(m.unsplit),
         },
         "hints": list(m.hints),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "window_seconds": verdict.seconds,
+        "misses": verdict.misses,
+        "roots": dict(verdict.roots),
+        "undecided": verdict.undecided,
+        "phase": verdict.phase,
+        "cause": verdict.cause,
+        "confidence": verdict.confidence,
+        "waited_in": dict(verdict.waited_in),
     }
 
 

@@ -1,14 +1,24 @@
-"""Numbers of a lane from growth and gauges: `Measured`, and the verdict's `Case`. Pure.
+"""Numbers of a lane from growth and gauges: `Measured`, with the verdict that the decided roots add up to. Pure.
 
 A ratio whose divisor is 0 or unknown is None, and so is a quantile from too few samples. A number of the whole engine is
 only ever divided by one of the whole engine.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import FEWEST_MISSES, Case, LaneObjective, ModelLane, Verdict
+from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
+from sidecar.diagnosis.verdict import (
+    BURNS_RATIO,
+    BURNS_TIMES,
+    FEWEST_DECIDED,
+    LaneObjective,
+    ModelLane,
+    RootPhase,
+    Verdict,
+    root_cause,
+    root_phase,
+)
 from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
@@ -16,15 +26,10 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
 from sidecar.slo.objective import Objective
 
 
-PREEMPTED = 0.05
-"""Preemptions over the arrivals of all lanes: from this ratio on the engine has a fault."""
-KV_FULL_RATIO = 0.85
-"""KV cache usage, averaged over a minute, from which the cache counts as full: a request that does not fit waits while
-some blocks are still free."""
 SAMPLES_FOR_P99 = 100
 """Samples that a p99 needs: at least one is expected above the quantile, or it would be just the maximum."""
 SAMPLES_FOR_P50 = 5
@@ -33,32 +38,16 @@ SPAN_FOR_REGIME_SECONDS = 600.0
 """Observed seconds before the window that are needed to tell a spike from a steady state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Ratios of a model's evidence to its baseline."""
-
-    ratios: Mapping[Cause, float] = field(default_factory=dict)
-    longer: frozenset[str] = frozenset()
-    """Lanes that have prompts longer than in their baseline."""
-
-
 def measured(
-    windows: Windows,
-    who: ModelLane,
-    all_verdicts: Mapping[LaneObjective, Verdict],
-    known: Measured,
-    *,
-    votes_seconds: Mapping[LaneObjective, float] | None = None,
-    missed_until: Mapping[LaneObjective, float] | None = None,
+    windows: Windows, who: ModelLane, known: Measured, missed_until: Mapping[LaneObjective, float] | None = None
 ) -> Measured:
     """The record of one lane of one model: `known`, completed with everything that growth and gauges tell.
 
-    `votes_seconds`: window of each verdict's votes, if `decide` did not choose it from these windows. `missed_until`: see
-    `Latency.missed_until_seconds`.
+    `missed_until`: see `Latency.missed_until_seconds`.
     """
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
-    verdicts = {of.objective: verdict for of, verdict in all_verdicts.items() if of[:2] == who}
+    verdicts = {of: found for of in Objective if (found := verdict(windows, LaneObjective(*who, of))) is not None}
     arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, *who)
     until = {of.objective: age for of, age in (missed_until or {}).items() if of[:2] == who}
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, *who)
@@ -74,10 +63,9 @@ def measured(
         e2e=_latency(windows, who, Objective.E2E, None, until),
         phases=_phases(shown, who),
         verdicts=verdicts,
-        votes_seconds={
-            of: (votes_seconds or {}).get(LaneObjective(*who, of)) or _votes_seconds(windows, LaneObjective(*who, of))
-            for of in verdicts
-        },
+        ratios={Cause(cause): ratio for (cause,), ratio in windows.all_of(p.EVIDENCE_RATIO).items()},
+        costs=_costs(windows),
+        unknown_costs={part: why for (part, why), true in windows.all_of(p.ENGINE_COST_UNKNOWN).items() if true},
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
             engine_arrivals_per_second=_engine_arrivals(windows, known.source),
@@ -85,13 +73,14 @@ def measured(
             output_mean_tokens=_mean(shown.observed(c.OUTPUT_TOKENS, *who)),
             waiting=windows.gauge(c.ENGINE_REQUESTS_WAITING),
             running=windows.gauge(c.ENGINE_REQUESTS_RUNNING),
+            running_peak=windows.peaks.get(c.ENGINE_REQUESTS_RUNNING.name),
             lane_waiting=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "waiting"),
             lane_streaming=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "streaming"),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
             preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
-        regime=regime(windows, who, verdicts),
+        regime=regime(windows, who),
         agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
         traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
         unsplit=_unsplit(shown, who.lane),
@@ -112,65 +101,71 @@ def missed(windows: Windows) -> list[LaneObjective]:
     return [LaneObjective(model, lane, Objective(of)) for (model, lane, of), count in misses.items() if count > 0]
 
 
-# --- the case of a verdict -----------------------------------------------------------------------------------------------
+# --- the verdict ---------------------------------------------------------------------------------------------------------
 
 
-def case(
-    windows: Windows,
-    who: LaneObjective,
-    grown: Comparison,
-    faulty: Mapping[Cause, float],
-    *,
-    kv_full: float,
-    kv_full_pods: float,
-) -> Case:
-    """The case of one lane and objective. `faulty`, `kv_full`: shares of its misses, see `Case`."""
-    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
-    return Case(
-        objective=who.objective,
-        misses_5m=shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
-        misses_30m=long.counted(p.SLO_MISSES_TOTAL, *who) or 0.0,
-        votes_5m=_votes(shown, who),
-        votes_30m=_votes(long, who),
-        ratios=grown.ratios,
-        longer=who.lane in grown.longer,
-        faulty=faulty,
-        kv_full=kv_full,
-        kv_full_pods=kv_full_pods,
-        waiting=waiting(windows),
+def verdict(windows: Windows, who: LaneObjective) -> Verdict | None:
+    """The roots of one lane's misses within the shortest window that burns; None if none is decided, and none waits to be."""
+    now = windows.growth[NOW_SECONDS]
+    if _burns(now, who):
+        found = _verdict(windows, now, who)
+        if found is not None and found.decided >= FEWEST_DECIDED:
+            return found
+    return _verdict(windows, windows.growth[SHOWN_SECONDS], who)
+
+
+def _burns(now: Growth, who: LaneObjective) -> bool:
+    missed, allowed = (now.counted(of, *who) or 0.0 for of in (p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL))
+    if missed <= 0:
+        return False
+    return missed >= BURNS_TIMES * allowed or missed >= BURNS_RATIO * (
+        _judged(now, ModelLane(*who[:2]), who.objective) or 0
     )
 
 
-def _votes(growth: Growth, who: LaneObjective) -> dict[Blame, float]:
-    votes = {phase: growth.counted(p.SLO_BLAMED_MISSES_TOTAL, *who, phase.value) for phase in VOTES[who.objective]}
-    return {phase: count for phase, count in votes.items() if count is not None}
+def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | None:
+    roots = _by_phase(window, p.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
+    undecided = windows.gauge(p.SLO_UNDECIDED_MISSES, *who) or 0.0
+    if not roots and undecided <= 0:
+        return None
+    votes = _by_phase(windows.growth[SHOWN_SECONDS], p.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
+    split = {Blame(phase): count for phase, count in votes.items() if phase != Blame.UNATTRIBUTED}
+    began: dict[RootPhase, float] = {}
+    for (phase, _), at in windows.all_of(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
+        began[root_phase(phase)] = min(at, began.get(root_phase(phase), at))
+    return Verdict(
+        roots={root_phase(phase): count for phase, count in roots.items()},
+        seconds=window.seconds,
+        misses=window.counted(p.SLO_MISSES_TOTAL, *who),
+        undecided=undecided,
+        causes=_causes(window, who.model),
+        waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
+        began=began,
+    )
 
 
-def _votes_seconds(windows: Windows, who: LaneObjective) -> float:
-    """Seconds of the window that `decide` counts the votes of (`Case.votes`)."""
-    shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
-    return (shown if (shown.counted(p.SLO_MISSES_TOTAL, *who) or 0.0) >= FEWEST_MISSES else long).seconds
+def _by_phase(window: Growth, metric: Counter, who: LaneObjective, phases: Iterable[str]) -> dict[str, float]:
+    """Phase to the growth of one counter of misses, where it grew."""
+    counts = {phase: window.counted(metric, *who, phase) or 0.0 for phase in phases}
+    return {phase: count for phase, count in counts.items() if count > 0}
 
 
-def waiting(windows: Windows) -> dict[Blame, float]:
-    """Shares of the waiting requests that are in the engine's queue, and in prefill.
-
-    The engine's counts are of all its models, so the requests of all models are the divisor.
-    """
-    here, streaming = _in_flight(windows, "waiting"), _in_flight(windows, "streaming")
-    queued, running = windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_REQUESTS_RUNNING)
-    if not here:
-        return {}
-    there = {} if queued is None else {Blame.QUEUE: queued / here}
-    if running is not None and streaming is not None:
-        there[Blame.PREFILL] = (running - streaming) / here
-    return there
+def _causes(window: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
+    """Phase to the cause that most misses of the model were decided for, over all lanes and objectives."""
+    found = window.counters.get(p.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
+    counts = sorted((count, phase, cause) for (of, phase, cause), count in found.items() if of == model and count > 0)
+    return {root_phase(phase): root_cause(cause) for _, phase, cause in counts}
 
 
-def _in_flight(windows: Windows, state: str) -> float | None:
-    """Requests of all models and lanes in this state, averaged over the last minute."""
-    found = [value for labels, value in windows.all_of(c.REQUESTS_IN_FLIGHT).items() if labels[-1] == state]
-    return sum(found) if found else None
+def _costs(windows: Windows) -> dict[str, CostRatio]:
+    low, high = windows.all_of(p.ENGINE_COST_RATIO_LOW), windows.all_of(p.ENGINE_COST_RATIO_HIGH)
+    return {
+        part: CostRatio(ratio, low.get((part,), ratio), high.get((part,), ratio))
+        for (part,), ratio in windows.all_of(p.ENGINE_COST_RATIO).items()
+    }
+
+
+# --- the load ------------------------------------------------------------------------------------------------------------
 
 
 def _engine_arrivals(windows: Windows, source: str) -> float | None:
@@ -188,35 +183,17 @@ def _engine_arrivals(windows: Windows, source: str) -> float | None:
     return arrivals / min(seen, 1.0) if arrivals is not None and seen else arrivals
 
 
-def kv_full(windows: Windows) -> bool:
-    """Whether the KV cache of one engine was as good as full over the last minute, while requests waited."""
-    usage, queued = windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO), windows.gauge(c.ENGINE_REQUESTS_WAITING)
-    return usage is not None and usage >= KV_FULL_RATIO and queued is not None and queued >= 1.0
-
-
-def faults(windows: Windows) -> dict[Cause, float]:
-    """The faults of this one engine, each with a share of 1.0: all misses are on its pod."""
-    shown = windows.growth[SHOWN_SECONDS]
-    preemptions = shown.counted(c.ENGINE_PREEMPTIONS_TOTAL) or 0.0
-    has = {
-        Cause.DOWN: windows.gauge(c.ENGINE_UP) == 0 or (shown.counted(c.ENGINE_RESTARTS_TOTAL) or 0.0) > 0,
-        Cause.SILENCE: (shown.counted(p.ENGINE_STALLED_SECONDS_TOTAL) or 0.0) > 0,
-        Cause.PREEMPTION: preemptions > 0 and preemptions >= PREEMPTED * total(shown, p.REQUESTS_RECEIVED_TOTAL),
-    }
-    return {cause: 1.0 for cause, true in has.items() if true}
-
-
-def regime(windows: Windows, who: ModelLane, verdicts: Iterable[Objective]) -> Regime | None:
+def regime(windows: Windows, who: ModelLane) -> Regime | None:
     """A spike if the half hour before the window was good, steady if it was as bad; None if neither is clear."""
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     if long.seconds - shown.seconds < SPAN_FOR_REGIME_SECONDS:
         return None
     burns = []
-    for objective in verdicts:
+    for objective in Objective:
         missed = [growth.counted(p.SLO_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
         allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
         now, before = over(missed[0], allowed[0]), over(missed[1] - missed[0], allowed[1] - allowed[0])
-        if now is not None and before is not None:
+        if now and before is not None:
             burns.append((now, before))
     if not burns:
         return None

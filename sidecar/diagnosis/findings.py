@@ -3,13 +3,13 @@
 A diagnosis always has two latencies, and no phase without evidence: other records raise ValueError.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sidecar.diagnosis.interventions import Intervention, Unhelpful
 from sidecar.diagnosis.measured import Latency, Measured, Regime
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.diagnosis.verdict import RootPhase
+from sidecar.slo.causes import Cause, Unknown
 from sidecar.slo.objective import Objective
 
 
@@ -20,12 +20,6 @@ class Outcome(StrEnum):
     """No objective is broken."""
     REFUSED = "refused"
     """No answer is possible; `missing` names the missing numbers."""
-
-
-class Confidence(StrEnum):
-    HIGH = "high"
-    FAIR = "fair"
-    LOW = "low"
 
 
 class State(StrEnum):
@@ -50,14 +44,14 @@ class Second:
     """The other latency, if it is broken or near its threshold too."""
 
     objective: Objective
-    phase: Blame
+    phase: RootPhase
     state: State
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     what: Intervention
-    phase: Blame
+    phase: RootPhase
     """The phase that the step targets."""
     flag: str | None
     """The flag of this engine; None if the engine is unknown or has none."""
@@ -93,21 +87,28 @@ class Diagnosis:
     inter_token: Number
     first: Objective | None = None
     """The objective to be repaired first."""
-    phase: Blame | None = None
-    """Set if the outcome is a verdict. `unattributed`: the objective is broken, and the phase is unknown."""
-    candidates: tuple[Blame, ...] = ()
+    phase: RootPhase | None = None
+    """The phase of the root, set if the outcome is a verdict. `unattributed`: the objective is broken, and no root is known."""
+    candidates: tuple[RootPhase, ...] = ()
     """Phases that an unattributed one can be."""
     cause: Cause | None = None
+    reason: Unknown | None = None
+    """The reason for which an unattributed one has no root, if the sidecar states one."""
+    since_at: float | None = None
+    """Unix time since which the incident is open; None if unknown."""
     evidence: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """Numbers of now beside the usual ones, in sentences."""
     second: Second | None = None
     regime: Regime | None = None
     steps: tuple[Step, ...] = ()
     not_to_do: tuple[Unhelpful, ...] = ()
     questions: tuple[Question, ...] = ()
     missing: tuple[Missing, ...] = ()
-    confidence: Confidence | None = None
-    because: tuple[str, ...] = field(default_factory=tuple)
-    """Reasons for the confidence."""
+    confidence: float | None = None
+    """Share of the decided misses of the window that have the leading root, 0 to 1; None if no miss is decided."""
+    because: tuple[str, ...] = ()
+    """The number behind the confidence, what lowers it, and what would tell more."""
 
     @property
     def has_few_samples(self) -> bool:

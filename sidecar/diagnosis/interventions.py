@@ -38,7 +38,7 @@ from sidecar.diagnosis.intervention_errors import errors
 from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
-from sidecar.slo.attribution import Blame
+from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import Cause
 
 
@@ -47,7 +47,7 @@ ENGINES = tuple(
 )
 """The engines whose flags are known, by their kind, in the order of the runbooks' columns."""
 
-CHAPTERS: Mapping[Blame, str] = {
+CHAPTERS: Mapping[str, str] = {
     Blame.QUEUE: "LLMQueueBurn",
     Blame.PREFILL: "LLMPrefillBurn",
     Blame.FIRST_TOKEN: "LLMFirstTokenBurn",
@@ -55,8 +55,9 @@ CHAPTERS: Mapping[Blame, str] = {
     Blame.DECODE: "LLMDecodeBurn",
     Blame.STREAM: "LLMStreamBurn",
     Blame.ENGINE: "LLMEngineBurn",
+    SIDECAR: "LLMSidecarBurn",
 }
-"""Phase to the runbook of its page."""
+"""Phase of a root to the runbook with its fixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ def _intervention(fix: Mapping[str, Any]) -> Intervention:
 
 def ranked(
     fixes: Iterable[Intervention],
-    phase: Blame,
+    phase: str,
     causes: Iterable[Cause],
     *,
     regime: Regime | None,

@@ -13,12 +13,12 @@ MISSES_BEYOND_CHANCE = 3
 
 
 def judged(latency: Latency, *, unfinished: bool = False) -> Number:
-    """The state of one latency: by its misses if the lane has the objective, else by the p99.
+    """The state of one latency within the window: by its misses if the lane has the objective, else by the p99.
 
-    `unfinished`: answers are under way that are judged at their end.
+    `unfinished`: answers are under way that are judged at their end. While none is judged, the p99 counts.
     """
-    if latency.misses is not None:
-        over = _burning(latency, unfinished=unfinished)
+    if latency.misses is not None and not (unfinished and latency.burn is None):
+        over = _burning(latency)
         if not over and not latency.samples:
             return Number(latency, State.UNKNOWN, None)
         return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
@@ -28,18 +28,14 @@ def judged(latency: Latency, *, unfinished: bool = False) -> Number:
     return Number(latency, State.BROKEN if over > 1 else State.NEAR if over > NEAR else State.MET, over)
 
 
-def _burning(latency: Latency, *, unfinished: bool) -> float:
+def _burning(latency: Latency) -> float:
     """Misses of the window over the allowed ones; 0 if there are so few that they may be chance.
 
-    The last half hour never makes an objective broken that is met now. It only shows that one or two misses in the window
-    are more than chance, and it stands in for the window while answers are under way of which none is judged yet.
+    The last half hour never makes an objective broken that is met now: it only shows that one or two misses in the window
+    are more than chance.
     """
-    misses, burn = latency.misses or 0.0, latency.burn
-    if burn is not None and misses >= MISSES_BEYOND_CHANCE:
+    misses, burn = latency.misses or 0.0, latency.burn or 0.0
+    if misses >= MISSES_BEYOND_CHANCE:
         return burn
-    if (latency.misses_long or 0.0) < MISSES_BEYOND_CHANCE:
-        return 0.0
     long = latency.burn_long or 0.0
-    if burn is None:
-        return long if unfinished else 0.0
-    return min(burn, long) if misses > 0 else 0.0
+    return min(burn, long) if misses > 0 and (latency.misses_long or 0.0) >= MISSES_BEYOND_CHANCE else 0.0

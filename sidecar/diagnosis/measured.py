@@ -7,6 +7,7 @@ refuses to judge: `tree.py` judges.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import Blame
@@ -76,6 +77,8 @@ class Load:
     """Requests in the engine's queue, of all lanes and models, averaged over the last minute."""
     running: float | None = None
     """Requests that the engine works on, of all lanes and models, averaged over the last minute."""
+    running_peak: float | None = None
+    """The most requests that the engine worked on at once within the long window."""
     lane_waiting: float | None = None
     """Requests of this lane in the sidecar that have no output yet, or are not streamed, averaged over the last minute."""
     lane_streaming: float | None = None
@@ -97,6 +100,28 @@ class Machine:
     """A key of `bound.PEAK_FLOPS`."""
 
 
+class CostRatio(NamedTuple):
+    """Cost of a part of the engine's work over its usual cost, with an interval of 95 %."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+class PodShare(NamedTuple):
+    """The misses of one objective on one pod of a fleet."""
+
+    pod: str
+    misses: float
+    """Within the window."""
+    share: float
+    """Share of the lane's misses, 0 to 1."""
+    of_requests: float
+    """Share of the lane's judged requests, 0 to 1."""
+    odd: bool
+    """Whether it misses three times as much as the others together, so that it has a page of its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """Numbers of one lane and model over one window."""
@@ -106,6 +131,8 @@ class Measured:
     lane: str | None = None
     model: str | None = None
     namespace: str | None = None
+    job: str | None = None
+    """The engine's name within its namespace, as Prometheus has it."""
     window_seconds: float | None = None
     long_window_seconds: float | None = None
     """Length of the window of `misses_long` and `burn_long`; None for half an hour."""
@@ -117,15 +144,15 @@ class Measured:
     """Whole requests: streamed ones if a person gave the number, else those that are not streamed and have an objective."""
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
-    """Objective to the verdict that the page names."""
-    votes_seconds: Mapping[Objective, float] = field(default_factory=dict)
-    """Objective to the seconds of the window that its verdict's votes are of: longer than `window_seconds` if too few
-    requests missed in the window itself."""
+    """Objective to the roots of its misses, of the objectives that have any within the window."""
     ratios: Mapping[Cause, float] = field(default_factory=dict)
-    baseline: bool = False
-    """Whether there is a baseline for the ratios."""
-    baseline_is_young: bool = False
-    """Whether the baseline is made of less than three minutes of calm."""
+    """Cause to its number over the usual one, now; of a fleet, the highest of its pods. Empty while nothing usual is known."""
+    costs: Mapping[str, CostRatio] = field(default_factory=dict)
+    """Part of the engine's work (`decode`, `prefill`) to its cost over the usual one; of a fleet, the highest of its pods."""
+    unknown_costs: Mapping[str, str] = field(default_factory=dict)
+    """Part to the reason for which its cost is not known."""
+    pods: Mapping[Objective, tuple[PodShare, ...]] = field(default_factory=dict)
+    """Objective to the pods of a fleet that missed it, the worst first; empty if the source is one pod."""
     load: Load = field(default_factory=Load)
     machine: Machine = field(default_factory=Machine)
     engine: str | None = None
@@ -143,13 +170,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDown:
-    """An engine that fails its health checks (no answer, or 5xx), or several of one namespace."""
+    """An engine that fails its health checks (no answer, or 5xx), or several of one job."""
 
     namespace: str | None = None
+    job: str | None = None
     pods: tuple[str, ...] = ()
     """Names of the pods that have such an engine; empty if the source is the sidecar of one pod."""
     of_pods: int | None = None
-    """Number of all pods of the namespace; None if unknown."""
+    """Number of all pods of the job; None if unknown."""
     seconds: float | None = None
     """Seconds for which it has been down, as far as the source saw it; None if unknown."""
     coming_up: bool = False

@@ -1,21 +1,29 @@
 """Queries to a fleet's Prometheus, and the reading of its answers. Pure: queries are text, answers are samples.
 
 The queries are written from the same table as the snapshots of a running sidecar (`history/series.py`), so that both have
-the same numbers under the same names. It knows PromQL and the names of the recording rules, and no HTTP.
+the same numbers under the same names. It knows PromQL and one recorded series (the pods that have a page of their own), and
+no HTTP. Everything else is read from what the sidecars expose, so that no recording rule needs to be loaded.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.diagnosis.facts import KV_FULL_RATIO, PREEMPTED
-from sidecar.diagnosis.measured import COMING_UP_SECONDS, EngineDown
-from sidecar.diagnosis.verdict import FEWEST_MISSES, LaneObjective, Verdict
+from sidecar.diagnosis.measured import COMING_UP_SECONDS, EngineDown, PodShare
+from sidecar.diagnosis.verdict import LaneObjective
 from sidecar.history.growth import Growth, Total, Windows
-from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS, GrowthSeries
+from sidecar.history.series import (
+    GAUGE_SERIES,
+    GROWTH_SERIES,
+    LONG_SECONDS,
+    NOW_SECONDS,
+    SHOWN_SECONDS,
+    GaugeSeries,
+    GrowthSeries,
+)
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Histogram
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import NO_CAUSE, Cause
+from sidecar.slo.causes import ROOT_PHASES, ROOTS
 from sidecar.slo.objective import Objective
 
 
@@ -26,15 +34,36 @@ Samples = list[tuple[Mapping[str, str], float]]
 """Labels and value of each sample of an instant query."""
 
 
-@dataclass(frozen=True, slots=True)
+PEAK_STEP_SECONDS = 30
+"""Between the instants at which a sum over pods is looked at for its highest value."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Fleet:
+    """The pods of one engine: one job in one namespace."""
+
     namespace: str | None = None
     """None if Prometheus adds no namespace label."""
+    job: str | None = None
+    """None if it is not known which job, so that all of the namespace are one fleet."""
 
     def of(self, **labels: str) -> str:
         """The label matchers of a selector, without braces."""
-        own = {} if self.namespace is None else {"namespace": self.namespace}
-        return ",".join(f"{name}={quoted(value)}" for name, value in {**own, **labels}.items())
+        own = {"namespace": self.namespace, "job": self.job}
+        known = {name: value for name, value in own.items() if value is not None}
+        return ",".join(f"{name}={quoted(value)}" for name, value in {**known, **labels}.items())
+
+
+def fleets(asked: Fleet) -> str:
+    """Query for every namespace and job that has a sidecar, as far as they are asked for."""
+    of = asked.of()
+    return f"group by (namespace, job) (llm_requests_received_total{{{of}}} or llm_engine_up{{{of}}})"
+
+
+def fleets_of(answer: Samples, asked: Fleet) -> list[Fleet]:
+    """The fleets of that answer; the one that was asked for if there is none."""
+    found = sorted({(of.get("namespace", ""), of.get("job", "")) for of, _ in answer})
+    return [Fleet(name or None, job or None) for name, job in found] or [asked]
 
 
 def quoted(value: str) -> str:
@@ -47,9 +76,6 @@ def spans(window_seconds: float) -> dict[float, float]:
     """Window of `history/series.py` to its length in seconds for these queries."""
     longest = max(LONG_SECONDS, LONG_TIMES * window_seconds)
     return {NOW_SECONDS: NOW_SECONDS, SHOWN_SECONDS: window_seconds, LONG_SECONDS: longest}
-
-
-NAMESPACES = "group by (namespace) (llm_requests_received_total)"
 
 
 def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
@@ -67,12 +93,25 @@ def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
 
 def gauges(fleet: Fleet) -> dict[str, str]:
     """Gauge to the query for its value."""
-    asked = {}
-    for gauge in GAUGE_SERIES:
-        of = f"{gauge.metric.name}{{{fleet.of()}}}"
-        value = f"avg_over_time({of}[1m])" if gauge.minute else of
-        asked[gauge.metric.name] = f"{gauge.reduce} by ({', '.join(gauge.labels)}) ({value})"
-    return asked
+    return {gauge.metric.name: _gauge(gauge, fleet) for gauge in GAUGE_SERIES}
+
+
+def peaks(fleet: Fleet, window_seconds: float) -> dict[str, str]:
+    """Gauge to the query for its highest value within the long window, of all pods at one instant."""
+    seconds = spans(window_seconds)[LONG_SECONDS]
+    return {
+        gauge.metric.name: (
+            f"max_over_time(({gauge.reduce}({gauge.metric.name}{{{fleet.of()}}}))[{seconds:.0f}s:{PEAK_STEP_SECONDS}s])"
+        )
+        for gauge in GAUGE_SERIES
+        if gauge.peak
+    }
+
+
+def _gauge(gauge: GaugeSeries, fleet: Fleet) -> str:
+    of = f"{gauge.metric.name}{{{fleet.of()}}}"
+    value = f"avg_over_time({of}[1m])" if gauge.minute else of
+    return f"{gauge.reduce} by ({', '.join(gauge.labels)}) ({value})"
 
 
 def _names(series: GrowthSeries) -> tuple[str, ...]:
@@ -83,7 +122,10 @@ def _names(series: GrowthSeries) -> tuple[str, ...]:
 
 
 def windows_of(
-    answers: Mapping[tuple[str, float], Samples], gauge_answers: Mapping[str, Samples], window_seconds: float
+    answers: Mapping[tuple[str, float], Samples],
+    gauge_answers: Mapping[str, Samples],
+    peak_answers: Mapping[str, Samples],
+    window_seconds: float,
 ) -> Windows:
     """The answers in the form of a running sidecar's windows."""
     grown = {}
@@ -99,7 +141,16 @@ def windows_of(
                 counters[series.metric.name] = _by(series.labels, answers.get((series.metric.name, window), []))
         grown[window] = Growth(seconds, counters, histograms)
     found = {gauge.metric.name: _by(gauge.labels, gauge_answers.get(gauge.metric.name, [])) for gauge in GAUGE_SERIES}
-    return Windows(grown, found)
+    highest = {name: value for name, answer in peak_answers.items() for value in _by((), answer).values()}
+    return Windows(grown, found, highest)
+
+
+def known_roots(windows: Windows) -> bool:
+    """Whether every phase and cause that a sidecar of the fleet decided is one that this version knows."""
+    shown, phases = windows.growth[SHOWN_SECONDS].counters, {*ROOT_PHASES}
+    decided = {labels[-1] for labels in shown[slo.SLO_ROOT_MISSES_TOTAL.name]}
+    causes = {labels[-2:] for labels in shown[slo.SLO_ROOT_CAUSE_MISSES_TOTAL.name]}
+    return decided <= phases and causes <= {*ROOTS}
 
 
 def _by(labels: tuple[str, ...], samples: Samples) -> dict[tuple[str, ...], float]:
@@ -130,111 +181,54 @@ def _between_edges(metric: Histogram, cumulative: Mapping[float, float]) -> tupl
     return tuple(max(0.0, b - a) for a, b in zip([0.0, *ordered], ordered, strict=False))
 
 
-# --- recorded verdicts ---------------------------------------------------------------------------------------------------
+# --- pods ----------------------------------------------------------------------------------------------------------------
+
+_MISSES, _JUDGED, _ODD = "misses", "judged", "odd"
 
 
-def recorded(fleet: Fleet) -> dict[str, str]:
-    """Queries for verdict and evidence as the page has them; `loaded` has an answer only if the rules are loaded."""
-    mine = fleet.of()
+def pods(fleet: Fleet, window_seconds: float) -> dict[str, str]:
+    """Queries for the misses and the judged requests of each pod, and for the pods that have a page of their own."""
+    by = ", ".join((*LaneObjective._fields, "pod"))
+    of = f"{{{fleet.of()}}}[{window_seconds:.0f}s]"
     return {
-        "loaded": f"count(model:llm_evidence:now{{{mine}}})",
-        "phase": f"lane:llm_slo_verdict:phase{{{mine}}} == 1",
-        "cause": f"lane:llm_slo_verdict:cause{{{mine}}}",
-        "waited_in": f"lane:llm_slo_waited_in:ratio{{{mine}}}",
-        "split": f"lane:llm_slo_votes:split{{{mine}}}",
-        "provisional": f"lane:llm_slo_verdict:provisional{{{mine}}}",
-        "decided": f"lane:llm_slo_verdict:decided{{{mine}}}",
-        "bursts": f"lane:llm_slo_verdict:bursts{{{mine}}}",
-        "moved": f"lane:llm_slo_verdict:moved{{{mine}}}",
-        "misses": f"lane:llm_slo_misses:increase5m{{{mine}}}",
-        "ratio": f"model:llm_evidence:ratio{{{mine}}}",
+        _MISSES: f"sum by ({by}) (increase({slo.SLO_MISSES_TOTAL.name}{of}))",
+        _JUDGED: f"sum by ({by}) (increase({slo.SLO_REQUESTS_TOTAL.name}{of}))",
+        _ODD: f"pod:llm_slo:odd{{{fleet.of()}}} == 1",
     }
 
 
-def recorded_verdicts(answers: Mapping[str, Samples]) -> dict[LaneObjective, Verdict]:
-    """Model, lane and objective to the page's own verdict. Raises ValueError for a value that this version does not know."""
+def pod_shares(answers: Mapping[str, Samples], model: str, lane: str) -> dict[Objective, tuple[PodShare, ...]]:
+    """Objective to the pods of a lane, the one with the most misses first; without objectives that nothing missed."""
+    odd = {of.get("pod", "") for of, _ in answers[_ODD] if of.get("model", model) == model}
     found = {}
-    for of, _ in answers["phase"]:
-        who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
-        phase = Blame(of["phase"])
-        causes = [labels["cause"] for labels in _mine(answers["cause"], who)]
-        found[who] = Verdict(
-            phase=phase,
-            cause=Cause(causes[0]) if causes and causes[0] != NO_CAUSE else None,
-            waited_in={Blame(labels["phase"]): value for labels, value in answers["waited_in"] if _is(labels, who)},
-            votes=next((value for labels, value in answers["split"] if _is(labels, who)), 0.0),
-            provisional=bool(_mine(answers["provisional"], who)),
-            collected=phase is Blame.STREAM and bool(_mine(answers["bursts"], who)),
-            moved=phase is Blame.PREFILL and bool(_mine(answers["moved"], who)),
-        )
+    for objective in Objective:
+        who = {"model": model, "lane": lane, "objective": str(objective)}
+        misses, judged = (_by_pod(answers[name], who) for name in (_MISSES, _JUDGED))
+        missed, requests = sum(misses.values()), sum(judged.values())
+        if missed > 0 and requests > 0:
+            shares = [
+                PodShare(
+                    pod=pod,
+                    misses=misses.get(pod, 0.0),
+                    share=misses.get(pod, 0.0) / missed,
+                    of_requests=count / requests,
+                    odd=pod in odd,
+                )
+                for pod, count in judged.items()
+            ]
+            found[objective] = tuple(sorted(shares, key=lambda one: (-one.misses, one.pod)))
     return found
 
 
-def recorded_votes_seconds(answers: Mapping[str, Samples]) -> dict[LaneObjective, float]:
-    """Model, lane and objective to the window of the recorded votes: five minutes, or thirty if few requests missed."""
-    found = {}
-    for of, _ in answers["phase"]:
-        who = LaneObjective(of["model"], of["lane"], Objective(of["objective"]))
-        misses = next((value for labels, value in answers["misses"] if _is(labels, who)), 0.0)
-        found[who] = SHOWN_SECONDS if misses >= FEWEST_MISSES else LONG_SECONDS
-    return found
-
-
-def recorded_ratios(answers: Mapping[str, Samples], model: str) -> dict[Cause, float]:
-    """Evidence over its frozen baseline. Raises ValueError for a value that this version does not know."""
-    return {Cause(of["evidence"]): value for of, value in answers["ratio"] if of["model"] == model}
-
-
-def _is(labels: Mapping[str, str], who: LaneObjective) -> bool:
-    return all(labels.get(name) == value for name, value in who._asdict().items())
-
-
-def _mine(samples: Samples, who: LaneObjective) -> list[Mapping[str, str]]:
-    return [labels for labels, _ in samples if _is(labels, who)]
-
-
-# --- faults, without recording rules -------------------------------------------------------------------------------------
-
-
-def faults(fleet: Fleet, window_seconds: float) -> dict[str, str]:
-    """Queries for the faults of each pod, as in the recording rules (alert_rules/verdict.py), and for its misses."""
-    mine, window = fleet.of(), f"{window_seconds:.0f}s"
-    usage = f"min by (pod) (avg_over_time(llm_engine_kv_cache_usage_ratio{{{mine}}}[1m])) >= {KV_FULL_RATIO}"
-    preempted = f"sum by (pod) (rate(llm_engine_preemptions_total{{{mine}}}[{window}]))"
-    arrived = f"sum by (pod) (rate(llm_requests_received_total{{{mine}}}[{window}]))"
+def _by_pod(samples: Samples, who: Mapping[str, str]) -> dict[str, float]:
     return {
-        Cause.DOWN.value: (
-            f"max by (pod) (llm_engine_up{{{mine}}} == 0 or increase(llm_engine_restarts_total{{{mine}}}[{window}]) > 0)"
-        ),
-        Cause.SILENCE.value: f"max by (pod) (increase(llm_engine_stalled_seconds_total{{{mine}}}[{window}]) > 0)",
-        Cause.PREEMPTION.value: f"{preempted} >= {PREEMPTED} * {arrived} > 0",
-        Cause.KV.value: (
-            f"{usage} and on (pod) min by (pod) (avg_over_time(llm_engine_requests_waiting{{{mine}}}[1m])) >= 1"
-        ),
-        "pods": f"group by (model, pod) (llm_requests_received_total{{{mine}}})",
-        "misses": f"sum by (model, lane, objective, pod) (increase(llm_slo_misses_total{{{mine}}}[{window}]))",
+        of.get("pod", ""): value
+        for of, value in samples
+        if value > 0 and all(of.get(name) == text for name, text in who.items())
     }
 
 
-def faulty(answers: Mapping[str, Samples], who: LaneObjective) -> tuple[dict[Cause, float], float]:
-    """Fault to the share of these misses on pods that have it; and the same share for a full KV cache."""
-    misses = {labels.get("pod", ""): value for labels, value in answers["misses"] if _is(labels, who)}
-    total = sum(misses.values())
-    if not total:
-        return {}, 0.0
-
-    def share(name: str) -> float:
-        return sum(misses.get(labels.get("pod", ""), 0.0) for labels, _ in answers[name]) / total
-
-    full = 0.0 if who.objective is Objective.TPOT else share(Cause.KV.value)
-    return {cause: share(cause.value) for cause in (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)}, full
-
-
-def kv_full_pods(answers: Mapping[str, Samples], model: str) -> float:
-    """Share of a model's pods that have a full KV cache."""
-    pods = {labels.get("pod", "") for labels, _ in answers["pods"] if labels.get("model") == model}
-    full = {labels.get("pod", "") for labels, _ in answers[Cause.KV.value]}
-    return len(pods & full) / len(pods) if pods else 0.0
+# --- engines that are down -----------------------------------------------------------------------------------------------
 
 
 def engine_up(fleet: Fleet) -> str:
@@ -253,13 +247,13 @@ def engines_coming_up(fleet: Fleet) -> str:
 
 
 def engines_down(answer: Samples, coming_up: Samples, fleet: Fleet) -> list[EngineDown]:
-    """The pods of a namespace with an engine that is down, as one entry; empty if there are none.
+    """The pods of a fleet with an engine that is down, as one entry; empty if there are none.
 
     `coming_up`: pods that still have time for their first start; they are left out.
     """
     starting = {labels.get("pod", "") for labels, _ in coming_up}
     pods = tuple(sorted({labels.get("pod", "") for labels, value in answer if value == 0} - starting))
-    return [EngineDown(namespace=fleet.namespace, pods=pods, of_pods=len(answer))] if pods else []
+    return [EngineDown(namespace=fleet.namespace, job=fleet.job, pods=pods, of_pods=len(answer))] if pods else []
 
 
 def samples(answer: Mapping[str, Any]) -> Samples:

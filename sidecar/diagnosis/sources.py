@@ -12,17 +12,12 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from sidecar.diagnosis import engine_evidence as evidence
 from sidecar.diagnosis import facts, promql
 from sidecar.diagnosis.document import DOCUMENT_VERSION, document
-from sidecar.diagnosis.facts import Comparison
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
-from sidecar.diagnosis.verdict import LaneObjective, Verdict, decide
-from sidecar.history.growth import Windows
-from sidecar.slo.causes import Cause
 
 
 QUERY_TIMEOUT_SECONDS = 20.0
@@ -30,8 +25,6 @@ AT_ONCE = 8
 """Queries to one Prometheus at a time: it serves 20 by default, and dashboards need some of them."""
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes of an answer above which it is refused."""
-BEFORE_SECONDS = 3600.0
-"""Age of the numbers that are used as baseline if no baseline is recorded."""
 
 
 class AskingError(Exception):
@@ -49,23 +42,24 @@ async def one_sidecar(url: str) -> dict[str, Any]:
 
 
 async def fleet(
-    url: str, *, namespace: str | None, model: str | None, lane: str | None, window_seconds: float
+    url: str,
+    *,
+    namespace: str | None,
+    model: str | None,
+    lane: str | None,
+    window_seconds: float,
+    job: str | None = None,
 ) -> dict[str, Any]:
-    """The diagnosis document of a fleet, namespace by namespace. Raises AskingError."""
-    base = URL(url)
+    """The diagnosis document of all fleets, job by job. Raises AskingError."""
+    base, asked = URL(url), Fleet(namespace, job)
     async with _session() as session:
         prometheus = _Prometheus(session, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
-        namespaces: list[str | None] = [namespace]
-        if namespace is None:
-            told = await prometheus.ask(promql.NAMESPACES)
-            namespaces = sorted({labels.get("namespace") for labels, _ in told}, key=lambda name: name or "")
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
-        for name in namespaces:
-            of = Fleet(name)
+        for of in promql.fleets_of(await prometheus.ask(promql.fleets(asked)), asked):
             up, coming_up = promql.engine_up(of), promql.engines_coming_up(of)
             down += promql.engines_down(await prometheus.ask(up), await prometheus.ask(coming_up), of)
-            lanes = await _namespace(prometheus, of, window_seconds)
+            lanes = await _lanes(prometheus, of, window_seconds)
             found += [
                 contained(one)
                 for one in lanes
@@ -74,70 +68,31 @@ async def fleet(
     return document(found, down)
 
 
-async def _namespace(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
+async def _lanes(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
+    """The record of every lane of one fleet that had traffic or missed."""
     grown = await prometheus.ask_all(promql.growth(of, window_seconds))
-    windows = promql.windows_of(grown, await prometheus.ask_all(promql.gauges(of)), window_seconds)
-    known = await prometheus.ask_all(promql.recorded(of))
+    gauges = await prometheus.ask_all(promql.gauges(of))
+    peaks = await prometheus.ask_all(promql.peaks(of, window_seconds))
+    windows = promql.windows_of(grown, gauges, peaks, window_seconds)
+    pods = await prometheus.ask_all(promql.pods(of, window_seconds))
     kinds = {labels.get("engine") for labels, _ in await prometheus.ask(f"llm_engine_info{{{of.of()}}}")}
     engine = kinds.pop() if len(kinds) == 1 else None
-    loaded = bool(known["loaded"])
-    votes_seconds = promql.recorded_votes_seconds(known) if loaded else None
-    ratios: dict[str, Mapping[Cause, float]]
-    if loaded:
-        try:
-            verdicts = promql.recorded_verdicts(known)
-            ratios = {model: promql.recorded_ratios(known, model) for model, _ in facts.lanes(windows)}
-        except ValueError as error:
-            raise AskingError(
-                f"{prometheus.shown} has recording rules of another version: load those of this one"
-            ) from error
-    else:
-        compared = await _compared(prometheus, of, windows, window_seconds)
-        verdicts = await _verdicts(prometheus, of, windows, compared, window_seconds)
-        ratios = {model: one.ratios for model, one in compared.items()}
+    if not promql.known_roots(windows):
+        raise AskingError(f"{prometheus.shown} has sidecars of another version: use the command of theirs")
     return [
         facts.measured(
             windows,
             who,
-            verdicts,
             Measured(
                 source="prometheus",
-                ratios=ratios.get(who.model, {}),
-                baseline=bool(ratios.get(who.model)),
                 namespace=of.namespace,
+                job=of.job,
                 engine=engine,
+                pods=promql.pod_shares(pods, *who),
             ),
-            votes_seconds=votes_seconds,
         )
         for who in facts.lanes(windows)
     ]
-
-
-async def _compared(
-    prometheus: "_Prometheus", of: Fleet, windows: Windows, window_seconds: float
-) -> dict[str, Comparison]:
-    """Without recording rules: the numbers of now over those of an hour ago, which may have been as bad."""
-    questions = promql.growth(of, window_seconds)
-    before = promql.windows_of(await prometheus.ask_all(questions, ago_seconds=BEFORE_SECONDS), {}, window_seconds)
-    return {
-        model: evidence.compared(windows, model, evidence.now(windows, model), evidence.now(before, model))
-        for model, _ in facts.lanes(windows)
-    }
-
-
-async def _verdicts(
-    prometheus: "_Prometheus", of: Fleet, windows: Windows, compared: Mapping[str, Comparison], window_seconds: float
-) -> dict[LaneObjective, Verdict]:
-    """Without recording rules: the same rule, applied to the raw votes."""
-    pods = await prometheus.ask_all(promql.faults(of, window_seconds))
-    found = {}
-    for who in facts.missed(windows):
-        faulty, full = promql.faulty(pods, who)
-        full_pods = promql.kv_full_pods(pods, who.model)
-        verdict = decide(facts.case(windows, who, compared[who.model], faulty, kv_full=full, kv_full_pods=full_pods))
-        if verdict is not None:
-            found[who] = verdict
-    return found
 
 
 class _Prometheus:
@@ -147,10 +102,7 @@ class _Prometheus:
         self._places = asyncio.Semaphore(AT_ONCE)
         self.shown = _shown(url)
 
-    async def ask(self, query: str, ago_seconds: float = 0.0) -> Samples:
-        if ago_seconds:
-            # Clocks differ between machines: Prometheus subtracts from its own time.
-            query = f"last_over_time(({query})[1s:1s] offset {ago_seconds:.0f}s)"
+    async def ask(self, query: str) -> Samples:
         async with self._places:
             answer = await _get(self._session, self._url, {"query": query})
         try:
@@ -158,8 +110,8 @@ class _Prometheus:
         except (KeyError, TypeError, ValueError) as error:
             raise AskingError(f"{_shown(self._url)} does not answer as a Prometheus does") from error
 
-    async def ask_all(self, queries: Mapping[Any, str], ago_seconds: float = 0.0) -> dict[Any, Samples]:
-        answers = await asyncio.gather(*(self.ask(query, ago_seconds) for query in queries.values()))
+    async def ask_all(self, queries: Mapping[Any, str]) -> dict[Any, Samples]:
+        answers = await asyncio.gather(*map(self.ask, queries.values()))
         return dict(zip(queries, answers, strict=True))
 
 

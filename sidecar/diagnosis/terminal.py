@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from sidecar.config.folding import WIDTH, folded
-from sidecar.diagnosis.wording import digits, listed, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
 
 
 MOST_STEPS = 4
@@ -54,7 +54,8 @@ def _first_number(d: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _down(engine: Mapping[str, Any]) -> Iterable[str]:
     pods, namespace = engine["pods"], f"namespace {engine['namespace']}" if engine["namespace"] else ""
-    about = ", ".join(filter(None, (namespace, f"pod {', '.join(pods)}" if pods else "")))
+    job = f"job {engine['job']}" if engine.get("job") else ""
+    about = ", ".join(filter(None, (namespace, job, f"pod {', '.join(pods)}" if pods else "")))
     many = "THE ENGINE IS DOWN"
     if engine["of_pods"] is not None:
         many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} DOWN"
@@ -87,9 +88,12 @@ def _lines(d: Mapping[str, Any]) -> Iterable[str]:
         return
     if d["outcome"] == "well":
         yield from _section("State", d["evidence"])
+        yield from _section("Now beside the usual", d["changes"])
         return
     yield from _section("Why", d["evidence"])
-    yield from _section(f"Confidence: {d['confidence']}", d["because"])
+    yield from _section("What changed", d["changes"])
+    sure = "not known" if d["confidence"] is None else percent(d["confidence"])
+    yield from _section(f"Confidence: {sure}", d["because"])
     if d["second"] is not None:
         yield from _section("Second", [_second(d)])
     steps = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
@@ -102,13 +106,16 @@ def _lines(d: Mapping[str, Any]) -> Iterable[str]:
     yield from _section(
         "Still to ask", (f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"][:QUESTIONS])
     )
-    yield from _section("To know more", d["hints"])
+    said = " ".join(d["because"])
+    yield from _section("To know more", (hint for hint in d["hints"] if hint not in said))
     yield f"  Runbook: {d['runbook']} (/runbooks/{d['runbook']} on the sidecar's admin port)"
 
 
 def _headline(d: Mapping[str, Any]) -> str:
     who = ", ".join(
-        f"{name} {d[key]}" for key, name in (("lane", "lane"), ("model", "model"), ("namespace", "namespace")) if d[key]
+        f"{name} {d[key]}"
+        for key, name in (("lane", "lane"), ("model", "model"), ("namespace", "namespace"), ("job", "job"))
+        if d[key]
     )
     window = "" if d["window_seconds"] is None else f", last {seconds(d['window_seconds'])}"
     subject = f"[{who or 'given by hand'}{window}]"
@@ -116,13 +123,16 @@ def _headline(d: Mapping[str, Any]) -> str:
         return f"NO VERDICT  {subject}"
     if d["outcome"] == "well":
         return f"WELL  {subject}"
-    phase = d["phase"]
+    named = phase_name(d["phase"]).upper()
     if d["candidates"]:
-        named = f"{listed([phase_name(one) for one in d['candidates']]).upper()}: it is not known which"
-    else:
-        named = phase_name(phase).upper()
-    cause = f", cause {d['cause']}" if d["cause"] is not None else ""
-    return f"{named}  ({_OBJECTIVES[d['first']]} first{cause})  {subject}"
+        named += f", perhaps {listed([phase_name(one) for one in d['candidates']])}"
+    about = [f"{_OBJECTIVES[d['first']]} first"]
+    if d["cause"] is not None:
+        ratio = d["measured"]["evidence_ratios"].get(d["cause"])
+        about.append(f"cause {d['cause']}{'' if ratio is None else f' {times(ratio)} the usual'}")
+    if d["since_timestamp_seconds"] is not None:
+        about.append(f"since {instant(d['since_timestamp_seconds'])}")
+    return f"{named}  ({', '.join(about)})  {subject}"
 
 
 def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivered: bool) -> str:
@@ -134,7 +144,7 @@ def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivere
     over = ""
     if number["over"] not in (None, "+Inf"):
         allowed = f"the misses that are allowed{', with delivery' if delivered else ''}"
-        of = "of the threshold" if number["misses"] is None else allowed
+        of = "of the threshold" if number["burn"] is None else allowed
         over = f", {times(number['over'])} {of}"
     samples = "" if number["samples"] is None else f", {digits(number['samples'])} {samples_name}"
     p99 = inf if number["p99_seconds"] == "+Inf" else number["p99_seconds"]

@@ -1,9 +1,9 @@
 """The diagnostic tree: from the numbers of a lane to the phase at fault and the fixes. Pure, but for texts read from files.
 
 It asks in this order: do the numbers allow an answer; is each of the two latencies met, near its threshold or broken now;
-which one is to be repaired first; which phase is at fault; what is second; which fixes help, which do not, and which
-answers would change their order. If the page has a verdict, the diagnosis takes it. If there is none, because the lane has
-no objective or a person gave the numbers, the parts of the time decide.
+which one is to be repaired first; which root do its misses have; what is second; which fixes help, which do not, and which
+answers would change their order. The root is read from the misses of the window, each decided on its pod. A lane without an
+objective, or numbers that a person gave, have no decided misses: there the parts of the time name the phase.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,17 +13,18 @@ from pathlib import Path
 from traceback import extract_tb
 
 from sidecar.diagnosis import asked, bound, trust, why
-from sidecar.diagnosis.facts import KV_FULL_RATIO
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
 from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, chapters, rank, ranked
-from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE, judged
+from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.levers import Cost, LoadLevel
 from sidecar.diagnosis.measured import Latency, Measured
-from sidecar.diagnosis.verdict import WORTH_NAMING, Verdict, top
+from sidecar.diagnosis.verdict import RootPhase, Verdict, top
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
+from sidecar.slo.root.pod import KV_FULL_RATIO
+from sidecar.slo.root.weigh import WORTH_NAMING
 
 
 SMALL_BATCH = 8.0
@@ -31,9 +32,10 @@ SMALL_BATCH = 8.0
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
 CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
+    Objective.TPOT: (Blame.DECODE, Blame.STREAM),
     Objective.E2E: (Blame.QUEUE, Blame.PREFILL, Blame.DECODE),
 }
-"""Objective to the phases in which unattributed time is mostly spent."""
+"""Objective to the phases in which unattributed time is mostly spent, where no root is a candidate."""
 _SHARES = {Blame(phase.value): share for phase, share in TTFT_SHARES.items()}
 
 
@@ -83,7 +85,7 @@ def diagnose(told: Measured) -> Diagnosis:
     ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
     first = _first(m, numbers)
     verdict = None if first is None else m.verdicts.get(first)
-    missed = first is not None and numbers[first].latency.misses is not None
+    missed = first is not None and _has_objective(m, first)
     lacking = asked.missing(m, verdict, missed=missed)
     if lacking:
         return Diagnosis(
@@ -101,8 +103,9 @@ def diagnose(told: Measured) -> Diagnosis:
             ttft=ttft,
             inter_token=inter_token,
             evidence=(*why.healed(m), *why.state(m)),
+            changes=tuple(why.changes(m)),
         )
-    phase, candidates = _phase(m, first, verdict)
+    phase, candidates = _phase(m, first)
     cause = _cause(m, phase, verdict)
     second = _second(m, numbers, first)
     confidence, because = trust.confidence(m, first, phase, verdict)
@@ -115,6 +118,8 @@ def diagnose(told: Measured) -> Diagnosis:
         phase=phase,
         candidates=candidates,
         cause=cause,
+        reason=None if verdict is None else verdict.reason,
+        since_at=None if verdict is None else verdict.since_at,
         evidence=(
             *(
                 why.of_verdict(m, first, verdict)
@@ -123,6 +128,7 @@ def diagnose(told: Measured) -> Diagnosis:
             ),
             *why.healed(m),
         ),
+        changes=tuple(why.changes(m)),
         second=second,
         regime=m.regime,
         steps=tuple(_steps(m, phase, candidates, cause, second)),
@@ -152,42 +158,35 @@ def _assumed(latency: Latency, seconds: float | None) -> Latency:
 
 
 def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
-    """The objective to be repaired first: one that a failing engine misses, else the worst broken one; at a draw TTFT.
-
-    An engine that failed within the window, but made none or only a chance few of many requests miss in it, breaks no
-    objective.
-    """
-    failing = [
-        of
-        for of in Objective
-        if (verdict := m.verdicts.get(of))
-        and verdict.cause in (Cause.DOWN, Cause.SILENCE)
-        and (misses := numbers[of].latency.misses)
-        and (misses >= MISSES_BEYOND_CHANCE or numbers[of].state is not State.MET)
-    ]
+    """The broken objective to be repaired first: one whose root is the engine, else the worst; at a draw TTFT."""
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
-    # An objective of which no request was judged in the window comes after those that are missed now.
-    return max(
-        broken or failing,
-        key=lambda of: (of in failing, numbers[of].latency.misses != 0, numbers[of].over or 0.0),
-        default=None,
-    )
+    return max(broken, key=lambda of: (_phase(m, of)[0] == Blame.ENGINE, numbers[of].over or 0.0), default=None)
+
+
+def _has_objective(m: Measured, of: Objective) -> bool:
+    return why.latency_of(m, of).misses is not None
 
 
 # --- the phase -----------------------------------------------------------------------------------------------------------
 
 
-def _phase(m: Measured, first: Objective, verdict: Verdict | None) -> tuple[Blame, tuple[Blame, ...]]:
-    """The phase at fault and, if it is unattributed, its candidates. Without a verdict only TTFT has parts to compare."""
-    if first is Objective.TPOT:
-        return Blame.DECODE if verdict is None else verdict.phase, ()
+def _phase(m: Measured, first: Objective) -> tuple[RootPhase, tuple[RootPhase, ...]]:
+    """The phase of the root and, if it is unattributed, its candidates.
+
+    Where no miss can be decided, the parts of the time to first token name the phase in which it is lost.
+    """
+    verdict = m.verdicts.get(first)
     if verdict is not None:
         phase = verdict.phase
+    elif _has_objective(m, first):
+        phase = Blame.UNATTRIBUTED
+    elif first is Objective.TPOT:
+        phase = Blame.DECODE
     else:
         phase = _by_parts(m) if first is Objective.TTFT else Blame.UNATTRIBUTED
-        if phase is Blame.QUEUE and top(m.ratios) in (Cause.PREFILL_COST, Cause.UNCACHED):
-            phase = Blame.PREFILL
-    return phase, CANDIDATES[first] if phase is Blame.UNATTRIBUTED else ()
+    if phase != Blame.UNATTRIBUTED:
+        return phase, ()
+    return phase, (() if verdict is None else verdict.candidates) or CANDIDATES[first]
 
 
 def _by_parts(m: Measured) -> Blame:
@@ -214,13 +213,13 @@ def _by_parts(m: Measured) -> Blame:
     return untold[0]
 
 
-def _cause(m: Measured, phase: Blame, verdict: Verdict | None) -> Cause | None:
+def _cause(m: Measured, phase: RootPhase, verdict: Verdict | None) -> Cause | None:
     if verdict is not None:
         return verdict.cause
-    grown = top(m.ratios)
+    grown = top(m.ratios, phase)
     if grown is not None:
-        return Cause(grown.value)
-    if phase is Blame.QUEUE and m.load.kv_usage is not None:
+        return grown
+    if phase == Blame.QUEUE and m.load.kv_usage is not None:
         return Cause.KV if m.load.kv_usage >= KV_FULL_RATIO else Cause.SLOTS
     if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and _overfull(m):
         return Cause.LOAD
@@ -231,8 +230,7 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
     for of in (Objective.TTFT, Objective.TPOT):
         state = numbers[of].state
         if of is not first and state in (State.BROKEN, State.NEAR):
-            phase, _ = _phase(m, of, m.verdicts.get(of))
-            return Second(of, phase, state)
+            return Second(of, _phase(m, of)[0], state)
     return None
 
 
@@ -240,7 +238,7 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
 
 
 def _steps(
-    m: Measured, phase: Blame, candidates: tuple[Blame, ...], cause: Cause | None, second: Second | None
+    m: Measured, phase: RootPhase, candidates: tuple[RootPhase, ...], cause: Cause | None, second: Second | None
 ) -> list[Step]:
     # A person who gives numbers may have no sidecar: its set-up is no step, and the missing split is asked for instead.
     phases = candidates if m.source == "hand" and candidates else (phase, *candidates)
@@ -252,8 +250,8 @@ def _steps(
         still = _not_grown(m)
         steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs, not_grown=still))
     steps = _compatible_first(steps)
-    if second is not None and second.phase is not phase:
-        waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase is not Blame.ENGINE else ()
+    if second is not None and second.phase != phase:
+        waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase != Blame.ENGINE else ()
         its_cause = _cause(m, second.phase, m.verdicts.get(second.objective))
         later = (_step(fix, second.phase, m.engine, waits) for fix in _ranked(m, second.phase, its_cause))
         steps += _compatible_first(later, steps)
@@ -270,7 +268,7 @@ def _compatible_first(steps: Iterable[Step], before: Sequence[Step] = ()) -> lis
     return kept + excluded
 
 
-def _ranked(m: Measured, phase: Blame, cause: Cause | None) -> list[Intervention]:
+def _ranked(m: Measured, phase: RootPhase, cause: Cause | None) -> list[Intervention]:
     """The phase's fixes, best first."""
     load = load_level(m)
     causes = _suspects(m, phase, load) if cause is None else (cause,)
@@ -286,7 +284,7 @@ def _not_grown(m: Measured) -> frozenset[str]:
     return frozenset({*still, str(Cause.KV_TRANSFER)} if still else ())
 
 
-def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause, ...]:
+def _suspects(m: Measured, phase: RootPhase, load: LoadLevel | None) -> tuple[Cause, ...]:
     """Candidate causes, if none is known; empty if there is a baseline, because then none of them has grown.
 
     No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected.
@@ -295,7 +293,7 @@ def _suspects(m: Measured, phase: Blame, load: LoadLevel | None) -> tuple[Cause,
         return ()
     causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause is not Cause.KV_TRANSFER]
     # Slow tokens of a full batch may be wide steps, which are load, as well as dear ones.
-    return (*causes, Cause.LOAD) if phase is Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
+    return (*causes, Cause.LOAD) if phase == Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
 
 
 def _costs(m: Measured) -> tuple[Cost, ...]:
@@ -330,12 +328,12 @@ def load_level(m: Measured) -> LoadLevel | None:
     return LoadLevel.HIGH if full and m.source != "prometheus" else None
 
 
-def _not_to_do(phases: tuple[Blame, ...]) -> tuple[Unhelpful, ...]:
+def _not_to_do(phases: tuple[RootPhase, ...]) -> tuple[Unhelpful, ...]:
     """The unhelpful fixes of all phases, one of each in turn, so that a short list covers every phase."""
     lists = [chapters()[CHAPTERS[phase]].not_to_do for phase in phases]
     return tuple(item for turn in zip_longest(*lists) for item in turn if item is not None)
 
 
-def _step(fix: Intervention, phase: Blame, engine: str | None, waits: tuple[str, ...] = ()) -> Step:
+def _step(fix: Intervention, phase: RootPhase, engine: str | None, waits: tuple[str, ...] = ()) -> Step:
     own = () if fix.after is None else (fix.after,)
     return Step(fix, phase, fix.flags.get(engine or ""), (*waits, *own))

@@ -1,73 +1,74 @@
-"""The confidence in a verdict, with its reasons: each doubt lowers it, and is named.
+"""The confidence in a phase, as a number, with what lowers it and what would tell more.
 
-High needs ten votes within the window, a clear lead, a baseline, and sources that agree. Numbers given by a person are
-fair at best, because quantiles do not add up. If no source split the time, the confidence is low.
+The number is the leading root's share of the decided misses of the window. A diagnosis without decided misses has none: its
+numbers were given by hand, or its lane has no objective.
 """
 
-from math import inf
-
-from sidecar.diagnosis.findings import Confidence
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import FAULTS, Verdict
-from sidecar.diagnosis.why import counted_votes, of_window
+from sidecar.diagnosis.verdict import LEAST_CONFIDENCE, MANY_MISSES, Verdict
+from sidecar.diagnosis.why import of_window, shares
 from sidecar.diagnosis.wording import digits, percent
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.step_model import Reason
 
 
-MANY_VOTES = 10
-"""Votes that a high confidence needs."""
-CLEAR_LEAD = 0.2
-"""Share of the votes by which the first phase must lead the second."""
 COUNTS_AGREE = (0.9, 1.1)
 """Range of reported over counted seconds in which both sources agree."""
 MOST_OF_IT = 0.5
 """Share of the requests from which estimates, or requests without a split, make a doubt."""
+_YOUNG = (
+    "The usual values are learned while no objective burns, in the first minutes with traffic: then roots can be told."
+)
+_COST_REASONS = {
+    Reason.YOUNG: "too few steps or prompts to know the usual cost",
+    Reason.RESIDUALS: "steps of the same shape take different times",
+    Reason.COVERAGE: "the streams that are seen do not speak at each step",
+    Reason.FEW: "too little traffic now",
+}
 
 
 def confidence(
-    m: Measured, first: Objective, phase: Blame, verdict: Verdict | None
-) -> tuple[Confidence, tuple[str, ...]]:
-    """The level, and at least one reason for it."""
-    if verdict is not None and verdict.phase is Blame.ENGINE and verdict.cause in (*FAULTS, Cause.KV):
-        return Confidence.HIGH, ("The engine's own state says so, and no vote is needed.",)
-    if phase is Blame.UNATTRIBUTED:
-        return Confidence.LOW, ("No source split the time that is lost.", *_doubts(m, verdict, first))
-    doubts = _doubts(m, verdict, first)
-    if verdict is None:
-        where = (
-            "The numbers were given by hand, as quantiles, and quantiles do not add up."
-            if m.source == "hand"
-            else "The lane has no verdict, so no request voted: means decided."
-        )
-        assumed = m.ttft if first is Objective.TTFT else m.inter_token
-        doubts = [where, *(["The threshold is an assumption."] if assumed.threshold_assumed else []), *doubts]
-    if doubts:
-        return Confidence.FAIR, tuple(doubts)
-    assert verdict is not None
-    return Confidence.HIGH, (f"{_votes(m, verdict, first)}, a clear lead, and sources that agree.",)
+    m: Measured, first: Objective, phase: str, verdict: Verdict | None
+) -> tuple[float | None, tuple[str, ...]]:
+    """The leading root's share, 0 to 1, and at least one sentence on it."""
+    if verdict is None or not verdict.roots:
+        return None, (*_without_roots(m, first, verdict), *_about_splits(m), *_about_sources(m))
+    value, count = verdict.confidence, verdict.counted
+    of = f"{digits(count)} decided misses{of_window(verdict)}"
+    if phase == Blame.UNATTRIBUTED:
+        said = [
+            f"No known root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.",
+            *_would_tell(m, verdict),
+        ]
+    else:
+        said = [f"This is the root's share of {of}."]
+    if count < MANY_MISSES:
+        said.append(f"Only {digits(count)} misses are decided: their shares may be chance.")
+    return value, (*said, *_about_sources(m))
 
 
-def _votes(m: Measured, verdict: Verdict, first: Objective) -> str:
-    return f"{digits(counted_votes(m, first, verdict))} votes{of_window(m, first)}"
+def _would_tell(m: Measured, verdict: Verdict) -> list[str]:
+    said = [_YOUNG] if verdict.reason is Unknown.YOUNG else []
+    said += [
+        f"The cost of {part} is not known: {_COST_REASONS[Reason(why)]}."
+        for part, why in m.unknown_costs.items()
+        if why in {*Reason}
+    ]
+    said += [f"It would tell: {hint}." for hint in m.hints]
+    return said or ["More traffic would tell: in few requests several causes look alike."]
 
 
-def _doubts(m: Measured, verdict: Verdict | None, first: Objective) -> list[str]:
-    return [*([] if verdict is None else _about_verdict(m, verdict, first)), *_about_splits(m), *_about_sources(m)]
-
-
-def _about_verdict(m: Measured, verdict: Verdict, first: Objective) -> list[str]:
-    found = []
-    if verdict.provisional:
-        found.append("The verdict is provisional: the engine's state decided, not votes.")
-    elif verdict.phase is not Blame.UNATTRIBUTED:
-        found += _about_votes(m, verdict, first)
-    if not m.baseline and verdict.phase is Blame.QUEUE:
-        found.append("There is no baseline yet: dearer prefill may have made the queue.")
-    if m.baseline_is_young:
-        found.append("The baseline is made of less than three minutes of calm.")
-    return found
+def _without_roots(m: Measured, first: Objective, verdict: Verdict | None) -> list[str]:
+    if m.source == "hand":
+        where = "The numbers were given by hand, as quantiles, and quantiles do not add up."
+    elif verdict is not None or m.verdicts:
+        where = "No miss of the window is decided yet."
+    else:
+        where = "No miss is decided, so the means of the phases decided."
+    assumed = m.ttft if first is Objective.TTFT else m.inter_token
+    return [where, *(["The threshold is an assumption."] if assumed.threshold_assumed else [])]
 
 
 def _about_splits(m: Measured) -> list[str]:
@@ -90,19 +91,4 @@ def _about_sources(m: Measured) -> list[str]:
     ]
     if m.traffic_seen is not None and m.traffic_seen < low:
         found.append(f"Only {percent(m.traffic_seen)} of the engine's requests came through the sidecar.")
-    return found
-
-
-def _about_votes(m: Measured, verdict: Verdict, first: Objective) -> list[str]:
-    found = []
-    if (m.votes_seconds.get(first) or 0.0) > (m.window_seconds or inf):
-        found.append(f"Too few requests missed in the window itself: the votes are those{of_window(m, first)}.")
-    if verdict.votes < MANY_VOTES:
-        found.append(f"Only {_votes(m, verdict, first)}.")
-    shares = dict(verdict.waited_in)
-    if verdict.moved:
-        shares[Blame.PREFILL] = shares.get(Blame.PREFILL, 0.0) + shares.pop(Blame.QUEUE, 0.0)
-    best, next_best = [*sorted(shares.values(), reverse=True), 0.0, 0.0][:2]
-    if best - next_best < CLEAR_LEAD:
-        found.append("Two phases are close to each other in the votes.")
     return found

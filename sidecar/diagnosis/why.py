@@ -4,132 +4,163 @@ This module knows which number bears on which phase. An unknown number has no se
 """
 
 from collections.abc import Iterable
-from math import inf, isinf
+from math import isinf
 
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Number, State
 from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.measured import Latency, Measured
-from sidecar.diagnosis.verdict import FEWEST_MISSES, WORTH_NAMING, Verdict
-from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times
+from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
+from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
 from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Cause, Unknown
 from sidecar.slo.objective import Objective
 
 
-_GROWN = {
-    Cause.PREFILL_COST: "Prefill costs {times} what it usually does, per expected second",
-    Cause.UNCACHED: "{times} the usual share of the prompts is not cached",
-    Cause.LOAD: "Arrivals are {times} the usual",
-    Cause.PROMPT_MIX: "Prompts are {times} as long as usual",
-    Cause.DECODE_COST: "The quiet gap between tokens is {times} the usual",
-}
 _CAUSES = {
-    Cause.DOWN: "The engine is down, or has come back within five minutes.",
+    Cause.LOAD: "More work arrives than the engine can serve; the same work costs as much as before.",
+    Cause.SLOTS: "Requests wait although the KV cache has room: the batch has no free slot.",
+    Cause.KV: "Requests wait for room in the KV cache.",
+    Cause.PREEMPTION: "Running requests are preempted: they lose their KV blocks, and are computed again.",
+    Cause.LONGER_OUTPUTS: "Answers are longer, so each keeps its slot and its KV blocks for longer.",
+    Cause.PREFILL_COST: "The same uncached prompt tokens take longer to compute.",
+    Cause.UNCACHED: "Less of the same prompts is cached, so more of them is computed.",
+    Cause.PROMPT_MIX: "Prompts are longer than they were.",
+    Cause.FRONT_END: "Requests wait while slots are free: in the tokeniser, the API server or the network to the engine.",
+    Cause.DECODE_COST: "A step of the same sequences and contexts takes longer.",
+    Cause.KV_TRANSFER: "The KV cache takes longer from the prefill worker to the decode worker.",
+    Cause.HOP: "Something between the engine and the sidecar collects tokens and passes them on together.",
+    Cause.CLIENT: "Clients read more slowly than tokens come.",
+    Cause.DOWN: "The engine's process is gone, or refuses connections.",
+    Cause.RESTART: "A new process warms up: its cache is empty.",
     Cause.SILENCE: "The engine was silent for longer than the work explains that was pending.",
-    Cause.PREEMPTION: "One request in twenty or more was preempted: thrown out, and computed again.",
-    Cause.KV: "Over the last minute the KV cache was as good as full while requests waited, and nothing else has grown.",
-    Cause.SLOTS: "No measured number has grown: the remaining explanation is a batch without a free slot.",
+    Cause.ERRORS: "The engine answers with errors, or breaks off answers.",
+    Cause.SIDECAR_LATE: "The sidecar itself ran late, because it lacked CPU: its times are no evidence against the engine.",
+    Cause.SIDECAR_BUDGET: "The sidecar reached a limit of its own: files, memory or connections.",
 }
+_REASONS = {
+    Unknown.YOUNG: "There is no baseline yet to compare the present with.",
+    Unknown.UNCLEAR: "There is evidence for nothing, or for several causes alike.",
+}
+_COSTS = {Cause.PREFILL_COST: "prefill", Cause.DECODE_COST: "decode"}
+"""Cause to the part of the engine's work that has an interval for its cost."""
+WORTH_A_WORD = 0.01
+"""Share of the decided misses below which a root is not listed."""
 NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between tokens", Objective.E2E: "whole answer"}
 
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
-    """Evidence for a phase that the page names too."""
-    said = [*_votes(m, objective, verdict), *_delivery(m, objective, verdict.phase), *_causes(m, verdict)]
-    if verdict.provisional:
+    """Evidence for a phase that the roots name, or for none: roots, cause with its size, since when, pod, waiting place."""
+    return [
+        *_roots(verdict),
+        *_cause(m, verdict),
+        *_waited(verdict),
+        *_began(verdict),
+        *_pods(m, objective),
+        *_delivery(m, objective, verdict.phase),
+        *state(m),
+    ]
+
+
+def of_window(verdict: Verdict) -> str:
+    """The window of the decided misses, ` of the last 2 min`; empty if it is not known."""
+    return "" if verdict.seconds is None else f" of the last {seconds(verdict.seconds)}"
+
+
+def shares(verdict: Verdict) -> str:
+    """The roots with their shares of the decided misses, largest first: `prefill 84 %, queue 16 %`."""
+    parts = {phase: count / verdict.decided for phase, count in verdict.roots.items()}
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered if share >= WORTH_A_WORD)
+
+
+def _roots(verdict: Verdict) -> list[str]:
+    of = "" if verdict.misses is None else f" of {digits(verdict.misses)}"
+    said = []
+    if verdict.roots:
         said.append(
-            "Too few ledgers have closed to count votes: by the engine's own state the requests that wait now"
-            f" are in {phase_name(Blame.QUEUE if verdict.moved else verdict.phase)}."
+            f"The root of {digits(verdict.counted)}{of} misses{of_window(verdict)} is decided: {shares(verdict)}."
         )
-    if verdict.phase is Blame.UNATTRIBUTED:
-        said.append(
-            f"Of the requests that missed their {NAMES[objective]}, fewer than one in five has a split, or none at all."
-        )
-    return said + state(m)
+    if verdict.undecided:
+        said.append(f"{digits(verdict.undecided)} misses are not decided yet; each is within 15 s.")
+    return said
 
 
-def of_window(m: Measured, objective: Objective) -> str:
-    """The window of the votes, ` of the last 5 min`; empty if it is not known."""
-    window = m.votes_seconds.get(objective)
-    return "" if window is None else f" of the last {seconds(window)}"
+def _cause(m: Measured, verdict: Verdict) -> list[str]:
+    if verdict.reason is not None:
+        return [_REASONS[verdict.reason]]
+    if verdict.cause is None:
+        return []
+    return [f"{_CAUSES[verdict.cause]}{''.join(f' It is {size}.' for size in size_of(m, verdict.cause))}"]
 
 
-def counted_votes(m: Measured, objective: Objective, verdict: Verdict) -> float:
-    """The votes, at most the misses of their window: a request that missed just before it may vote within it."""
-    missed = _missed(m, objective)
-    return verdict.votes if missed is None else min(verdict.votes, missed)
+def size_of(m: Measured, cause: Cause) -> list[str]:
+    """The size of a cause in words, with the interval where one is known; empty for a cause without a number."""
+    cost, ratio = m.costs.get(_COSTS.get(cause, "")), m.ratios.get(cause)
+    if cost is not None:
+        return [f"{times(cost.ratio)} the usual cost, between {times(cost.low)} and {times(cost.high)}"]
+    return [] if ratio is None else [f"{times(ratio)} the usual"]
 
 
-def _missed(m: Measured, objective: Objective) -> float | None:
-    """Misses in the window of the votes; None if that window is not one of the two that misses are known of."""
-    latency, window = latency_of(m, objective), m.votes_seconds.get(objective)
-    if window is None:
-        return None
-    if window == m.window_seconds:
-        return latency.misses
-    return latency.misses_long if window > (m.window_seconds or inf) else None
-
-
-def _votes(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
+def _waited(verdict: Verdict) -> list[str]:
     if not verdict.waited_in:
         return []
     ordered = sorted(verdict.waited_in.items(), key=lambda item: -item[1])
     where = ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered[:3])
-    missed = _missed(m, objective)
-    among = "" if missed is None else f" from {digits(missed)} misses"
-    votes = f"{digits(counted_votes(m, objective, verdict))} votes{among}{of_window(m, objective)}"
-    return [f"Requests that missed their {NAMES[objective]} waited in {where} ({votes})."]
+    return [f"The requests that missed waited in {where}."]
 
 
-def _delivery(m: Measured, objective: Objective, phase: Blame) -> list[str]:
-    """A sentence on short gaps beside missed TPOT objectives; it explains them if the phase is the delivery."""
+def _began(verdict: Verdict) -> list[str]:
+    return [] if verdict.since_at is None else [f"The incident began at {instant(verdict.since_at)}."]
+
+
+def _pods(m: Measured, objective: Objective) -> list[str]:
+    pods = m.pods.get(objective, ())
+    if len(pods) < 2:
+        return []
+    worst = pods[0]
+    page = " It has a page of its own." if worst.odd else ""
+    has = f"{percent(worst.share)} of the misses and {percent(worst.of_requests)} of the requests"
+    return [f"The worst of {len(pods)} pods is {worst.pod}, with {has}.{page}"]
+
+
+def _delivery(m: Measured, objective: Objective, phase: str) -> list[str]:
     p99, threshold = m.inter_token.p99_seconds, m.inter_token.threshold_seconds
     if objective is not Objective.TPOT or m.inter_token.misses is None or p99 is None or threshold is None:
         return []
     if p99 > threshold:
         return []
     before = f"Single gaps are {seconds(p99)} at the p99: they are taken before delivery."
-    if phase is not Blame.STREAM:
+    if phase != Blame.STREAM:
         return [before]
     return [
         f"{before} The misses are of whole answers, with delivery: while a client does not read, its answer stands still."
     ]
 
 
-def _causes(m: Measured, verdict: Verdict) -> list[str]:
-    said = [_CAUSES[verdict.cause]] if verdict.cause in _CAUSES else []
-    if verdict.collected:
-        said.append(
-            "Tokens suddenly come together, so a hop collects them: the time that looks like waiting is output held back."
-        )
-    if verdict.moved:
-        said.append(
-            "They waited in queue because prefill is dearer: the verdict names the phase that broke, not where it shows."
-        )
-    return said + grown(m)
-
-
-def grown(m: Measured) -> list[str]:
-    """The evidence of the whole engine that has grown, largest first, and the evidence that has not."""
-    ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
-    said = [f"{_GROWN[which].format(times=times(ratio))}." for which, ratio in ordered if ratio >= WORTH_NAMING]
-    same = [which.value for which, ratio in ordered if ratio < WORTH_NAMING]
-    if same and said:
-        said.append(f"Not grown: {', '.join(same)}.")
-    elif same:
-        said.append(f"Nothing has grown against the baseline: {', '.join(same)}.")
+def changes(m: Measured) -> list[str]:
+    """Numbers of now beside the usual ones: every known ratio, largest first, and the slots in use."""
+    said = []
+    if m.ratios:
+        ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
+        said.append(f"Against the usual values: {', '.join(f'{cause} {times(ratio)}' for cause, ratio in ordered)}.")
+    running, peak, waiting = m.load.running, m.load.running_peak, m.load.waiting
+    if running is not None:
+        now = f"Running stands at {digits(round(running))}"
+        was = f", and was up to {digits(round(peak))} in {_long_window(m)}" if peak and peak >= running + 1 else ""
+        queue = "" if waiting is None else f"; {digits(round(waiting))} wait"
+        said.append(f"{now}{was}{queue}.")
     return said
 
 
-def without_verdict(m: Measured, objective: Objective, number: Number, phase: Blame) -> list[str]:
+def without_verdict(m: Measured, objective: Objective, number: Number, phase: str) -> list[str]:
     """Evidence for a phase without votes: the latency that is broken and, for TTFT, its parts."""
     said = _number(m, objective, number) + _delivery(m, objective, phase)
     if objective is Objective.TPOT:
         return said + state(m)
     parts = _parts(m, phase) if objective is Objective.TTFT else []
-    return [*said, *parts, *state(m), *grown(m)]
+    return [*said, *parts, *state(m)]
 
 
 def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
@@ -155,7 +186,7 @@ def _number(m: Measured, objective: Objective, number: Number) -> list[str]:
     return [*said, f"The {what} takes {seconds(p99)} at the p99{of}: {seconds(p99 - threshold)} more than is promised."]
 
 
-def _parts(m: Measured, phase: Blame) -> list[str]:
+def _parts(m: Measured, phase: str) -> list[str]:
     """The parts of TTFT, the largest first."""
     said = []
     ordered = sorted(m.phases.items(), key=lambda item: -(item[1].p99_seconds or item[1].mean_seconds or 0.0))
@@ -166,7 +197,7 @@ def _parts(m: Measured, phase: Blame) -> list[str]:
         elif time.mean_seconds is not None:
             told = f", {percent(time.sources['estimated'])} of it estimated" if "estimated" in time.sources else ""
             said.append(f"{name[:1].upper()}{name[1:]}: {seconds(time.mean_seconds)} in the mean{told}.")
-    if phase not in m.phases and m.ttft.p99_seconds is not None and phase is not Blame.UNATTRIBUTED:
+    if phase not in m.phases and m.ttft.p99_seconds is not None and phase != Blame.UNATTRIBUTED:
         said.append(
             f"These parts explain the smaller share of a time to first token of {seconds(m.ttft.p99_seconds)}."
             " A difference of quantiles is rough."
@@ -181,7 +212,7 @@ def healed(m: Measured) -> list[str]:
         for objective in Objective
         if (latency := latency_of(m, objective)).burn is not None
         and latency.burn < 1.0 <= (latency.burn_long or 0.0)
-        and (latency.misses_long or 0.0) >= FEWEST_MISSES
+        and (latency.misses_long or 0.0) >= MANY_MISSES
     ]
 
 

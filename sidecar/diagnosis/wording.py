@@ -1,5 +1,6 @@
 """Numbers as text, with three digits at most: buckets of histograms are not more exact."""
 
+from datetime import UTC, datetime
 from math import inf, isinf
 
 
@@ -31,6 +32,11 @@ def percent(ratio: float) -> str:
 def times(ratio: float) -> str:
     """A factor as `2.2 x`."""
     return f"{digits(round(ratio, 2 if ratio < 2 else 1))} x"
+
+
+def instant(at_unix: float) -> str:
+    """An instant as `2026-11-20 22:15 UTC`. Unix seconds in."""
+    return f"{datetime.fromtimestamp(at_unix, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def phase_name(phase: str) -> str:

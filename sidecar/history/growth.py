@@ -53,6 +53,8 @@ class Windows:
     growth: Mapping[float, Growth]
     """By one of `series.WINDOWS`."""
     gauges: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    """Gauge to its highest value within the long window, for those of `series.PEAK_GAUGES` that are known."""
 
     def gauge(self, metric: Gauge, *labels: str) -> float | None:
         """One gauge's value; None if it is unknown."""

@@ -1,7 +1,7 @@
 """The last half hour of one process: a ring of snapshots of its registry, from which pages and diagnoses read their windows.
 
 Pure: instants are passed in, and the admin listener ticks. Snapshots of the shown window stand `PERIOD_SECONDS` apart and are
-whole; older ones stand a minute apart and hold counters only, which is all that the long window is read for.
+whole; older ones stand a minute apart and hold counters, and the few gauges whose highest value is read over the long window.
 """
 
 from collections import deque
@@ -10,16 +10,14 @@ from dataclasses import replace
 from statistics import fmean
 
 from sidecar.history.growth import Labels, Windows
-from sidecar.history.series import GAUGE_SERIES, LONG_SECONDS, SHOWN_SECONDS, WINDOWS, GaugeSeries
+from sidecar.history.series import GAUGE_SERIES, LONG_SECONDS, PEAK_GAUGES, SHOWN_SECONDS, WINDOWS, GaugeSeries
 from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import Snapshot, grown, take
 from sidecar.metrics.registry import Metrics
 
 
 PERIOD_SECONDS = 5.0
-"""Between two snapshots. Recording rules run every 15 s and wait three minutes for a baseline; a process begins in a state of
-calm that may not last so long.
-"""
+"""Between two snapshots: a window of five minutes is exact to 2 %."""
 MINUTE_SECONDS = 60.0
 
 
@@ -37,7 +35,8 @@ class History:
         while len(self._whole) > 2 and self._whole[1].at <= at - SHOWN_SECONDS:
             oldest = self._whole.popleft()
             if not self._old or oldest.at - self._old[-1].at >= MINUTE_SECONDS:
-                self._old.append(replace(oldest, histograms={}, gauges={}))
+                gauges = {name: oldest.gauges[name] for name in PEAK_GAUGES}
+                self._old.append(replace(oldest, histograms={}, gauges=gauges))
         while len(self._old) > 1 and self._old[1].at <= at - LONG_SECONDS:
             self._old.popleft()
         return now
@@ -58,7 +57,16 @@ class History:
         for seconds in WINDOWS:
             growth[seconds] = yield from grown(self.before(now, seconds), now, seconds)
         minute = [one for one in self._whole if now.at - MINUTE_SECONDS <= one.at < now.at]
-        return Windows(growth, {series.metric.name: _stands(series, [*minute, now]) for series in GAUGE_SERIES})
+        gauges = {series.metric.name: _stands(series, [*minute, now]) for series in GAUGE_SERIES}
+        return Windows(growth, gauges, self._peaks(now))
+
+    def _peaks(self, now: Snapshot) -> dict[str, float]:
+        """The highest value of each gauge of `PEAK_GAUGES` within the long window, where one is known."""
+        held = [one for one in (*self._old, *self._whole) if now.at - LONG_SECONDS <= one.at < now.at]
+        values = {
+            name: [one.gauges[name][()] for one in (*held, now) if () in one.gauges[name]] for name in PEAK_GAUGES
+        }
+        return {name: max(known) for name, known in values.items() if known}
 
 
 def _stands(series: GaugeSeries, minute: Sequence[Snapshot]) -> dict[Labels, float]:

@@ -12,14 +12,14 @@ from sidecar.metrics.declaration import Counter, Gauge, Histogram
 
 
 NOW_SECONDS = 120.0
-"""Window for evidence."""
+"""Window for roots while it burns, and for arrivals: the one closest to the minute of the engine's gauges."""
 SHOWN_SECONDS = 300.0
-"""Window for the numbers shown, and for votes."""
+"""Window for the numbers shown, for misses, and for their roots where the shorter one does not burn."""
 LONG_SECONDS = 1800.0
-"""Window for votes of lanes that miss seldom, and for spikes. Counters only: old snapshots have no histograms."""
+"""Window for spikes, and for the end of an incident. Counters only: old snapshots have no histograms."""
 WINDOWS = (NOW_SECONDS, SHOWN_SECONDS, LONG_SECONDS)
 
-_NOW, _SHOWN, _VOTED = (NOW_SECONDS,), (SHOWN_SECONDS,), (SHOWN_SECONDS, LONG_SECONDS)
+_NOW, _SHOWN = (NOW_SECONDS,), (SHOWN_SECONDS,)
 _ON_PAGE = ()
 
 
@@ -40,29 +40,23 @@ _LANE = ("model", "lane")
 _OBJECTIVE = (*_LANE, "objective")
 
 GROWTH_SERIES = (
-    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), _VOTED),
+    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), WINDOWS),
     GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
     GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
-    GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _VOTED),
-    GrowthSeries(slo.REQUESTS_RECEIVED_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
-    GrowthSeries(slo.RECEIVED_MEASURED_REQUESTS_TOTAL, _LANE, _NOW),
-    GrowthSeries(slo.RECEIVED_PROMPT_TOKENS_TOTAL, _LANE, _NOW),
-    GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
-    GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, WINDOWS),
-    GrowthSeries(slo.PREFILL_OWN_SECONDS_TOTAL, ("model",), _NOW),
-    GrowthSeries(slo.PREFILL_EXPECTED_SECONDS_TOTAL, ("model",), _NOW),
-    GrowthSeries(c.ENGINE_PREFIX_CACHE_HITS_TOTAL, (), _NOW),
-    GrowthSeries(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL, (), _NOW),
-    GrowthSeries(slo.ENGINE_STALLED_SECONDS_TOTAL, (), _SHOWN),
+    GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _SHOWN),
+    GrowthSeries(slo.SLO_ROOT_MISSES_TOTAL, (*_OBJECTIVE, "phase"), (*_NOW, *_SHOWN)),
+    GrowthSeries(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, ("model", "phase", "cause"), (*_NOW, *_SHOWN)),
+    GrowthSeries(slo.REQUESTS_RECEIVED_TOTAL, _LANE, (*_NOW, *_SHOWN)),
+    GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
+    GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.ENGINE_PREEMPTIONS_TOTAL, (), _SHOWN),
-    GrowthSeries(c.ENGINE_RESTARTS_TOTAL, (), _SHOWN),
     GrowthSeries(c.REQUESTS_TOTAL, ("lane", "outcome"), _ON_PAGE),
     GrowthSeries(c.PHASE_ATTRIBUTION_TOTAL, ("lane", "source", "reason"), _SHOWN),
     GrowthSeries(c.TIME_TO_FIRST_TOKEN_SECONDS, _LANE, _SHOWN),
-    GrowthSeries(c.INTER_TOKEN_SECONDS, _LANE, (NOW_SECONDS, SHOWN_SECONDS)),
+    GrowthSeries(c.INTER_TOKEN_SECONDS, _LANE, _SHOWN),
     GrowthSeries(c.REQUEST_SECONDS, _LANE, _SHOWN, {"streaming": "true"}),
     GrowthSeries(c.REQUEST_PHASE_SECONDS, (*_LANE, "phase", "source"), _SHOWN, {"streaming": "true"}),
-    GrowthSeries(c.PROMPT_TOKENS, _LANE, (NOW_SECONDS, SHOWN_SECONDS), buckets=False),
+    GrowthSeries(c.PROMPT_TOKENS, _LANE, _SHOWN, buckets=False),
     GrowthSeries(c.OUTPUT_TOKENS, _LANE, _SHOWN, buckets=False),
 )
 
@@ -75,15 +69,25 @@ class GaugeSeries:
     """How children and pods are combined: `sum`, `max` or `min`."""
     minute: bool = False
     """The mean of the last minute is used instead of the value now."""
+    peak: bool = False
+    """Its highest value within the long window is known too. Only for a gauge without labels."""
 
 
 GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_UP, reduce="min"),
     GaugeSeries(c.ENGINE_REQUESTS_WAITING, reduce="sum", minute=True),
-    GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True),
+    GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True, peak=True),
     GaugeSeries(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),
     GaugeSeries(c.REQUESTS_IN_FLIGHT, ("model", "lane", "state"), "sum", minute=True),
     GaugeSeries(slo.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     GaugeSeries(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),
+    GaugeSeries(slo.SLO_UNDECIDED_MISSES, _OBJECTIVE, "sum"),
+    GaugeSeries(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS, ("phase", "cause"), "min"),
+    GaugeSeries(slo.EVIDENCE_RATIO, ("cause",)),
+    GaugeSeries(slo.ENGINE_COST_RATIO, ("part",)),
+    GaugeSeries(slo.ENGINE_COST_RATIO_LOW, ("part",)),
+    GaugeSeries(slo.ENGINE_COST_RATIO_HIGH, ("part",)),
+    GaugeSeries(slo.ENGINE_COST_UNKNOWN, ("part", "reason")),
 )
+PEAK_GAUGES = tuple(series.metric.name for series in GAUGE_SERIES if series.peak)

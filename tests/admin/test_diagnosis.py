@@ -9,6 +9,7 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.sources import one_sidecar
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
+from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
@@ -23,6 +24,8 @@ def broken(registry: Metrics) -> None:
     registry.counter(slo.SLO_REQUESTS_TOTAL).child("llama", "chat", "0-512", "ttft").inc(400)
     registry.counter(slo.SLO_ALLOWED_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(20)
     registry.counter(slo.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(200)
+    registry.counter(slo.SLO_ROOT_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc(160)
+    registry.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", "queue", "slots").inc(160)
     registry.counter(slo.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc(150)
     for _ in range(400):
         registry.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("llama", "chat", "0-512").observe(2.5)
@@ -42,7 +45,8 @@ def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
         assert (lane["lane"], lane["model"], lane["engine"]) == ("chat", "llama", "vllm")
         assert (lane["outcome"], lane["phase"], lane["first"]) == ("verdict", "queue", "ttft")
         assert (lane["time_to_first_token"]["state"], lane["inter_token"]["state"]) == ("broken", "met")
-        assert lane["measured"]["verdicts"]["ttft"]["votes"] == 150
+        assert (lane["cause"], lane["confidence"]) == ("slots", 1.0)
+        assert lane["measured"]["verdicts"]["ttft"]["roots"] == {"queue": 160}
 
     visit(scenario)
 
@@ -95,7 +99,7 @@ def test_without_traffic_there_is_nothing_to_diagnose() -> None:
     async def scenario(visit: Visit) -> None:
         answer = json.loads((await visit.ask("/diagnosis"))[2])
 
-        assert answer == {"schema_version": 2, "engines_down": [], "diagnoses": []}
+        assert answer == {"schema_version": 3, "engines_down": [], "diagnoses": []}
         assert text(answer).startswith("No lane had a request")
 
     visit(scenario)
@@ -116,6 +120,26 @@ def test_an_engine_that_was_never_up_is_told_without_traffic() -> None:
         assert ("The engine has not come up yet" in page, "<title>engine down" in page) == (True, False)
 
     visit(scenario)
+
+
+def test_the_last_incidents_can_be_attached_to_a_bug() -> None:
+    """The listener shows the log that the judge of roots writes; it is empty before the first incident."""
+    log = IncidentLog()
+
+    async def scenario(visit: Visit) -> None:
+        before = json.loads((await visit.ask("/incident.json"))[2])
+        log.opened(1_790_000_000.0, "prefill", "uncached")
+
+        status, headers, body = await visit.ask("/incident.json")
+        answer = json.loads(body)
+
+        assert before == {"schema_version": 1, "incidents": []}
+        assert (status, headers["Cache-Control"]) == (200, "no-store")
+        assert [(one["phase"], one["cause"], one["ended_timestamp_seconds"]) for one in answer["incidents"]] == [
+            ("prefill", "uncached", None)
+        ]
+
+    visit(scenario, incidents=log)
 
 
 def test_asking_is_no_scrape() -> None:

@@ -11,7 +11,6 @@ from markdown_it import MarkdownIt
 from yarl import URL
 
 from sidecar.admin.runbooks import INDEX, draw, read
-from sidecar.diagnosis.verdict import FAULTS, GROWN_CAUSES
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
@@ -36,6 +35,8 @@ COLUMNS = ["fix", "targets", "cost", "works when", "vLLM", "SGLang", "TensorRT-L
 COSTS = ["minutes", "restart", "replicas", "project"]
 """Cheapest first: the order of every table of fixes."""
 REGIMES = {"spike", "steady", "both"}
+GROWN_CAUSES = (Cause.PREFILL_COST, Cause.UNCACHED, Cause.LOAD, Cause.PROMPT_MIX, Cause.DECODE_COST)
+FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 CAUSES = {*GROWN_CAUSES, *FAULTS, Cause.KV, Cause.SLOTS, NO_CAUSE}
 """Causes that a page can name: `lane:llm_slo_verdict:cause`."""
 PHASES = {phase.value for phase in Phase} | {"engine", "sidecar"}

@@ -1,5 +1,7 @@
 """One process with counters that grow as a scenario demands, minute by minute, and the history that the diagnosis reads."""
 
+from typing import Any
+
 from sidecar.diagnosis.live import LiveDiagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.history.ring import History
@@ -24,11 +26,11 @@ class Life:
         for objective, seconds in (("ttft", 1.0), ("tpot", 0.08)):
             self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
 
-    def minutes(self, minutes: float, **told: float) -> None:
+    def minutes(self, minutes: float, **told: Any) -> None:
         for _ in range(round(minutes * 60 / STEP_SECONDS)):
             self.at += STEP_SECONDS
             self._pass(STEP_SECONDS, **told)
-            run_now(self.diagnosis.learn(run_now(self.history.tick(self.at))))
+            self.diagnosis.learn(run_now(self.history.tick(self.at)))
 
     def _pass(
         self,
@@ -38,12 +40,16 @@ class Life:
         missing: float = 0.0,
         queue: float = 0.1,
         prefill: float = 0.1,
-        cost: float = 1.0,
         tokens: float = 300.0,
         cached: float = 100.0,
-        votes_queue: float = 1.0,
+        root: str = "queue",
+        cause: str = "load",
+        certain: float = 1.0,
     ) -> None:
-        """`missing`: share of the requests that miss; `votes_queue`: share of these that vote for queue, the rest for prefill."""
+        """`missing`: share of the requests that miss; all wait in queue. `certain`: share of these with this root and cause.
+
+        The other misses have no root, as evidence is unclear.
+        """
         m, who = self.metrics, (MODEL, LANE)
         requests = round(rate * seconds)
         missed = requests * missing
@@ -51,15 +57,13 @@ class Life:
         m.counter(p.SLO_REQUESTS_TOTAL).child(*objective).inc(requests)
         m.counter(p.SLO_ALLOWED_MISSES_TOTAL).child(*objective).inc(0.05 * requests)
         m.counter(p.SLO_MISSES_TOTAL).child(*objective).inc(missed)
-        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "queue").inc(missed * votes_queue)
-        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "prefill").inc(missed * (1 - votes_queue))
+        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "queue").inc(missed)
+        for phase, of, share in ((root, cause, certain), ("unattributed", "unclear", 1.0 - certain)):
+            m.counter(p.SLO_ROOT_MISSES_TOTAL).child(*who, "ttft", phase).inc(missed * share)
+            m.counter(p.SLO_ROOT_CAUSE_MISSES_TOTAL).child(MODEL, phase, of).inc(missed * share)
         m.counter(p.REQUESTS_RECEIVED_TOTAL).child(*who).inc(requests)
-        m.counter(p.RECEIVED_MEASURED_REQUESTS_TOTAL).child(*who).inc(requests)
-        m.counter(p.RECEIVED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * tokens)
         m.counter(p.UNCACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * (tokens - cached))
         m.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * cached)
-        m.counter(p.PREFILL_EXPECTED_SECONDS_TOTAL).child(MODEL).inc(requests * prefill)
-        m.counter(p.PREFILL_OWN_SECONDS_TOTAL).child(MODEL).inc(requests * prefill * cost)
         for _ in range(requests):
             m.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(*who, BUCKET).observe(queue + prefill)
             m.histogram(c.REQUEST_SECONDS).child(*who, BUCKET, "true").observe(queue + prefill + 1.0)

@@ -20,7 +20,7 @@ def test_the_dump_of_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: p
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].startswith("QUEUE OR PREFILL: it is not known which  (time to first token first, cause load)")
+    assert lines[0].startswith("UNATTRIBUTED, perhaps queue or prefill  (time to first token first, cause load)")
     assert lines[1] == "  time to first token: BROKEN  p99 3.2 s (threshold 1.5 s, assumed, 2.1 x of the threshold)"
     assert lines[2] == "  between tokens:      NEAR    p99 80 ms (threshold 80 ms, assumed, 1 x of the threshold)"
     assert "between tokens is near its threshold, in decode" in out
@@ -66,6 +66,7 @@ def test_every_mistake_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> No
         (["--sidecar.url=http://a", "--prometheus.url=http://b"], "one of them"),
         (["--prometheus.url=http://a", "--ttft-p99=1s"], "either ask, or tell"),
         (["--namespace=x"], "only with --prometheus.url"),
+        (["--job=x"], "only with --prometheus.url"),
         (["--prometheus.url=http://a", "--window=soon"], "is no duration"),
         (["--sidecar.url=https://"], "is no http:// or https:// address"),
     ],

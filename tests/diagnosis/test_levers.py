@@ -33,7 +33,7 @@ tensor_parallelism    | prefill decode                                    |
 def phases_that_say(lever: Lever, kind: str) -> list[str]:
     """The phases whose runbooks have this lever as a fix (`fixes`) or as a non-fix (`not_to_do`); else tickets that have it."""
     found = [name for name, one in chapters().items() if any(item.lever is lever for item in getattr(one, kind))]
-    pages = [phase.value for phase, name in CHAPTERS.items() if name in found]
+    pages = [str(phase) for phase, name in CHAPTERS.items() if name in found]
     return pages or [name.removeprefix("LLM") for name in found]
 
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from sidecar.diagnosis import facts
-from sidecar.diagnosis.findings import Confidence, Outcome, State
+from sidecar.diagnosis.findings import Outcome, State
 from sidecar.diagnosis.measured import EngineDown, Regime
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.why import healed, state
-from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.slo.attribution import Blame
@@ -31,10 +29,7 @@ def test_a_quiet_lane_has_its_true_numbers() -> None:
     )
     assert (found.ttft.samples, found.ttft.threshold_seconds, found.ttft.misses) == (1200, 1.0, 0.0)
     assert found.inter_token.p99_seconds == pytest.approx(0.02, rel=0.3)
-    assert (found.verdicts, found.regime, found.baseline) == ({}, None, True)
-    assert found.ratios == pytest.approx(
-        {Cause.PREFILL_COST: 1.0, Cause.UNCACHED: 1.0, Cause.LOAD: 1.0, Cause.PROMPT_MIX: 1.0, Cause.DECODE_COST: 1.0}
-    )
+    assert (found.verdicts, found.regime, found.ratios) == ({}, None, {})
 
 
 def test_without_requests_no_lane_is_known() -> None:
@@ -52,7 +47,70 @@ def test_a_burst_is_the_queues_with_load_as_its_cause_and_a_spike() -> None:
     found = diagnose(life.now())
 
     assert (found.phase, found.cause, found.regime) == (Blame.QUEUE, Cause.LOAD, Regime.SPIKE)
-    assert found.measured.verdicts[Objective.TTFT].votes == pytest.approx(8 * 300 * 0.6)
+    assert found.measured.verdicts[Objective.TTFT].decided == pytest.approx(8 * 120 * 0.6)
+
+
+def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> None:
+    """Prefill broke, and the requests waited in queue: the counters say both, and nothing is decided here."""
+    life = Life()
+    life.minutes(15)
+    life.metrics.gauge(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.metrics.gauge(p.EVIDENCE_RATIO).child("uncached").set(4.8)
+    life.metrics.gauge(p.ENGINE_COST_RATIO).child("decode").set(1.1)
+    life.metrics.gauge(p.ENGINE_COST_RATIO_LOW).child("decode").set(1.0)
+    life.metrics.gauge(p.ENGINE_COST_UNKNOWN).child("prefill", "few").set(1)
+    life.metrics.gauge(p.ENGINE_COST_UNKNOWN).child("prefill", "young").set(0)
+    life.metrics.gauge(p.SLO_UNDECIDED_MISSES).child(MODEL, LANE, "ttft").set(3)
+    life.minutes(5, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.8)
+
+    found = diagnose(life.now())
+    one = found.measured.verdicts[Objective.TTFT]
+
+    assert (found.phase, found.cause, found.since_at) == (Blame.PREFILL, Cause.UNCACHED, 1_790_000_000.0)
+    assert found.confidence == pytest.approx(0.8)
+    assert one.undecided == 3.0
+    assert one.waited_in == {Blame.QUEUE: 1.0}
+    assert found.measured.ratios == {Cause.UNCACHED: 4.8}
+    assert found.measured.costs == {"decode": (1.1, 1.0, 1.1)}
+    assert found.measured.unknown_costs == {"prefill": "few"}
+
+
+def test_of_two_incidents_the_live_one_is_the_headline() -> None:
+    """Prefill was dear until two minutes ago, and now the engine is silent: alerts count the last two minutes too."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(3, missing=0.6, queue=2.0, root="prefill", cause="prefill_cost")
+    life.minutes(2, missing=0.5, queue=2.0, root="engine", cause="silence")
+
+    found = diagnose(life.now())
+
+    assert (found.phase, found.cause, found.confidence) == (Blame.ENGINE, Cause.SILENCE, 1.0)
+    assert found.because[0] == "This is the root's share of 240 decided misses of the last 2 min."
+
+
+@pytest.mark.parametrize(("missing", "rate", "seconds"), [(0.31, 4.0, 120.0), (0.2, 4.0, 300.0), (1.0, 1 / 60, 300.0)])
+def test_roots_are_of_two_minutes_while_these_burn_and_else_of_five(
+    missing: float, rate: float, seconds: float
+) -> None:
+    """Below a quarter of the requests, or with fewer than three decided misses, two minutes say too little."""
+    life = Life()
+    life.minutes(15)
+    life.minutes(3, missing=0.6, queue=2.0)
+    life.minutes(2, rate=rate, missing=missing)
+
+    one = life.now().verdicts[Objective.TTFT]
+
+    assert one.seconds == pytest.approx(seconds)
+    assert one.decided == one.misses
+
+
+def test_one_lanes_misses_are_never_the_votes_of_another() -> None:
+    life = Life()
+    life.minutes(15)
+    life.metrics.counter(p.SLO_ROOT_MISSES_TOTAL).child(MODEL, "batch", "ttft", "decode").inc(5000)
+    life.minutes(5, missing=0.5, queue=2.0)
+
+    assert diagnose(life.now()).phase is Blame.QUEUE
 
 
 def test_what_lasts_for_half_an_hour_is_steady() -> None:
@@ -62,99 +120,23 @@ def test_what_lasts_for_half_an_hour_is_steady() -> None:
     assert diagnose(life.now()).regime is Regime.STEADY
 
 
-def test_dearer_prefill_moves_what_waited_in_the_queue() -> None:
-    life = Life()
-    life.minutes(15)
-    life.minutes(5, missing=0.5, queue=2.0, cost=2.0)
-
-    found = diagnose(life.now())
-
-    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PREFILL_COST)
-    assert found.measured.verdicts[Objective.TTFT].waited_in == {Blame.QUEUE: 1.0}
-    assert found.measured.ratios[Cause.PREFILL_COST] == pytest.approx(2.0)
-
-
-def test_a_lost_cache_is_prefills_too() -> None:
-    life = Life()
-    life.minutes(15, cached=250)
-    life.minutes(5, missing=0.5, queue=2.0, cached=50)
-
-    found = diagnose(life.now())
-
-    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.UNCACHED)
-    assert found.measured.ratios[Cause.UNCACHED] == pytest.approx(5.0)
-
-
-def test_a_lanes_own_longer_prompts_are_its_prefill() -> None:
-    life = Life()
-    life.minutes(15, cached=0)
-    life.minutes(5, missing=0.5, queue=2.0, tokens=900, cached=0)
-
-    found = diagnose(life.now())
-
-    assert (found.phase, found.cause) == (Blame.PREFILL, Cause.PROMPT_MIX)
-
-
-def test_a_baseline_of_two_minutes_decides_and_is_doubted() -> None:
-    """A process that has just begun has a verdict; its confidence names the short baseline."""
-    life = Life()
-    life.minutes(2)
-    life.minutes(3, missing=0.5, queue=2.0, cost=2.0)
-
-    found = diagnose(life.now())
-
-    assert (found.phase, found.cause, found.confidence) == (Blame.PREFILL, Cause.PREFILL_COST, Confidence.FAIR)
-    assert "The baseline is made of less than three minutes of calm." in found.because
-
-
-def test_the_baseline_stands_still_while_objectives_are_missed() -> None:
-    """Otherwise an hour of misses would become the baseline."""
-    life = Life()
-    life.minutes(15)
-    life.minutes(90, missing=0.5, cost=2.0)
-
-    assert life.now().ratios[Cause.PREFILL_COST] == pytest.approx(2.0)
-    assert life.now().baseline_is_young is False
-
-
-def test_a_new_leader_of_six_points_does_not_take_over() -> None:
-    life = Life()
-    life.minutes(10, missing=0.5, votes_queue=0.8)
-    life.minutes(10, missing=0.5, votes_queue=0.47)
-
-    assert diagnose(life.now()).phase is Blame.QUEUE
-    life.minutes(10, missing=0.5, votes_queue=0.2)
-    assert diagnose(life.now()).phase is Blame.PREFILL
-
-
-def test_an_engine_that_went_down_is_the_verdict() -> None:
-    life = Life()
-    life.minutes(10)
-    life.metrics.gauge(c.ENGINE_UP).child().set(0)
-    life.minutes(2, missing=0.9)
-
-    found = diagnose(life.now())
-
-    assert (found.phase, found.cause) == (Blame.ENGINE, Cause.DOWN)
-
-
 def test_an_engine_that_restarted_and_made_no_request_miss_breaks_nothing() -> None:
     """The last half hour has misses, and the window has none."""
     life = Life()
     life.minutes(10)
-    life.minutes(2, missing=0.9)
+    life.minutes(2, missing=0.9, root="engine", cause="down")
+    during = diagnose(life.now())
     life.minutes(8)
     life.metrics.counter(c.ENGINE_RESTARTS_TOTAL).child().inc()
     life.minutes(1)
 
     found = diagnose(life.now())
 
-    assert found.measured.verdicts[Objective.TTFT].cause is Cause.DOWN
-    assert (found.outcome, found.ttft.state) == (Outcome.WELL, State.MET)
+    assert (during.phase, during.cause) == (Blame.ENGINE, Cause.DOWN)
+    assert (found.outcome, found.ttft.state, found.measured.verdicts) == (Outcome.WELL, State.MET, {})
 
 
 def test_an_objective_is_met_once_it_is_met_over_the_window() -> None:
-    """The verdict of the last half hour is still there, and no longer speaks of now."""
     life = Life()
     life.minutes(15)
     life.minutes(5, missing=0.6, queue=2.0)
@@ -162,7 +144,7 @@ def test_an_objective_is_met_once_it_is_met_over_the_window() -> None:
 
     found = diagnose(life.now())
 
-    assert found.measured.verdicts[Objective.TTFT].votes > (found.measured.ttft.misses or 0.0)
+    assert found.measured.verdicts == {}
     assert (found.outcome, found.ttft.state, found.ttft.over) == (Outcome.WELL, State.MET, 0.0)
     assert found.evidence[0].startswith("The time to first token is met now; it was missed until 7 min ago (720 misses")
 
@@ -199,22 +181,20 @@ def test_an_objective_without_a_judged_request_in_the_window_is_not_called_met()
     assert healed(found.measured) == []
 
 
-def test_votes_of_the_last_half_hour_are_called_so_and_lower_the_confidence() -> None:
-    """Few misses in the window and more than it allows: the votes are older than the numbers beside them."""
+def test_an_incident_of_five_misses_is_counted_in_the_window_alone() -> None:
+    """440 requests missed before the window; the card speaks of the eight within it."""
     life = Life()
     life.minutes(15)
-    life.minutes(3, missing=0.6, queue=2.0)
+    life.minutes(3, missing=0.6, queue=2.0, root="decode", cause="decode_cost")
     life.minutes(6, rate=0)
     life.minutes(2, rate=0.2, missing=1 / 3)
 
     found = diagnose(life.now())
 
-    assert found.ttft.state is State.BROKEN
+    assert (found.ttft.state, found.phase) == (State.BROKEN, Blame.QUEUE)
     assert found.measured.ttft.misses == pytest.approx(8.0)
-    assert found.measured.votes_seconds == {Objective.TTFT: pytest.approx(26 * 60.0)}
-    assert found.confidence is Confidence.FAIR
-    assert "Too few requests missed in the window itself: the votes are those of the last 26 min." in found.because
-    assert [sentence for sentence in found.evidence if "440 votes from 440 misses of the last 26 min" in sentence]
+    assert found.evidence[0] == "The root of 8 of 8 misses of the last 2 min is decided: queue 100 %."
+    assert "Only 8 misses are decided: their shares may be chance." in found.because
 
 
 def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> None:
@@ -294,29 +274,21 @@ def test_without_the_engines_queue_the_lanes_own_waiting_requests_are_counted() 
     assert expected in state(found)
 
 
-def test_a_stage_of_the_engine_is_compared_with_the_requests_of_all_models() -> None:
-    """10 requests wait in the queue, and 20 in the sidecar, 5 of them for this model: half of them wait there, not twice all."""
+def test_the_slots_in_use_are_told_beside_those_of_the_last_half_hour() -> None:
+    """Six of nine slots are gone: the loads of before and of now stand in one sentence."""
     life = Life()
-    life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(10)
-    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child(MODEL, LANE, "waiting").set(5)
-    life.metrics.gauge(c.REQUESTS_IN_FLIGHT).child("other", LANE, "waiting").set(15)
-    life.minutes(8)
-
-    windows = run_now(life.history.windows(run_now(life.history.now(life.at))))
-
-    assert facts.waiting(windows) == {Blame.QUEUE: 0.5}
-
-
-def test_a_full_cache_with_a_queue_is_the_engines() -> None:
-    life = Life()
-    life.minutes(10)
-    life.metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO).child().set(0.97)
-    life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(12)
-    life.minutes(3, missing=0.5, queue=2.0)
+    running, waiting = (life.metrics.gauge(of).child() for of in (c.ENGINE_REQUESTS_RUNNING, c.ENGINE_REQUESTS_WAITING))
+    running.set(9)
+    waiting.set(0)
+    life.minutes(15)
+    running.set(3)
+    waiting.set(12)
+    life.minutes(5, missing=0.5, queue=2.0, cause="slots")
 
     found = diagnose(life.now())
 
-    assert (found.phase, found.cause, found.measured.load.waiting) == (Blame.ENGINE, Cause.KV, 12)
+    assert found.changes == ("Running stands at 3, and was up to 9 in the last half hour; 12 wait.",)
+    assert found.cause is Cause.SLOTS
 
 
 def test_a_minute_is_five_looks_and_each_counts_once() -> None:

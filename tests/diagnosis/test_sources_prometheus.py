@@ -1,4 +1,4 @@
-"""A real Prometheus with an hour and a half of two pods, asked as `sidecar diagnose` asks it."""
+"""A real Prometheus with half an hour of two pods, asked as `sidecar diagnose` asks it."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sidecar.diagnosis.sources import fleet
+from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.children import GaugeChild, HistogramChild
 from tests.diagnosis.life import Life
 from tests.support.ports import free_port
@@ -40,7 +41,9 @@ class Written(Life):
 
     def _write(self, name: str, labels: Mapping[str, str], value: float) -> None:
         for pod in ("a", "b"):
-            inside = ",".join(f'{key}="{text}"' for key, text in {**labels, "namespace": "llm", "pod": pod}.items())
+            inside = ",".join(
+                f'{key}="{text}"' for key, text in {**labels, "namespace": "llm", "job": "vllm", "pod": pod}.items()
+            )
             self.lines.append(f"{name}{{{inside}}} {value} {self.at + self.offset:.3f}")
 
 
@@ -58,11 +61,13 @@ def numbers(child: Any) -> Iterator[tuple[str, dict[str, str], float]]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An hour and a quarter of calm, then ten minutes in which prefill costs twice as much and requests miss in its queue."""
+    """A quarter of an hour of calm, then ten minutes in which prompts are less cached, and requests wait in queue for them."""
     folder = tmp_path_factory.mktemp("prometheus")
-    life = Written(time.time(), 85)  # noqa: TID251  Prometheus keeps wall-clock time
-    life.minutes(75)
-    life.minutes(10, missing=0.5, queue=2.0, cost=2.0)
+    life = Written(time.time(), 25)  # noqa: TID251  Prometheus keeps wall-clock time
+    life.minutes(15)
+    life.metrics.gauge(p.EVIDENCE_RATIO).child("uncached").set(2.0)
+    life.metrics.gauge(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9)
     (folder / "past.txt").write_text("\n".join((*life.lines, "# EOF", "")))
     (folder / "prometheus.yml").write_text("{}")
     promtool = str(need_tool("promtool"))
@@ -97,15 +102,19 @@ def serving(folder: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_a_real_prometheus_without_rules_tells_the_same_as_the_ring(prometheus: str) -> None:
+def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:
     answer = asyncio.run(fleet(prometheus, namespace=None, model=None, lane=None, window_seconds=300))
 
     (found,) = json.loads(json.dumps(answer, allow_nan=False))["diagnoses"]
     measured = found["measured"]
     assert (found["namespace"], found["model"], found["lane"]) == ("llm", "llama", "chat")
-    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "prefill_cost", "ttft")
+    assert (found["phase"], found["cause"], found["first"]) == ("prefill", "uncached", "ttft")
     assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
-    assert measured["evidence_ratios"]["prefill_cost"] == pytest.approx(2.0, rel=0.02)
+    assert (found["job"], found["since_timestamp_seconds"]) == ("vllm", 1_790_000_000.0)
+    assert found["confidence"] == pytest.approx(0.9, rel=0.01)
+    assert measured["evidence_ratios"] == {"uncached": 2.0}
+    assert [pod["pod"] for pod in measured["pods"]["ttft"]] == ["a", "b"]
+    assert measured["pods"]["ttft"][0]["share"] == pytest.approx(0.5)
     assert measured["load"]["arrivals_per_second"] == pytest.approx(8.0, rel=0.1)
     assert measured["phases"]["queue"]["mean_seconds"] == pytest.approx(2.0, rel=0.02)
     assert found["time_to_first_token"]["burn"] == pytest.approx(10.0, rel=0.05)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +52,9 @@ def titles(*diagnoses: Diagnosis, down: Sequence[EngineDown] = ()) -> list[str]:
 
 def test_the_live_incident_comes_first_and_too_few_samples_come_last() -> None:
     few = lane("night", None, samples=14)
-    bypassed = diagnose(live(verdict(Blame.QUEUE), lane="rag", verdicts={}, traffic_seen=0.2))
+    bypassed = diagnose(
+        live(verdict(Blame.QUEUE), lane="rag", ttft=replace(WELL, misses=0.0), verdicts={}, traffic_seen=0.2)
+    )
 
     shown = titles(few, lane("code", 0.0), bypassed, lane("batch", 2.0), lane("chat", 9.0))
 

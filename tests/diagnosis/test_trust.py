@@ -1,45 +1,85 @@
-"""The confidence in a verdict."""
+"""The confidence is a number with its count; what lowers it and what would tell more stands beside it."""
 
 from dataclasses import replace
 
-from sidecar.diagnosis.findings import Confidence
-from sidecar.diagnosis.measured import PhaseTime
+from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import diagnose
-from sidecar.diagnosis.verdict import FAULTS
+from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Cause, Unknown
 from sidecar.slo.objective import Objective
 from tests.support.measured import live, verdict
 
 
-def test_trust_is_high_and_each_doubt_lowers_it() -> None:
-    sure = live(verdict(Blame.QUEUE, Cause.LOAD))
-    doubts = [
-        replace(sure, baseline=False),
-        replace(sure, verdicts={Objective.TTFT: verdict(Blame.QUEUE, votes=6.0)}),
-        replace(sure, verdicts={Objective.TTFT: verdict(Blame.QUEUE, provisional=True)}),
-        replace(sure, window_seconds=300.0, votes_seconds={Objective.TTFT: 1800.0}),
-        replace(sure, agreement={"queue": 0.8}),
-        replace(sure, traffic_seen=0.7),
-        replace(sure, unsplit={"no_report": 0.6}),
-        replace(sure, phases={Blame.QUEUE: PhaseTime(mean_seconds=1.0, sources={"estimated": 1.0})}),
-    ]
-
-    assert diagnose(sure).confidence is Confidence.HIGH
-    assert {diagnose(one).confidence for one in doubts} == {Confidence.FAIR}
-    assert diagnose(live(verdict(Blame.UNATTRIBUTED))).confidence is Confidence.LOW
+def of(one: Verdict, **told: object) -> Diagnosis:
+    return diagnose(live(one, window_seconds=300.0, **told))
 
 
-def test_only_the_engines_own_state_is_high_without_votes() -> None:
-    """Votes for `engine` are votes like others: requests that it failed."""
-    stated = [live(verdict(Blame.ENGINE, cause, votes=1.0)) for cause in (*FAULTS, Cause.KV)]
+def test_a_clear_root_states_its_share_of_how_many_misses_of_which_window() -> None:
+    found = of(Verdict(roots={Blame.QUEUE: 42.0, Blame.UNATTRIBUTED: 14.0}, seconds=300.0))
 
-    assert {diagnose(one).confidence for one in stated} == {Confidence.HIGH}
-    assert diagnose(live(verdict(Blame.ENGINE, votes=1.0))).confidence is Confidence.FAIR
+    assert found.confidence == 0.75
+    assert found.because == ("This is the root's share of 56 decided misses of the last 5 min.",)
 
 
-def test_a_high_confidence_states_the_window_of_its_votes() -> None:
-    votes = {Objective.TTFT: 300.0}
-    sure = live(verdict(Blame.QUEUE, Cause.LOAD, votes=75.0), window_seconds=300.0, votes_seconds=votes)
+def test_votes_never_exceed_the_misses_of_the_stated_window() -> None:
+    """A miss of the seconds before the window may be decided within it: 75 decisions, 60 misses."""
+    found = of(verdict(Blame.QUEUE, Cause.LOAD, votes=75.0))
 
-    assert diagnose(sure).because == ("60 votes of the last 5 min, a clear lead, and sources that agree.",)
+    assert found.because == ("This is the root's share of 60 decided misses of the last 5 min.",)
+    assert found.evidence[0] == "The root of 60 of 60 misses of the last 5 min is decided: queue 100 %."
+
+
+def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None:
+    one = Verdict(
+        roots={Blame.QUEUE: 18.0, Blame.PREFILL: 16.0, Blame.UNATTRIBUTED: 6.0},
+        causes={Blame.UNATTRIBUTED: Unknown.YOUNG},
+        seconds=120.0,
+    )
+
+    found = of(one, hints=("`--x` makes y tell",), unknown_costs={"prefill": "few"})
+
+    assert (found.phase, found.candidates) == (Blame.UNATTRIBUTED, (Blame.QUEUE, Blame.PREFILL))
+    assert (found.confidence, found.cause, found.reason) == (0.45, None, Unknown.YOUNG)
+    assert found.because[0] == (
+        "No known root has 60 % of the 40 decided misses of the last 2 min: queue 45 %, prefill 40 %, unattributed 15 %."
+    )
+    assert found.because[1].startswith("The usual values are learned while no objective burns")
+    assert found.because[2:] == (
+        "The cost of prefill is not known: too little traffic now.",
+        "It would tell: `--x` makes y tell.",
+    )
+
+
+def test_few_misses_may_be_chance() -> None:
+    found = of(verdict(Blame.QUEUE, votes=6.0))
+
+    assert "Only 6 misses are decided: their shares may be chance." in found.because
+
+
+def test_sources_that_do_not_agree_are_named_and_take_nothing_from_the_root() -> None:
+    """A root needs no split of the time, so the reports' seconds may be wrong."""
+    doubted = of(verdict(Blame.QUEUE), agreement={"queue": 0.3}, traffic_seen=0.2)
+
+    assert (doubted.phase, doubted.confidence) == (Blame.QUEUE, 1.0)
+    assert doubted.because[1:] == (
+        "Requests report 30 % of the queue that the engine counts.",
+        "Only 20 % of the engine's requests came through the sidecar.",
+    )
+
+
+def test_without_a_decided_miss_there_is_no_confidence() -> None:
+    waiting = of(Verdict(roots={}, undecided=60.0))
+    hand = diagnose(replace(live(verdict(Blame.QUEUE)), source="hand", verdicts={}))
+
+    assert (waiting.confidence, waiting.because[0]) == (None, "No miss of the window is decided yet.")
+    assert waiting.evidence[0] == "60 misses are not decided yet; each is within 15 s."
+    assert (hand.confidence, hand.because[0].startswith("The numbers were given by hand")) == (None, True)
+
+
+def test_each_objective_has_the_confidence_of_its_own_misses() -> None:
+    measured: Measured = live(verdict(Blame.QUEUE))
+    other = replace(measured, verdicts={Objective.TPOT: verdict(Blame.DECODE)})
+
+    assert (diagnose(measured).confidence, diagnose(other).confidence) == (1.0, None)

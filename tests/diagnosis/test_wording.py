@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from sidecar.diagnosis.wording import digits, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,7 @@ def test_shares_factors_phases_and_lists() -> None:
     assert [times(ratio) for ratio in (1.237, 2.24)] == ["1.24 x", "2.2 x"]
     assert phase_name("first_token") == "first token"
     assert [listed(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a or b", "a, b or c"]
+
+
+def test_an_instant_is_told_to_the_minute_in_one_zone() -> None:
+    assert [instant(at) for at in (0.0, 1_795_170_959.9)] == ["1970-01-01 00:00 UTC", "2026-11-20 10:35 UTC"]

@@ -3,9 +3,10 @@
 import pytest
 
 from sidecar.history.ring import MINUTE_SECONDS, PERIOD_SECONDS, History
-from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
+from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, PEAK_GAUGES, SHOWN_SECONDS
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 
 
@@ -20,33 +21,35 @@ class Life:
     def lives(self, seconds: float) -> None:
         for _ in range(round(seconds / PERIOD_SECONDS)):
             self.at += PERIOD_SECONDS
-            self.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(10)
+            self.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(10)
+            self.metrics.counter(slo.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(10)
             self.metrics.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat").observe(0.02)
             run_now(self.history.tick(self.at))
 
-    def cached(self) -> list[float | None]:
-        """Growth of cached prompt tokens over the three windows."""
+    def grown(self) -> list[float | None]:
+        """Growth over the three windows, each of a counter that is read in it."""
         windows = run_now(self.history.windows(run_now(self.history.now(self.at))))
-        return [
-            windows.growth[seconds].counted(c.CACHED_PROMPT_TOKENS_TOTAL, "llama", "chat")
-            for seconds in (NOW_SECONDS, SHOWN_SECONDS, LONG_SECONDS)
+        received = [
+            windows.growth[seconds].counted(slo.REQUESTS_RECEIVED_TOTAL, "llama", "chat")
+            for seconds in (NOW_SECONDS, SHOWN_SECONDS)
         ]
+        return [*received, windows.growth[LONG_SECONDS].counted(slo.SLO_MISSES_TOTAL, "llama", "chat", "ttft")]
 
 
 def test_each_window_grows_until_it_is_full() -> None:
     life = Life()
     life.lives(60)
-    young = life.cached()
+    young = life.grown()
     life.lives(540)
-    shown = life.cached()
+    shown = life.grown()
     life.lives(3000)
 
     assert (young, shown) == ([120, 120, 120], [240, 600, 1200])
-    assert life.cached() == [240, 600, pytest.approx(3600, abs=120)]
+    assert life.grown() == [240, 600, pytest.approx(3600, abs=120)]
 
 
 def test_two_hours_of_snapshots_stay_small() -> None:
-    """61 whole snapshots five seconds apart, and before them one per minute with counters only."""
+    """61 whole snapshots five seconds apart, and before them one per minute with counters and the gauges that have a peak."""
     life = Life()
     life.lives(7200)
 
@@ -55,7 +58,7 @@ def test_two_hours_of_snapshots_stay_small() -> None:
     assert len(whole) == SHOWN_SECONDS / PERIOD_SECONDS + 1
     assert len(old) <= (LONG_SECONDS - SHOWN_SECONDS) / MINUTE_SECONDS + 1
     assert whole[-1].at - old[0].at >= LONG_SECONDS
-    assert {(len(one.histograms), len(one.gauges)) for one in old} == {(0, 0)}
+    assert {(len(one.histograms), len(one.gauges)) for one in old} == {(0, len(PEAK_GAUGES))}
     assert all(one.histograms["llm_inter_token_seconds"] for one in whole)
 
 
@@ -96,3 +99,18 @@ def test_a_gauge_stands_as_it_is_or_as_the_mean_of_a_minute() -> None:
 
     assert (windows.gauge(c.ENGINE_REQUESTS_WAITING), windows.gauge(c.ENGINE_UP)) == (1.0, 0)
     assert windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO) is None
+
+
+def test_the_highest_value_of_the_last_half_hour_is_known() -> None:
+    """Nine requests ran at once a quarter of an hour ago; three run now."""
+    life = Life()
+    running = life.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
+    unknown = run_now(life.history.windows(run_now(life.history.now(life.at)))).peaks
+    peaks = []
+    for value, seconds in ((9, 600), (3, 900), (3, 1500)):
+        running.set(value)
+        life.lives(seconds)
+        peaks.append(run_now(life.history.windows(run_now(life.history.now(life.at)))).peaks)
+
+    assert unknown == {}
+    assert [one[c.ENGINE_REQUESTS_RUNNING.name] for one in peaks] == [9, 9, 3]

@@ -1,6 +1,6 @@
 """Snapshots of a registry: consistent at one instant, cheap where nothing changed, and the growth between two."""
 
-from sidecar.history.series import LONG_SECONDS
+from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import CHILDREN_PER_SLICE, counted, grown, observed, take
 from sidecar.metrics import catalogue as c
@@ -88,7 +88,7 @@ def test_a_counter_that_stood_still_grew_by_nothing_and_an_unknown_one_is_absent
     metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc()
     then = run_now(take(metrics, 0.0))
 
-    growth = run_now(grown(then, run_now(take(metrics, 300.0, then)), LONG_SECONDS))
+    growth = run_now(grown(then, run_now(take(metrics, 300.0, then)), SHOWN_SECONDS))
 
     told = [
         growth.counted(slo.SLO_BLAMED_MISSES_TOTAL, "llama", "chat", "ttft", phase) for phase in ("queue", "decode")

@@ -11,6 +11,7 @@ import aiohttp
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -67,11 +68,16 @@ class Visit:
             return answer.status, answer.headers, await answer.read()
 
 
-def visit(scenario: Callable[[Visit], Awaitable[None]], registry: Metrics | None = None) -> None:
+def visit(
+    scenario: Callable[[Visit], Awaitable[None]],
+    registry: Metrics | None = None,
+    *,
+    incidents: IncidentLog | None = None,
+) -> None:
     async def play() -> None:
         of = registry or metrics()
         app = Double(of)
-        admin = AdminListener(app, of, asyncio.get_running_loop().time)
+        admin = AdminListener(app, of, asyncio.get_running_loop().time, incidents=incidents)
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:

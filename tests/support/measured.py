@@ -7,11 +7,16 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseTime, Regime
-from sidecar.diagnosis.verdict import GROWN_CAUSES, Verdict
+from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, PodShare, Regime
+from sidecar.diagnosis.verdict import RootPhase, Verdict, root_phase
+from sidecar.metrics.vocabulary import RATIO_CAUSES
 from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Unknown
 from sidecar.slo.objective import Objective
+
+
+RATIOS = tuple(map(Cause, RATIO_CAUSES))
+"""Causes that have a ratio to a usual value."""
 
 
 seconds = st.one_of(st.none(), st.floats(0.001, 400), st.just(float("inf")))
@@ -39,15 +44,18 @@ times = st.builds(
 @st.composite
 def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
     found = {}
+    phases = [root_phase(name) for name in ROOT_PHASES]
     for objective in draw(st.sets(st.sampled_from(list(Objective)))):
-        phase = draw(st.sampled_from(VOTES[objective]))
+        roots = draw(st.dictionaries(st.sampled_from(phases), st.floats(0.01, 200), max_size=4))
+        waited = draw(st.none() | st.sampled_from([one for one in VOTES[objective] if one is not Blame.UNATTRIBUTED]))
         found[objective] = Verdict(
-            phase=phase,
-            cause=draw(st.none() | st.sampled_from(list(Cause))),
-            waited_in={} if phase is Blame.UNATTRIBUTED else {phase: 1.0},
-            votes=draw(st.floats(0, 100)),
-            provisional=draw(st.booleans()),
-            moved=draw(st.booleans()),
+            roots=roots,
+            seconds=draw(st.sampled_from([None, 120.0, 300.0])),
+            misses=draw(st.none() | st.floats(0, 300)),
+            undecided=draw(st.floats(0.0 if roots else 0.1, 50)),
+            causes={phase: draw(st.sampled_from(CAUSES_BY_PHASE.get(phase, tuple(Unknown)))) for phase in roots},
+            waited_in={} if waited is None else {waited: 1.0},
+            began=draw(st.dictionaries(st.sampled_from(phases), st.floats(1.7e9, 1.8e9), max_size=2)),
         )
     return found
 
@@ -65,8 +73,12 @@ anything = st.builds(
         st.sampled_from([Blame(phase) for phase in ("queue", "prefill", "first_token", "decode")]), times
     ),
     verdicts=verdicts(),
-    ratios=st.dictionaries(st.sampled_from(list(GROWN_CAUSES)), st.floats(0, 5)),
-    baseline=st.booleans(),
+    ratios=st.dictionaries(st.sampled_from(RATIOS), st.floats(0, 5)),
+    costs=st.sampled_from([{}, {"decode": CostRatio(2.2, 2.0, 2.4)}]),
+    unknown_costs=st.sampled_from([{}, {"prefill": "few"}]),
+    pods=st.sampled_from(
+        [{}, {Objective.TTFT: (PodShare("a", 9.0, 0.9, 0.5, True), PodShare("b", 1.0, 0.1, 0.5, False))}]
+    ),
     load=st.builds(
         Load,
         arrivals_per_second=amounts,
@@ -74,6 +86,7 @@ anything = st.builds(
         output_mean_tokens=amounts,
         waiting=amounts,
         running=amounts,
+        running_peak=amounts,
         kv_usage=ratios,
         preempted=ratios,
         cached=ratios,
@@ -95,8 +108,10 @@ BROKEN = Latency(
 WELL = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=0.0, burn=0.0, burn_long=0.0)
 
 
-def verdict(phase: Blame, cause: Cause | None = None, votes: float = 40.0, **told: bool) -> Verdict:
-    return Verdict(phase=phase, cause=cause, waited_in={phase: 1.0}, votes=votes, **told)
+def verdict(phase: RootPhase, cause: Cause | Unknown | None = None, votes: float = 40.0, **told: object) -> Verdict:
+    """A verdict whose misses all have this root."""
+    causes = {} if cause is None else {phase: cause}
+    return replace(Verdict(roots={phase: votes}, seconds=300.0, misses=60.0, causes=causes), **told)  # type: ignore[arg-type]
 
 
 def live(one: Verdict, **told: object) -> Measured:
@@ -106,7 +121,6 @@ def live(one: Verdict, **told: object) -> Measured:
         ttft=BROKEN,
         inter_token=WELL,
         verdicts={Objective.TTFT: one},
-        baseline=True,
         engine="vllm",
         load=Load(arrivals_per_second=10.0, kv_usage=0.5, cached=0.2),
     )

@@ -119,7 +119,8 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(in_short(ordered, status.engine_down))}llm-phase-sidecar</title>'
         f'{again}<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
         '<header><p class="name">llm-phase-sidecar</p><nav aria-label="Pages"><a href="/metrics">/metrics</a>'
-        f'<a href="/diagnosis">/diagnosis</a><a href="/runbooks/">/runbooks/</a>{toggle}</nav></header>'
+        f'<a href="/diagnosis">/diagnosis</a><a href="/incident.json">/incident.json</a>'
+        f'<a href="/runbooks/">/runbooks/</a>{toggle}</nav></header>'
         f'<main>{_state(status)}<p id="stale" role="status"></p>{"".join(parts)}</main>'
         f'<footer id="facts" data-live>{_facts(status.facts)}</footer>{script}</body></html>'
     )

@@ -8,7 +8,7 @@ sideways: where room is short, words break and the small print of tables gets a 
 STYLE = (
     """
 :root{color-scheme:light dark;--bg:#fff;--fg:#16191d;--quiet:#5b6470;--line:#d9dde3;--card:#f6f7f9;--bad:#b3261e;--good:#1a7f37;
---queue:#e69f00;--prefill:#56b4e9;--first_token:#cc79a7;--unattributed:#a3a9b2;--decode:#009e73;--stream:#f0e442;--engine:#e8763a;--on:#101214}
+--queue:#e69f00;--prefill:#56b4e9;--first_token:#cc79a7;--unattributed:#a3a9b2;--decode:#009e73;--stream:#f0e442;--engine:#e8763a;--sidecar:#9d8df1;--on:#101214}
 @media (prefers-color-scheme:dark){:root{--bg:#0f1215;--fg:#e8eaed;--quiet:#9aa4b0;--line:#2c333b;--card:#171b20;--bad:#ff8a80;--good:#6fdd8b}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:1180px;padding:20px 16px 48px;background:var(--bg);color:var(--fg);
@@ -51,6 +51,6 @@ footer{margin-top:36px;color:var(--quiet)}#stale:empty{display:none}#stale{color
 """.strip()
     + "".join(
         f".p-{phase}{{fill:var(--{phase});background:var(--{phase})}}"
-        for phase in ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine")
+        for phase in ("queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "sidecar")
     )
 )

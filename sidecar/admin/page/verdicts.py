@@ -1,7 +1,7 @@
 """The diagnosis on the status page: first one sentence on what is wrong, then lane by lane.
 
 Draws the findings of `sidecar/diagnosis/`, the same that `/diagnosis` answers, so that the page, the diagnosis and the
-alerts name one phase. An engine that is down comes before all lanes; one that has not come up yet is no fault. The order of broken lanes: those with an objective,
+alerts count the same roots over the same window. An engine that is down comes before all lanes; one that has not come up yet is no fault. The order of broken lanes: those with an objective,
 then a failing engine, then a phase known from more than a few misses, then the highest burn; a lane with too few samples
 comes after lanes that are well. Texts of data files and names of lanes are escaped.
 """
@@ -17,9 +17,9 @@ from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
-from sidecar.diagnosis.verdict import FEWEST_MISSES
-from sidecar.diagnosis.why import NAMES, counted_votes, healed, of_window
-from sidecar.diagnosis.wording import listed, phase_name
+from sidecar.diagnosis.verdict import MANY_MISSES
+from sidecar.diagnosis.why import NAMES, healed, of_window
+from sidecar.diagnosis.wording import digits, instant, listed, phase_name, times
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 
@@ -37,7 +37,7 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
         key=lambda one: (
             3 if one.has_few_samples else order[one.outcome],
             not _has_objective(one),
-            one.phase is not Blame.ENGINE,
+            one.phase != Blame.ENGINE,
             *_doubt(one),
             -_over(one),
         ),
@@ -45,11 +45,11 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
 
 
 def _doubt(d: Diagnosis) -> tuple[bool, bool]:
-    """Sort key for weak evidence: an unattributed verdict, and fewer than FEWEST_MISSES misses.
+    """Sort key for weak evidence: an unattributed verdict, and fewer than MANY_MISSES misses.
 
     A lane with five requests may show the highest burn, but says least about the cause.
     """
-    return d.phase is Blame.UNATTRIBUTED, (_missed(d) or 0.0) < FEWEST_MISSES
+    return d.phase == Blame.UNATTRIBUTED, (_missed(d) or 0.0) < MANY_MISSES
 
 
 def _has_objective(d: Diagnosis) -> bool:
@@ -127,7 +127,7 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
             f'<span class="chip p-{worst.phase}">{escape(_phase(worst))}</span> '
             f"{escape(_who(worst, ordered))} {held} {NAMES[worst.first]}{more}"
         )
-        return sentence, prose(_in_brief(worst)), "bad", worst.phase.value
+        return sentence, prose(_in_brief(worst)), "bad", str(worst.phase)
     if not ready[0]:
         return "Not ready", escape(ready[1]), "bad", ""
     refused = [d for d in ordered if d.outcome is Outcome.REFUSED and not d.has_few_samples]
@@ -145,17 +145,35 @@ def _said(ordered: Sequence[Diagnosis], anatomy: Anatomy, ready: tuple[bool, str
 
 
 def _in_brief(d: Diagnosis) -> str:
-    """The evidence in brief: where the missed requests waited, and more lines if the verdict names another phase."""
+    """The root with its confidence, its cause and size, since when, and where the missed requests waited."""
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
-    if verdict is None or not verdict.waited_in:
+    if verdict is None:
         return d.evidence[0]
-    elsewhere = max(verdict.waited_in, key=verdict.waited_in.__getitem__) is not d.phase
-    return " ".join(d.evidence[: 3 if verdict.moved else 2 if elsewhere else 1])
+    said = [_of_root(d)] if d.phase != Blame.UNATTRIBUTED else [*d.because[:1]]
+    if verdict.waited_in:
+        said.append(f"Waited in {phase_name(max(verdict.waited_in, key=verdict.waited_in.__getitem__))}.")
+    return " ".join((*said, *d.changes[:1]))
+
+
+def _of_root(d: Diagnosis) -> str:
+    cause = "Cause not known" if d.cause is None else f"Cause {d.cause}"
+    ratio = None if d.cause is None else d.measured.ratios.get(d.cause)
+    size = "" if ratio is None else f", {times(ratio)} the usual"
+    since = "" if d.since_at is None else f", since {instant(d.since_at)}"
+    return f"{cause}{size}{since}{_confidence(d)}."
+
+
+def _confidence(d: Diagnosis) -> str:
+    """The confidence with its count and window; empty if no miss is decided."""
+    if d.confidence is None or d.first is None:
+        return ""
+    verdict = d.measured.verdicts[d.first]
+    return f", confidence {percent(d.confidence)} (of {digits(verdict.counted)} misses{of_window(verdict)})"
 
 
 def _phase(d: Diagnosis) -> str:
-    named = d.candidates or (() if d.phase is None else (d.phase,))
-    return listed([phase_name(one) for one in named])
+    perhaps = f", perhaps {listed([phase_name(one) for one in d.candidates])}" if d.candidates else ""
+    return f"{phase_name(d.phase or '')}{perhaps}"
 
 
 def _who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
@@ -181,7 +199,7 @@ def verdicts(ordered: Sequence[Diagnosis]) -> str:
     if not parts:
         parts.append(plain("No lane had a request within the window: there is nothing to judge."))
     phase = broken[0].phase if broken else None
-    return section("verdict", "Verdict", "as in the alerts", "".join(parts), phase=phase.value if phase else "")
+    return section("verdict", "Verdict", "as in the alerts", "".join(parts), phase=phase or "")
 
 
 def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
@@ -192,7 +210,7 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
     if d.cause is not None:
         about.append(f"cause {d.cause}")
     if d.confidence is not None:
-        about.append(f"confidence {d.confidence}")
+        about.append(f"confidence {percent(d.confidence)}")
     if d.regime is not None:
         about.append({"spike": "a spike", "steady": "steady"}[d.regime])
     if not _has_objective(d):
@@ -208,10 +226,14 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
 
 def _told(d: Diagnosis) -> str:
     why = items(prose(text) for text in (*d.evidence, *_second(d)))
+    changed = items(prose(text) for text in d.changes)
+    sure = "not known" if d.confidence is None else percent(d.confidence)
+    because = items(prose(text) for text in d.because)
     do_not = items(prose(f"{item.do}: {item.why}") for item in d.not_to_do[:NOT_TO_DO])
     runbook = CHAPTERS[d.phase] if d.phase is not None else ""
     return (
-        f'{_waited(d)}<div class="two"><div><h4>Why</h4>{why}</div>'
+        f'{_waited(d)}<div class="two"><div><h4>Why</h4>{why}'
+        f"{f'<h4>What changed</h4>{changed}' if d.changes else ''}<h4>Confidence: {sure}</h4>{because}</div>"
         f"<div><h4>Do, in this order</h4>{items(_steps(d), ordered=True)}"
         f"{f'<h4>Do not</h4>{do_not}' if do_not else ''}"
         f'<p><a href="/runbooks/{runbook}">Runbook {runbook}</a></p></div></div>'
@@ -219,18 +241,15 @@ def _told(d: Diagnosis) -> str:
 
 
 def _waited(d: Diagnosis) -> str:
-    """A bar of the votes: phases in which missed requests waited, before any correction by the engine's state."""
+    """A bar of the phases in which missed requests waited: the root may lie elsewhere."""
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
     if verdict is None or not verdict.waited_in:
         return ""
     shares = {phase.value: share for phase, share in verdict.waited_in.items()}
-    assert d.first is not None
-    count = counted_votes(d.measured, d.first, verdict)
-    votes = ("1 vote" if count == 1 else f"{count:,.0f} votes") + of_window(d.measured, d.first)
     bar = stacked(shares, 1.0, "Phases in which missed requests waited", whole=1.0, shares=True)
     told = [phase for phase in BLAME_ORDER if phase in shares]
     words = "".join(f'<span><i class="p-{one}"></i>{phase_name(one)} {percent(shares[one])}</span>' for one in told)
-    return f'<p class="quiet">Phases in which missed requests waited ({votes}):</p>{bar}<p class="legend">{words}</p>'
+    return f'<p class="quiet">Phases in which missed requests waited:</p>{bar}<p class="legend">{words}</p>'
 
 
 def _second(d: Diagnosis) -> Iterable[str]:

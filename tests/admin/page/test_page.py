@@ -154,7 +154,7 @@ def test_the_page_loads_nothing_and_may_run_one_script() -> None:
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert not {name for name, _ in page.attributes} & {"src", "onclick", "onload", "style"}
     links = {value for name, value in page.attributes if name == "href"}
-    assert links == {"/metrics", "/diagnosis", "/runbooks/", "/?refresh=off"}
+    assert links == {"/metrics", "/diagnosis", "/incident.json", "/runbooks/", "/?refresh=off"}
     assert (page.scripts, page.styles) == ([SCRIPT], [STYLE])
     policy = STATUS_HEADERS["Content-Security-Policy"]
     assert "unsafe" not in policy

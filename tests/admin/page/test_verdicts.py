@@ -16,7 +16,7 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import VOTES, Blame
+from sidecar.slo.attribution import SIDECAR, VOTES, Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.support.measured import anything
@@ -28,20 +28,21 @@ BUSY = Anatomy(300.0, ever=True, bars=(), ends=())
 
 def lane(
     name: str,
-    phase: Blame = Blame.QUEUE,
+    phase: Blame | str = Blame.QUEUE,
     *,
     misses: float = 20.0,
     burn: float = 4.0,
+    cause: Cause | None = None,
     waited_in: Mapping[Blame, float] | None = None,
-    moved: bool = False,
+    ratios: Mapping[Cause, float] | None = None,
     model: str = "llama",
 ) -> Diagnosis:
     verdict = Verdict(
-        phase=phase,
-        cause=Cause.PREFILL_COST if moved else None,
-        waited_in=waited_in or {phase: 1.0},
-        votes=misses,
-        moved=moved,
+        roots={phase: misses},
+        seconds=120.0,
+        misses=misses,
+        causes={} if cause is None else {phase: cause},
+        waited_in=waited_in or {Blame.QUEUE: 1.0},
     )
     return diagnose(
         Measured(
@@ -52,7 +53,7 @@ def lane(
             ttft=Latency(p99_seconds=9.0, samples=200, threshold_seconds=1.0, misses=misses, burn=burn),
             inter_token=Latency(p99_seconds=0.02, samples=900, threshold_seconds=0.1, misses=0.0, burn=0.0),
             verdicts={Objective.TTFT: verdict},
-            ratios={Cause.PREFILL_COST: 2.2} if moved else {},
+            ratios=ratios or {},
         )
     )
 
@@ -90,14 +91,42 @@ def test_an_engine_that_fails_stands_before_whatever_it_does_to_others() -> None
 
 def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
     """Requests waited in queue because prefill costs more: the headline names prefill, and the page says both."""
-    page = said(lane("chat", Blame.PREFILL, waited_in={Blame.QUEUE: 0.78, Blame.PREFILL: 0.22}, moved=True))
+    broken = lane(
+        "chat",
+        Blame.PREFILL,
+        cause=Cause.PREFILL_COST,
+        waited_in={Blame.QUEUE: 0.78, Blame.PREFILL: 0.22},
+        ratios={Cause.PREFILL_COST: 2.2, Cause.LOAD: 1.0},
+    )
+    verdict = replace(broken.measured.verdicts[Objective.TTFT], began={Blame.PREFILL: 1_795_170_900.0})
+
+    page = said(diagnose(replace(broken.measured, verdicts={Objective.TTFT: verdict})))
 
     head = page.text.partition("Verdict")[0]
     assert head.startswith("prefill chat misses")
-    assert "waited in queue 78 %, prefill 22 %" in head
-    assert "Prefill costs 2.2 x" in head
+    assert (
+        "Cause prefill_cost, 2.2 x the usual, since 2026-11-20 10:35 UTC, confidence 100 % (of 20 misses of the last 2 min)."
+        in head
+    )
+    assert "Waited in queue. Against the usual values: prefill_cost 2.2 x, load 1 x." in head
     assert "queue 78 %" in page.text
     assert ("href", "/runbooks/LLMPrefillBurn") in page.attributes
+
+
+def test_where_no_root_is_named_the_headline_says_how_the_misses_are_divided() -> None:
+    verdict = Verdict(roots={Blame.QUEUE: 11.0, Blame.DECODE: 9.0}, seconds=300.0)
+
+    page = said(diagnose(replace(lane("chat").measured, verdicts={Objective.TTFT: verdict})))
+
+    assert page.text.startswith("unattributed, perhaps queue or decode chat misses its time to first token")
+    assert "No known root has 60 % of the 20 decided misses of the last 5 min: queue 55 %, decode 45 %." in page.text
+
+
+def test_a_sidecar_that_ran_late_is_a_root_of_its_own() -> None:
+    page = said(lane("chat", SIDECAR, cause=Cause.SIDECAR_LATE))
+
+    assert page.text.startswith("sidecar chat misses its time to first token")
+    assert ("href", "/runbooks/LLMSidecarBurn") in page.attributes
 
 
 def test_a_model_is_named_where_there_are_several() -> None:
@@ -130,7 +159,7 @@ def test_a_healthy_system_is_greeted_as_healthy() -> None:
 
 
 def test_a_refusal_with_another_reason_than_few_samples_comes_before_the_good_news() -> None:
-    bypassed = diagnose(replace(lane("batch").measured, traffic_seen=0.2))
+    bypassed = diagnose(replace(well("batch").measured, traffic_seen=0.2))
 
     assert said(bypassed, well("chat")).text.startswith("No verdict on batch")
 
@@ -191,15 +220,19 @@ def test_an_objective_that_healed_is_met_and_the_page_says_until_when_it_was_mis
 
 
 def test_votes_on_the_page_never_exceed_the_misses_of_their_window() -> None:
-    """A request that missed just before the window may vote within it."""
+    """A request that missed just before the window may be decided within it."""
     broken = lane("chat", misses=20.0)
-    late = replace(broken.measured.verdicts[Objective.TTFT], votes=23.0)
-    votes = {Objective.TTFT: 300.0}
 
-    page = said(diagnose(replace(broken.measured, verdicts={Objective.TTFT: late}, votes_seconds=votes)))
+    page = said(
+        diagnose(
+            replace(
+                broken.measured,
+                verdicts={Objective.TTFT: Verdict(roots={Blame.QUEUE: 23.0}, seconds=300.0, misses=20.0)},
+            )
+        )
+    )
 
-    assert "waited (20 votes of the last 5 min)" in page.text
-    assert "(20 votes from 20 misses of the last 5 min)" in page.text
+    assert "The root of 20 of 20 misses of the last 5 min is decided: queue 100 %." in page.text
     assert "23" not in page.text
 
 
@@ -239,4 +272,4 @@ def test_whatever_was_measured_can_be_drawn(measured: list[Measured]) -> None:
     assert page.tags.count("h1") == 1
     phases = [value for name, value in page.attributes if name == "data-phase"]
     first = ordered[0].phase if ordered else None
-    assert (phases[0] if phases else None) == (None if first is None else first.value)
+    assert (phases[0] if phases else None) == first
