@@ -59,6 +59,10 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     return texts
 
 
+def _not_kept(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if "keep_firing_for:" not in line)
+
+
 def main() -> None:
     """Write them all."""
     parser = argparse.ArgumentParser(
@@ -79,11 +83,17 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=HERE, metavar="DIR", help="where to write (default: beside the code)"
     )
+    parser.add_argument(
+        "--no-keep-firing",
+        action="store_true",
+        help="leave keep_firing_for out of the alerts: vmalert before 1.90 refuses it",
+    )
     given = parser.parse_args()
-    for name, text in files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/"))).items():
+    written_files = files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/")))
+    for name, text in written_files.items():
         path = given.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(_not_kept(text) if given.no_keep_firing else text)
         print(path)  # noqa: T201  a command's output
 
 
