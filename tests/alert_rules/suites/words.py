@@ -35,7 +35,7 @@ def dear_prompts(scenario: Scenario) -> None:
     """The root with its size and since when, the lane and its burn, where the misses waited, and on which pod."""
     spans = (WELL, broken("prefill", 0.8, queue=0.2))
     lane(scenario, *spans)
-    lane(scenario, *spans, pod="engine-1")
+    lane(scenario, WELL, broken("prefill", 0.6, queue=0.2), pod="engine-1")
     lane(scenario, WELL, broken("prefill", 0.4), pod="engine-2")
     causes(scenario, *spans)
     scenario.shows("llm_evidence_ratio", 2.2, cause="prefill_cost")
@@ -45,8 +45,8 @@ def dear_prompts(scenario: Scenario) -> None:
     scenario.reads(
         12,
         "LLMPrefillBurn page",
-        "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 13.3x, waited in queue, worst pod engine-0 (40% of the misses)",
-        described(scenario, PREFILL, PAGE, "480 misses in 2m. Confidence: 84% of the decided misses say prefill."),
+        "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)",
+        described(scenario, PREFILL, PAGE, "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."),
         cause="prefill_cost",
         confidence="0.84",
         worst_pod="engine-0",
