@@ -14,8 +14,8 @@ WHO = "namespace, job, model, lane, objective"
 WHICH_POD = "namespace, job, model, pod"
 """Labels of one model on one pod."""
 
-_STEPS = 20
-"""Evaluations in 5 minutes, one each 15 s: a miss is counted in so many recorded 5-minute sums."""
+_LONG = {"30m": ("1m", 5), "6h": ("5m", 1)}
+"""Windows that are summed from recorded 5-minute sums: every how often one is taken, and in how many of them a miss is then."""
 REQUESTS, ALLOWED = "requests", "allowed_misses"
 
 
@@ -66,8 +66,10 @@ def without_odd_pods(selected: str) -> str:
 
 def grown(what: str, window: str) -> str:
     """A lane's growth of `llm_slo_{what}_total` over a window: the recorded sum, or a sum of recorded sums."""
-    if window in {"30m", "6h"}:
-        return f"(sum_over_time(lane:llm_slo_{what}:increase5m[{window}]) / {_STEPS})"
+    if window in _LONG:
+        every, times = _LONG[window]
+        summed = f"sum_over_time(lane:llm_slo_{what}:increase5m[{window}:{every}])"
+        return summed if times == 1 else f"({summed} / {times})"
     return f"lane:llm_slo_{what}:increase{window}"
 
 

@@ -5,8 +5,8 @@ from tests.alert_rules.suites.tiers import STRICT, USUAL, WHO, burns
 from tests.alert_rules.world import HEALTHY_PER_MINUTE, Traffic, broken, lane
 
 
-SUITE = Suite("half-hours", rules=(RECORDING,), step_seconds=60)
-SIX = Suite("six-hours", rules=(RECORDING,), step_seconds=60)
+SUITE = Suite("half-hours", rules=(RECORDING,), step_seconds=60, evaluation_seconds=30)
+SIX = Suite("six-hours", rules=(RECORDING,), step_seconds=60, evaluation_seconds=300)
 BEFORE = 70.0
 """Minutes: a burst of half an hour is less than the budget of what came before."""
 
@@ -14,7 +14,7 @@ for told in (
     ("six-times-the-budget", "Steady for half an hour: a page.", USUAL, ((36, 0.306, 120),), "steady", "slow"),
     ("less-than-six-times-the-budget", "A ticket.", USUAL, ((36, 0.294, 120),), "slow"),
     ("six-times-with-ten-misses", "They are enough.", USUAL, ((36, 0.45, 10.2 / 30 / 0.45),), "steady", "slow"),
-    ("six-times-with-nine-misses", "Too few for half an hour.", USUAL, ((36, 0.45, 9.8 / 30 / 0.45),), "slow"),
+    ("six-times-with-nine-misses", "Too few for half an hour.", USUAL, ((36, 0.45, 9.5 / 30 / 0.45),), "slow"),
     (
         "six-times-that-goes-on",
         "The last five minutes too.",
@@ -42,10 +42,10 @@ for told in (
     burns(SUITE, *told, before=BEFORE)
 
 for told in (
-    ("all-of-the-budget-for-six-hours", "Slow.", USUAL, ((366, 0.051, 120),), "slow"),
-    ("nearly-all-of-the-budget-for-six-hours", "That is what it is there for.", USUAL, ((366, 0.049, 120),)),
-    ("ten-misses-in-six-hours", "They are enough.", USUAL, ((366, 0.06, 10.2 / 360 / 0.06),), "slow"),
-    ("nine-misses-in-six-hours", "They are too few.", USUAL, ((366, 0.06, 9.8 / 360 / 0.06),)),
+    ("all-of-the-budget-for-six-hours", "Slow.", USUAL, ((370, 0.051, 120),), "slow"),
+    ("nearly-all-of-the-budget-for-six-hours", "That is what it is there for.", USUAL, ((370, 0.049, 120),)),
+    ("ten-misses-in-six-hours", "They are enough.", USUAL, ((370, 0.06, 10.2 / 360 / 0.06),), "slow"),
+    ("nine-misses-in-six-hours", "They are too few.", USUAL, ((370, 0.06, 9.8 / 360 / 0.06),)),
     ("six-hours-that-go-on", "The last half hour too.", USUAL, ((350, 0.08, 120), (36, 0.051, 120)), "slow"),
     ("six-hours-that-are-over", "The last half hour burns less.", USUAL, ((350, 0.08, 120), (36, 0.049, 120))),
 ):
@@ -58,25 +58,25 @@ def ten_misses_in_half_an_hour(scenario: Scenario) -> None:
     lane(scenario, Traffic(per_minute=10), Traffic(0.2, per_minute=10.2 / 30 / 0.2))
 
     scenario.records("lane:llm_slo_burn:tier", 106, ({**WHO, "tier": "slow"}, 1))
-    scenario.records("lane:llm_slo_misses:increase30m", 106, (WHO, 10.285))
+    scenario.records("lane:llm_slo_misses:increase30m", 106, (WHO, 10.54))
     scenario.records("lane:llm_slo_burn:ratio_rate30m", 106, (WHO, 4))
 
 
 @SUITE.scenario(70, 36)
 def nine_misses_in_half_an_hour(scenario: Scenario) -> None:
     """They are too few."""
-    lane(scenario, Traffic(per_minute=10), Traffic(0.2, per_minute=9.8 / 30 / 0.2))
+    lane(scenario, Traffic(per_minute=10), Traffic(0.2, per_minute=9.5 / 30 / 0.2))
 
     scenario.records("lane:llm_slo_burn:tier", 106)
 
 
-@SIX.scenario(371)
+@SIX.scenario(375)
 def six_even_hours(scenario: Scenario) -> None:
     """Sums of recorded sums are the sums."""
     lane(scenario, broken("queue", 0.02))
 
-    scenario.records("lane:llm_slo_misses:increase6h", 371, (WHO, 864.6))
-    scenario.records("lane:llm_slo_burn:ratio_rate6h", 371, (WHO, 0.4))
+    scenario.records("lane:llm_slo_misses:increase6h", 375, (WHO, 876))
+    scenario.records("lane:llm_slo_burn:ratio_rate6h", 375, (WHO, 0.4))
 
 
 # --- before and after ------------------------------------------------------------------------------------------------------
