@@ -9,13 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from alert_rules.burn import BURN
-from alert_rules.evidence import EVIDENCE
+from alert_rules.burn import BURN_TIERS, NUMBERS, SUMS
 from alert_rules.operator import alertmanager_config, as_yaml, prometheus_rule
-from alert_rules.pages import burn_alerts
+from alert_rules.pages import pages, tickets
+from alert_rules.roots import ODD, PODS, ROOTS, SHARE, WAITED, WAITED_IN
 from alert_rules.rule import Group, written
 from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
-from alert_rules.verdict import VERDICTS
 from alert_rules.wording import DASHBOARDS, RUNBOOKS
 
 
@@ -27,20 +26,27 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
     recording = (
         Group(
-            "llm-phase-verdict",
-            (*BURN, *EVIDENCE, *VERDICTS),
-            why="One chain, in one group: each rule sees what the one before has just recorded.",
+            "llm-phase-sums", (*PODS, ODD, *SUMS, *ROOTS), why="Growth of the sidecars' counters, by pod and by lane."
         ),
+        Group(
+            "llm-phase-tiers",
+            (*BURN_TIERS, SHARE),
+            interval="5s",
+            why="Cheap, and evaluated often, so that a page waits for no group.",
+        ),
+        Group("llm-phase-numbers", (*NUMBERS, WAITED, WAITED_IN), why="For messages, dashboards and diagnosis."),
     )
     alerts = (
-        Group("llm-phase-pages", burn_alerts(bases)),
+        Group("llm-phase-pages", pages(bases), interval="5s"),
+        Group("llm-phase-tickets", tickets(bases), interval="30s"),
         Group("llm-phase-engine", engine_alerts(bases), interval="30s"),
         Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
         Group("llm-phase-sidecar", sidecar_alerts(bases), interval="30s"),
     )
     texts = {
         "llm-recording.yml": written(
-            recording, f"{_HEADER}\nRecording rules: burn rates, evidence, and one verdict per lane and objective."
+            recording,
+            f"{_HEADER}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
         ),
         "llm-alerts.yml": written(
             alerts, f"{_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself."
@@ -51,6 +57,10 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files")
     texts["kubernetes/alertmanager-config.yaml"] = as_yaml(routes, source="alert_rules/alertmanager.yml")
     return texts
+
+
+def _not_kept(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if "keep_firing_for:" not in line)
 
 
 def main() -> None:
@@ -73,11 +83,17 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=HERE, metavar="DIR", help="where to write (default: beside the code)"
     )
+    parser.add_argument(
+        "--no-keep-firing",
+        action="store_true",
+        help="leave keep_firing_for out of the alerts: vmalert before 1.90 refuses it",
+    )
     given = parser.parse_args()
-    for name, text in files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/"))).items():
+    written_files = files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/")))
+    for name, text in written_files.items():
         path = given.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(_not_kept(text) if given.no_keep_firing else text)
         print(path)  # noqa: T201  a command's output
 
 

@@ -1,97 +1,132 @@
 """How fast each lane spends its error budget, and which tier that is. Recording rules.
 
-The verdict on each request is the sidecar's own (`llm_slo_*`), so these rules only add and divide: no bucket edges, the same text
-for every config, target and Prometheus from 2.42 on. An idle lane divides nothing by nothing; NaN is above no threshold.
+The verdict on each request is the sidecar's own (`llm_slo_*`), so these rules only add and compare: the same text serves every
+config and target. Windows above 5 minutes are sums of the recorded 5-minute sums. These rules know no cause.
 """
+
+from dataclasses import dataclass
 
 from alert_rules.rule import Record
 
 
-WHO = "namespace, model, lane, objective"
-"""Whom a verdict is about."""
+WHO = "namespace, job, model, lane, objective"
+"""Labels of a lane's objective."""
+WHICH_POD = "namespace, job, model, pod"
+"""Labels of one model on one pod."""
 
-OUTAGE_RATIO = 0.5
-FEWEST_MISSES = 10
-FAST_BURN = 10
-SLOW_BURN = 2
-LONG_BURN = 1
+_LONG = {"30m": ("1m", 5), "6h": ("5m", 1)}
+"""Windows that are summed from recorded 5-minute sums: every how often one is taken, and in how many of them a miss is then."""
+REQUESTS, ALLOWED = "requests", "allowed_misses"
 
-_RATIOS = (
-    Record(
-        f"lane:llm_slo_burn:ratio_rate{window}",
-        f"sum by ({WHO}) (rate(llm_slo_misses_total[{window}])) / sum by ({WHO}) (rate(llm_slo_allowed_misses_total[{window}]))",
-        f"Error budget spent over error budget earned, {window}: 1 is what the target allows.",
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One condition of a tier: misses against requests or against allowed misses, over a window, and still in a shorter one."""
+
+    tier: str
+    against: str
+    """`REQUESTS`: the threshold is a share of the requests. `ALLOWED`: it is a burn rate, 1 is what the target allows."""
+    at_least: float
+    window: str
+    fewest_misses: int
+    """In the window: a ratio of few requests pages nobody."""
+    still: float = 0
+    """Threshold of the shorter window, exclusive, so that an idle lane does not pass."""
+    still_in: str = ""
+
+
+TIERS = (
+    Row("outage", REQUESTS, 0.5, "1m", 20),
+    Row("outage", REQUESTS, 0.5, "2m", 10),
+    Row("outage", REQUESTS, 0.5, "5m", 10, 0.25, "2m"),
+    # A lane of one request a minute, all of them missed: 4 misses stand in 5 minutes, and none was met. A healthy lane that
+    # spends its whole budget of 5 % misses 4 of 4 requests in 5 minutes by chance 0.04 times in 30 days: 43,200 arrivals x
+    # 0.05^4 x P(just 3 others in the 5 minutes before, Poisson) 0.14; at 1 % of misses 0.00006 times.
+    Row("outage", REQUESTS, 0.9, "5m", 4, 0, "2m"),
+    Row("fast", ALLOWED, 10, "5m", 10, 10, "2m"),
+    Row("steady", ALLOWED, 6, "30m", 10, 6, "5m"),
+    Row("slow", ALLOWED, 2, "30m", 10, 1, "5m"),
+    Row("slow", ALLOWED, 1, "6h", 10, 1, "30m"),
+)
+"""Every tier, spelled here alone."""
+PAGING = "outage|fast|steady"
+"""The tiers that page; `slow` is a ticket."""
+_WHY = {
+    "outage": "Half of the requests miss: reachable for every target. The 5-minute rows are for lanes with little traffic.",
+    "fast": "A month's budget would be gone in three days.",
+    "steady": "A month's budget would be gone in five days (the SRE workbook's second page).",
+    "slow": "Twice what the target allows for half an hour and still, or all of it for six hours.",
+}
+
+
+def without_odd_pods(selected: str) -> str:
+    """The raw series, but those of pods that have a page of their own, now or within 5 minutes."""
+    return f"{selected} unless on ({WHICH_POD}) max_over_time(pod:llm_slo:odd[5m])"
+
+
+def grown(what: str, window: str) -> str:
+    """A lane's growth of `llm_slo_{what}_total` over a window: the recorded sum, or a sum of recorded sums."""
+    if window in _LONG:
+        every, times = _LONG[window]
+        summed = f"sum_over_time(lane:llm_slo_{what}:increase5m[{window}:{every}])"
+        return summed if times == 1 else f"({summed} / {times})"
+    return f"lane:llm_slo_{what}:increase{window}"
+
+
+def _sum(what: str, window: str, why: str) -> Record:
+    return Record(
+        f"lane:llm_slo_{what}:increase{window}",
+        f"sum by ({WHO}) (\n  {without_odd_pods(f'increase(llm_slo_{what}_total[{window}])')}\n)",
+        why,
     )
-    for window in ("2m", "5m", "30m", "6h")
+
+
+SUMS = (
+    *(_sum("misses", window, f"Misses, {window}.") for window in ("1m", "2m", "5m")),
+    *(_sum(REQUESTS, window, f"Requests that were judged, {window}.") for window in ("1m", "2m", "5m")),
+    *(_sum(ALLOWED, window, f"Misses that the target allows, {window}.") for window in ("2m", "5m")),
 )
-_MISS_RATIOS = (
+"""Pods with a page of their own are left out."""
+
+
+def _condition(row: Row) -> str:
+    misses = grown("misses", row.window)
+    text = f"{misses} >= {row.at_least} * {grown(row.against, row.window)}\n  and {misses} >= {row.fewest_misses}"
+    if row.still_in:
+        text += f"\n  and {grown('misses', row.still_in)} > {row.still} * {grown(row.against, row.still_in)}"
+    return f"  {text}"
+
+
+BURN_TIERS = tuple(
     Record(
-        f"lane:llm_slo_miss:ratio_rate{window}",
-        f"sum by ({WHO}) (rate(llm_slo_misses_total[{window}])) / sum by ({WHO}) (rate(llm_slo_requests_total[{window}]))",
-        f"Share of the requests that missed, {window}.",
+        "lane:llm_slo_burn:tier",
+        "(\n" + "\nor\n".join(_condition(row) for row in TIERS if row.tier == tier) + "\n) * 0 + 1",
+        why,
+        {"tier": tier},
     )
-    for window in ("2m", "5m")
-)
-_MISSES = (
-    Record(
-        f"lane:llm_slo_misses:increase{window}",
-        f"sum by ({WHO}) (increase(llm_slo_misses_total[{window}]))",
-        f"How many missed, {window}: a ratio of few requests pages nobody.",
-    )
-    for window in ("2m", "5m", "30m", "6h")
+    for tier, why in _WHY.items()
 )
 
-_OUTAGE = Record(
-    "lane:llm_slo_burn:tier",
-    f"""
-    (
-        lane:llm_slo_miss:ratio_rate2m >= {OUTAGE_RATIO}
-        and on ({WHO}) lane:llm_slo_misses:increase2m >= {FEWEST_MISSES}
-      or
-        lane:llm_slo_miss:ratio_rate5m >= {OUTAGE_RATIO}
-        and on ({WHO}) lane:llm_slo_misses:increase5m >= {FEWEST_MISSES}
-        unless on ({WHO}) lane:llm_slo_miss:ratio_rate2m < {OUTAGE_RATIO / 2}
-    ) * 0 + 1
-    """,
-    "Half of the requests miss: reachable for every target. The second window is for lanes with little traffic.",
-    {"tier": "outage"},
+NUMBERS = (
+    *(
+        Record(
+            f"lane:llm_slo_burn:ratio_rate{window}",
+            f"{grown('misses', window)} / {grown(ALLOWED, window)}",
+            f"Error budget spent over error budget earned, {window}: 1 is what the target allows.",
+        )
+        for window in ("2m", "5m", "30m", "6h")
+    ),
+    *(
+        Record(
+            f"lane:llm_slo_miss:ratio_rate{window}",
+            f"{grown('misses', window)} / {grown(REQUESTS, window)}",
+            f"Share of the requests that missed, {window}.",
+        )
+        for window in ("2m", "5m")
+    ),
+    *(
+        Record(f"lane:llm_slo_misses:increase{window}", grown("misses", window), f"Misses, {window}.")
+        for window in ("30m", "6h")
+    ),
 )
-_FAST = Record(
-    "lane:llm_slo_burn:tier",
-    f"""
-    (
-        lane:llm_slo_burn:ratio_rate2m >= {FAST_BURN}
-        and on ({WHO}) lane:llm_slo_misses:increase2m >= {FEWEST_MISSES}
-      or
-        lane:llm_slo_burn:ratio_rate5m >= {FAST_BURN}
-        and on ({WHO}) lane:llm_slo_misses:increase5m >= {FEWEST_MISSES}
-        unless on ({WHO}) lane:llm_slo_burn:ratio_rate2m < {FAST_BURN / 5}
-    ) * 0 + 1
-    """,
-    "A month's budget gone in three days. At a target of 0.95 this is half of the requests, below that the outage comes first.",
-    {"tier": "fast"},
-)
-_SLOW = Record(
-    "lane:llm_slo_burn:tier",
-    f"""
-    (
-        lane:llm_slo_burn:ratio_rate30m >= {SLOW_BURN}
-        and on ({WHO}) lane:llm_slo_misses:increase30m >= {FEWEST_MISSES}
-        unless on ({WHO}) lane:llm_slo_burn:ratio_rate5m < {LONG_BURN}
-      or
-        lane:llm_slo_burn:ratio_rate6h >= {LONG_BURN}
-        and on ({WHO}) lane:llm_slo_misses:increase6h >= {FEWEST_MISSES}
-        unless on ({WHO}) lane:llm_slo_burn:ratio_rate30m < {LONG_BURN}
-    ) * 0 + 1
-    """,
-    "Twice what the target allows for half an hour and still, or all of it for six hours.",
-    {"tier": "slow"},
-)
-
-_PAGING = Record(
-    "lane:llm_slo_burn:paging",
-    f'max by ({WHO}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}})',
-    "It burns fast enough to page.",
-)
-
-BURN = (*_RATIOS, *_MISS_RATIOS, *_MISSES, _OUTAGE, _FAST, _SLOW, _PAGING)
+"""For dashboards, messages and diagnosis; no tier reads them."""

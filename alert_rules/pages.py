@@ -1,10 +1,13 @@
-"""The alerts that page the phase: one name per verdict, a page and a ticket each. `phase` is static, and exclusive in PromQL."""
+"""The alerts that page the phase: one name per root, a page and a ticket each, and the page of one pod of many.
 
-from alert_rules.burn import WHO
-from alert_rules.evidence import MODEL
+The phase of a lane's alert is static, so that a route can be read from the file; a pod's comes from its roots.
+"""
+
+from alert_rules.burn import PAGING, WHICH_POD, WHO
+from alert_rules.roots import FEWEST_DECIDED, LEADS
 from alert_rules.rule import Alert
-from alert_rules.wording import burn_annotations
-from sidecar.slo.attribution import Blame
+from alert_rules.wording import burn_annotations, pod_annotations
+from sidecar.slo.attribution import SIDECAR, Blame
 
 
 NAMES = {
@@ -15,51 +18,94 @@ NAMES = {
     Blame.DECODE: "LLMDecodeBurn",
     Blame.STREAM: "LLMStreamBurn",
     Blame.ENGINE: "LLMEngineBurn",
+    SIDECAR: "LLMSidecarBurn",
 }
+KEPT = "3m"
+"""A page lasts so long after its condition: rates that touch a threshold must not end it and begin it again."""
 _HOLD = {Blame.UNATTRIBUTED: "1m"}
-"""While ledgers close, nobody knows; a page that says so waits until that has lasted."""
+"""Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
+
+_POD_LEADER = f"""max by ({WHICH_POD}, phase) (
+    pod:llm_slo_roots:increase2m{{phase!="unattributed"}}
+      / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) (pod:llm_slo_roots:increase2m) >= {FEWEST_DECIDED})
+  ) >= {LEADS}"""
 
 
-def burn_alerts(bases: tuple[str, str]) -> tuple[Alert, ...]:
-    """All of them. `bases`: of runbooks and dashboards."""
-    return tuple(
-        alert for blame, name in NAMES.items() for alert in (_page(blame, name, bases), _ticket(blame, name, bases))
+def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:
+    """The pages of lanes and of single pods. `bases`: of runbooks and dashboards."""
+    return (*(_page(phase, name, bases) for phase, name in NAMES.items()), *_pod_pages(bases))
+
+
+def tickets(bases: tuple[str, str]) -> tuple[Alert, ...]:
+    """The tickets of lanes."""
+    return tuple(_ticket(phase, name, bases) for phase, name in NAMES.items())
+
+
+def _leading(phase: str, tiers: str) -> str:
+    """The lanes that burn in one of these tiers with this root; the value is the root's share, or 1 if none leads."""
+    burning = f'lane:llm_slo_burn:tier{{tier=~"{tiers}"}} == 1'
+    if phase == Blame.UNATTRIBUTED:
+        return f"""
+        max by ({WHO}) ({burning})
+        unless on ({WHO}) lane:llm_slo_root:share{{phase!="unattributed"}} >= {LEADS}
+        """
+    return f"""
+        max by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}}) >= {LEADS}
+        and on ({WHO}) {burning}
+        """
+
+
+def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
+    windows = "at least half of the requests, or ten times what the target allows, or six times for half an hour"
+    return Alert(
+        name,
+        _leading(phase, PAGING),
+        f"The budget burns fast, and the root is {phase}.",
+        {"severity": "page", "phase": str(phase)},
+        burn_annotations(name, phase, windows, bases),
+        _HOLD.get(Blame(phase), "") if phase != SIDECAR else "",
+        KEPT,
     )
 
 
-def _page(blame: Blame, name: str, bases: tuple[str, str]) -> Alert:
+def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
+    paged = f'unless on ({WHO}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[30m])'
+    windows = "twice what the target allows for half an hour, or all of it for six hours"
     return Alert(
         name,
-        f"""
-        max by ({WHO}) (lane:llm_slo_burn:ratio_rate2m >= 0 or lane:llm_slo_burn:ratio_rate5m)
-        and on ({WHO}) lane:llm_slo_burn:tier{{tier=~"outage|fast"}} == 1
-        and on ({MODEL}) model:llm_slo:disturbed offset 30s
-        and on ({WHO}) lane:llm_slo_verdict:phase{{phase="{blame}"}} == 1
-        """,
-        f"The budget burns fast, something has been burning for half a minute (so there is evidence), and the verdict is {blame}.",
-        {"severity": "page", "phase": blame.value},
-        burn_annotations(
-            name,
-            blame,
-            "at least half of the requests, or ten times what the target allows, within five minutes",
-            bases,
-        ),
-        _HOLD.get(blame, ""),
-    )
-
-
-def _ticket(blame: Blame, name: str, bases: tuple[str, str]) -> Alert:
-    return Alert(
-        name,
-        f"""
-        max by ({WHO}) (lane:llm_slo_burn:ratio_rate30m)
-        and on ({WHO}) lane:llm_slo_burn:tier{{tier="slow"}} == 1
-        and on ({WHO}) lane:llm_slo_verdict:phase{{phase="{blame}"}} == 1
-        """,
-        f"The budget burns slowly, and the verdict is {blame}.",
-        {"severity": "ticket", "phase": blame.value},
-        burn_annotations(
-            name, blame, "twice what the target allows for half an hour, or all of it for six hours", bases
-        ),
+        f"{_leading(phase, 'slow').rstrip()}\n        {paged}",
+        f"The budget burns slowly, the root is {phase}, and no page has said so within half an hour.",
+        {"severity": "ticket", "phase": str(phase)},
+        burn_annotations(name, phase, windows, bases),
         "2m",
     )
+
+
+def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
+    name = "LLMPodBurn"
+    annotations = pod_annotations(name, bases)
+    named = Alert(
+        name,
+        f"""
+  {_POD_LEADER}
+  and on ({WHICH_POD}) pod:llm_slo:odd == 1
+  """,
+        "One pod of many burns, with the root that leads on this pod.",
+        {"severity": "page"},
+        annotations,
+        "",
+        KEPT,
+    )
+    unnamed = Alert(
+        name,
+        f"""
+  max by ({WHICH_POD}) (pod:llm_slo:odd) == 1
+  unless on ({WHICH_POD}) {_POD_LEADER}
+  """,
+        "The same, where no root leads.",
+        {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
+        {**annotations, "confidence": "0.00"},
+        _HOLD[Blame.UNATTRIBUTED],
+        KEPT,
+    )
+    return named, unnamed

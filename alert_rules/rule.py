@@ -32,6 +32,8 @@ class Alert:
     annotations: Mapping[str, str]
     hold: str = ""
     """The rule's `for`: empty fires at once."""
+    kept: str = ""
+    """The rule's `keep_firing_for`: empty ends at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,11 @@ def _fields(rule: Record | Alert) -> dict[str, Any]:
     fields = {"alert": rule.name, "expr": _Block(tidy(rule.expr))}
     if rule.hold:
         fields["for"] = rule.hold
-    annotations = {name: _Block(text) if "{{ with" in text else text for name, text in rule.annotations.items()}
+    if rule.kept:
+        fields["keep_firing_for"] = rule.kept
+    annotations = {
+        name: _Block(text) if "{{ " in text and "query" in text else text for name, text in rule.annotations.items()
+    }
     return fields | {"labels": dict(rule.labels), "annotations": annotations}
 
 

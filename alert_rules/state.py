@@ -1,24 +1,29 @@
 """Alerts about what stands still, fills up or drifts: the engine pod by pod, the traffic lane by lane, and the sidecar itself.
 
-Pod alerts carry `namespace` and `pod`, so that Alertmanager can mute by them; lane alerts carry no pod. Gauges are read through
+Pod alerts carry `namespace`, `job` and `pod`, so that Alertmanager can mute by them; lane alerts carry no pod. The phase of an
+alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges are read through
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
+from alert_rules.roots import BURNING_POD
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
 from sidecar.slo.attribution import SIDECAR
+from sidecar.slo.causes import PHASE_OF, Cause
 
 
 Bases = tuple[str, str]
-_POD = "namespace, pod"
-_WHO = ("namespace", "model", "lane")
+_POD = "namespace, job, pod"
+_WHO = ("namespace", "job", "model", "lane")
+_FEWEST_LATE = 3
+"""Decided misses of a pod, from which on a share is taken."""
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
 def _alert(
     name: str,
-    phase: str,
+    cause: Cause,
     expr: str,
     summary: str,
     description: str,
@@ -34,7 +39,7 @@ def _alert(
         name,
         expr,
         description.split(". ", maxsplit=1)[0] + ".",
-        {"severity": severity, "phase": phase},
+        {"severity": severity, "phase": str(PHASE_OF[cause])},
         annotations,
         hold,
     )
@@ -45,7 +50,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         _alert(
             "LLMNothingComesBack",
-            "engine",
+            Cause.SILENCE,
             f"""
               sum by ({_POD}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
             or
@@ -62,7 +67,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMEngineDown",
-            "engine",
+            Cause.DOWN,
             f"""
             max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0
             unless on ({_POD}) (
@@ -80,7 +85,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMEngineRestarted",
-            "engine",
+            Cause.RESTART,
             f"sum by ({_POD}) (increase(llm_engine_restarts_total[10m])) > 0",
             '{{ $labels.pod }}: the engine restarted {{ $value | printf "%.0f" }} time(s) in ten minutes',
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
@@ -88,7 +93,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMEnginePreempting",
-            "engine",
+            Cause.PREEMPTION,
             f"""
             sum by ({_POD}) (rate(llm_engine_preemptions_total[5m])) / sum by ({_POD}) (rate(llm_requests_received_total[5m])) >= 0.05
             and on ({_POD}) sum by ({_POD}) (increase(llm_engine_preemptions_total[5m])) >= 3
@@ -101,7 +106,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMEngineKvCacheFull",
-            "engine",
+            Cause.KV,
             f"""
             min by ({_POD}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
             and on ({_POD}) min by ({_POD}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
@@ -113,24 +118,24 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMPrefixCacheCollapsed",
-            "prefill",
+            Cause.UNCACHED,
             f"""
             (
               sum by ({_POD}) (rate(llm_engine_prefix_cache_hits_total[15m])) / (sum by ({_POD}) (rate(llm_engine_prefix_cache_queries_total[15m])) > 0)
             ) < 0.5 * (
-              sum by ({_POD}) (rate(llm_engine_prefix_cache_hits_total[6h] offset 30m))
-                / (sum by ({_POD}) (rate(llm_engine_prefix_cache_queries_total[6h] offset 30m)) > 0) >= 0.2
+              sum by ({_POD}) (rate(llm_engine_prefix_cache_hits_total[30m] offset 3h))
+                / (sum by ({_POD}) (rate(llm_engine_prefix_cache_queries_total[30m] offset 3h)) > 0) >= 0.2
             )
             """,
             "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the prompt tokens are cached, less than half of before",
-            "The prefix cache hits less than half as often as in the six hours before. Every prompt costs more prefill,"
+            "The prefix cache hits less than half as often as three hours before. Every prompt costs more prefill,"
             " and that turns up as everybody's queue.",
             bases=bases,
             hold="5m",
         ),
         _alert(
             "LLMEventsInBursts",
-            "stream",
+            Cause.HOP,
             f"""
             1 - sum by ({_POD}, lane) (rate(llm_stream_events_per_read_bucket{{le="5.0"}}[10m]))
               / (sum by ({_POD}, lane) (rate(llm_stream_events_per_read_count[10m])) > 0.1) > 0.1
@@ -143,26 +148,6 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             variables=_BY_POD + "&var-lane={{ $labels.lane }}",
             dashboard="llm-stream",
         ),
-        _alert(
-            "LLMOutlierReplica",
-            "engine",
-            """
-            (
-              sum by (namespace, model, pod) (rate(llm_slo_misses_total[15m])) / sum by (namespace, model, pod) (rate(llm_slo_requests_total[15m])) >= 0.05
-            ) > on (namespace, model) group_left () (
-              3 * quantile by (namespace, model) (
-                0.5, sum by (namespace, model, pod) (rate(llm_slo_misses_total[15m])) / sum by (namespace, model, pod) (rate(llm_slo_requests_total[15m]))
-              )
-            )
-            and on (namespace, model, pod) sum by (namespace, model, pod) (increase(llm_slo_misses_total[15m])) >= 10
-            and on (namespace, model) count by (namespace, model) (group by (namespace, model, pod) (llm_slo_requests_total)) >= 3
-            """,
-            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of its requests miss, three times as many as on its siblings",
-            "One replica of several misses far more often than the middle one of them. Traffic, prompts and model are the same:"
-            " look at the machine.",
-            bases=bases,
-            hold="5m",
-        ),
     )
 
 
@@ -172,26 +157,26 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         _alert(
             "LLMPromptsGrowing",
-            "prefill",
+            Cause.PROMPT_MIX,
             f"""
             (
-              sum by ({who}) (increase(llm_prompt_tokens_sum[6h])) / (sum by ({who}) (increase(llm_prompt_tokens_count[6h])) >= 100)
+              sum by ({who}) (increase(llm_prompt_tokens_sum[30m])) / (sum by ({who}) (increase(llm_prompt_tokens_count[30m])) >= 100)
             ) > 1.3 * (
-              sum by ({who}) (increase(llm_prompt_tokens_sum[6h] offset 1w)) / (sum by ({who}) (increase(llm_prompt_tokens_count[6h] offset 1w)) >= 100)
+              sum by ({who}) (increase(llm_prompt_tokens_sum[30m] offset 1w)) / (sum by ({who}) (increase(llm_prompt_tokens_count[30m] offset 1w)) >= 100)
             )
             """,
             '{{ $labels.lane }}: prompts are {{ $value | printf "%.0f" }} tokens long, 30 % or more above a week ago'
-            + most_on("llm_prompt_tokens_sum", "", "6h", _WHO),
-            "The mean prompt has grown by 30 % or more against the same hours a week ago. It is the silent cause of most queues:"
+            + most_on("llm_prompt_tokens_sum", "", "30m", _WHO),
+            "The mean prompt has grown by 30 % or more against the same half hour a week ago. It is the silent cause of most queues:"
             " the limits of the engine were set for shorter prompts.",
             bases=bases,
-            hold="1h",
+            hold="2h",
             variables=_BY_LANE,
             dashboard="llm-lanes",
         ),
         _alert(
             "LLMClientsGiveUp",
-            "queue",
+            Cause.LOAD,
             f"""
             (
               sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m])) / (sum by ({who}) (rate(llm_requests_received_total[15m])) > 0) >= 0.05
@@ -199,11 +184,11 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             and on ({who}) sum by ({who}) (increase(llm_client_cancels_total{{stage="waiting"}}[15m])) >= 10
             unless on ({who}) (
               sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m]))
-                < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[6h] offset 30m))
+                < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[30m] offset 3h))
             )
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
-            + most_on("llm_client_cancels_total", 'stage=\\"waiting\\"', "15m", _WHO),
+            + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),
             "Clients give up while they wait, three times as often as before. They are no misses where they leave before the"
             " threshold, so the objective may look better than the users' day.",
             bases=bases,
@@ -213,7 +198,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         _alert(
             "LLMRequestsRejected",
-            "queue",
+            Cause.LOAD,
             f"""
             (
               sum by ({who}) (rate(llm_requests_total{{outcome="rejected"}}[5m])) / (sum by ({who}) (rate(llm_requests_total[5m])) > 0) >= 0.05
@@ -221,7 +206,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             and on ({who}) sum by ({who}) (increase(llm_requests_total{{outcome="rejected"}}[5m])) >= 10
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503)"
-            + most_on("llm_requests_total", 'outcome=\\"rejected\\"', "5m", _WHO),
+            + most_on("llm_requests_total", 'outcome="rejected"', "5m", _WHO),
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
             bases=bases,
@@ -248,7 +233,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     ) -> Alert:
         return _alert(
             name,
-            SIDECAR,
+            Cause.SIDECAR_LATE,
             expr,
             summary,
             description,
@@ -261,11 +246,37 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
 
     return (
         own(
+            "LLMSidecarAbsent",
+            "absent(llm_sidecar_build_info)",
+            "No sidecar is scraped at all",
+            "Prometheus has no sidecar's metrics: discovery, a rename or the whole deployment. Without them nothing pages but this.",
+            hold="5m",
+            severity="page",
+            variables="",
+        ),
+        own(
+            "LLMSidecarStarved",
+            f"""
+            (
+                sum by ({_POD}) (pod:llm_slo_roots:increase2m{{phase="{SIDECAR}"}})
+                  / (sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= {_FEWEST_LATE}) >= 0.5
+              or
+                histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
+            )
+            and on ({_POD}) {BURNING_POD}
+            """,
+            "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
+            "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while the pod"
+            " burns. Its other pages are held back: what a late sidecar measures names no phase.",
+            hold="",
+            severity="page",
+        ),
+        own(
             "LLMSidecarDown",
             f"""
             max by ({_POD}) (up == 0 and on (namespace, pod, instance, job) {sidecars})
-            unless on ({_POD}) (
-              (count by ({_POD}) (up) > 1) unless on ({_POD}) (sum by ({_POD}) (up) > 0)
+            unless on (namespace, pod) (
+              (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
             )
             """,
             "{{ $labels.pod }}: the sidecar cannot be scraped",
@@ -319,12 +330,12 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMAttributionLow",
             """
-            sum by (namespace, lane) (rate(llm_phase_attribution_total{source="none"}[30m]))
-              / (sum by (namespace, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
-            and on (namespace, lane) sum by (namespace, lane) (increase(llm_phase_attribution_total[30m])) >= 50
+            sum by (namespace, job, lane) (rate(llm_phase_attribution_total{source="none"}[30m]))
+              / (sum by (namespace, job, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
+            and on (namespace, job, lane) sum by (namespace, job, lane) (increase(llm_phase_attribution_total[30m])) >= 50
             """,
             "{{ $labels.lane }}: nobody can split the TTFT of {{ $value | humanizePercentage }} of the requests"
-            + most_on("llm_phase_attribution_total", 'source=\\"none\\"', "30m", ("namespace", "lane")),
+            + most_on("llm_phase_attribution_total", 'source="none"', "30m", ("namespace", "job", "lane")),
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
             hold="30m",

@@ -1,11 +1,13 @@
-"""What a page says: summary, description and links, with numbers in human units. The links' base addresses are set here, once.
+"""The words of a page: summary, description, links, and plain values for programs, with numbers in human units.
 
-Templates are Prometheus's own and run in 2.42: `query` asks for the worst pod, its share and the cause when the alert fires.
+Templates are Prometheus's own and run in 2.42 and in vmalert: `query` asks for cause, size, beginning and worst pod when the alert
+fires. Where a query is empty, its words are left out or a plain phrase stands instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from sidecar.slo.attribution import Blame
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
@@ -13,90 +15,236 @@ RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
 DASHBOARDS = "http://grafana:3000/d"
 """Grafana. `--dashboard-base=URL` writes another."""
 
-_LANE = 'namespace="{{ $labels.namespace }}",model="{{ $labels.model }}",lane="{{ $labels.lane }}"'
-_SELECTED = (
-    '{namespace=\\"%s\\",model=\\"%s\\",lane=\\"%s\\",objective=\\"%s\\"}',
-    "$labels.namespace $labels.model $labels.lane $labels.objective",
-)
+SIZED = {
+    Cause.LOAD: ("load is {}x", "more load arrives"),
+    Cause.LONGER_OUTPUTS: ("answers are {}x as long", "answers are longer"),
+    Cause.PREFILL_COST: ("prefill costs {}x", "prefill costs more"),
+    Cause.UNCACHED: ("uncached prompt tokens are {}x", "less of the prompts is cached"),
+    Cause.PROMPT_MIX: ("prompts are {}x as long", "prompts are longer"),
+    Cause.DECODE_COST: ("decode costs {}x", "decode costs more"),
+}
+"""Causes of which `llm_evidence_ratio` gives the size: the words with it, and without."""
+SAID: Mapping[str, str] = {
+    Cause.SLOTS: "all slots are taken",
+    Cause.KV: "the KV cache is full",
+    Cause.PREEMPTION: "running requests are preempted",
+    Cause.FRONT_END: "requests wait in the front end while slots are free",
+    Cause.KV_TRANSFER: "the KV cache moves slowly to the decode worker",
+    Cause.HOP: "something on the way collects tokens",
+    Cause.CLIENT: "clients read slowly",
+    Cause.DOWN: "the engine is down",
+    Cause.RESTART: "the engine restarted",
+    Cause.SILENCE: "the engine is silent",
+    Cause.ERRORS: "the engine fails requests",
+    Cause.SIDECAR_LATE: "the sidecar lacks CPU",
+    Cause.SIDECAR_BUDGET: "a limit of the sidecar is reached",
+    Unknown.YOUNG: "the root is not known: there is no baseline yet",
+    Unknown.UNCLEAR: "the root is not known: the evidence is for nothing, or for several causes alike",
+}
+_UNKNOWN = "the root is not known"
+WOULD_TELL = {
+    Unknown.YOUNG: "A baseline would tell: ten quiet minutes, or a file by `sidecar baseline export` from a healthy pod.",
+    Unknown.UNCLEAR: "Reports of the engine on each request would tell: the status page names the flag. `/diagnosis` lists the evidence.",
+}
 
-
-def _asked(query: str, then: str, otherwise: str = "") -> str:
-    """A query about this very lane and objective; `%` in it stands for its selector."""
-    count = query.count("%")
-    selector, names = _SELECTED
-    text = query.replace("%", selector)
-    return (
-        f'{{{{ with printf "{text}" {" ".join([names] * count)} | query }}}}{then}'
-        + (f"{{{{ else }}}}{otherwise}" if otherwise else "")
-        + "{{ end }}"
-    )
-
-
-_WORST_POD = _asked(
-    "topk(1, sum by (pod) (increase(llm_slo_misses_total%[5m])) > 0) / scalar(sum(increase(llm_slo_misses_total%[5m])))",
-    ', worst pod {{ . | first | label "pod" }} ({{ . | first | value | humanizePercentage }} of the misses)',
-)
-_WAITED = _asked(
-    "topk(1, lane:llm_slo_waited_in:ratio%)",
-    '{{ . | first | value | humanizePercentage }} of the split misses waited in {{ . | first | label "phase" }}',
-    "nobody knows yet where the misses waited",
-)
-_SHARE_SPLIT = _asked(
-    "lane:llm_slo_votes:split% / scalar(sum(lane:llm_slo_votes:window%)) >= 0",
-    "{{ . | first | value | humanizePercentage }} of the closed misses carry a split",
-    "no miss has been closed yet",
-)
-_CAUSE = _asked("lane:llm_slo_verdict:cause%", '{{ . | first | label "cause" }}', "none")
-_GROWN = (
-    '{{ with printf "topk(5, model:llm_evidence:ratio{namespace=\\"%s\\",model=\\"%s\\"})"'
-    " $labels.namespace $labels.model | query }}"
-    ' Against its own last quiet hour:{{ range . }} {{ .Labels.evidence }} {{ .Value | printf "%.2f" }}x{{ end }}.{{ end }}'
-)
-_PROVISIONAL = _asked(
-    "lane:llm_slo_verdict:provisional%",
-    " Provisional: too few ledgers have closed, so the engine's own state (waiting, running) decides.",
-)
-
+MEANING: Mapping[str, str] = {
+    Blame.QUEUE: "There is more work than room, or room is held for longer; the engine works at its usual pace.",
+    Blame.PREFILL: "Prompts take longer to compute than they did, or more of them has to be computed.",
+    Blame.FIRST_TOKEN: "Time is lost before the scheduler or behind it: tokenising, templates, the API server, the network.",
+    Blame.UNATTRIBUTED: "No root has 60 % of the decided misses, so no phase is named.",
+    Blame.DECODE: "A step of the same sequences takes longer than it did.",
+    Blame.STREAM: "The engine made the tokens; something on their way held them back: a slow client, or a hop that buffers.",
+    Blame.ENGINE: "The engine is down, restarts, is silent or fails requests.",
+    SIDECAR: "The sidecar itself is late or at a limit, so its measurements say nothing about the engine.",
+}
 OBJECTIVES = (
     '{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
 )
-
-MEANING: Mapping[Blame, str] = {
-    Blame.QUEUE: "Requests wait for the engine's scheduler; what runs is not the reason that they are late.",
-    Blame.PREFILL: "Prompts take longer to compute than they did, or more of them has to be computed.",
-    Blame.FIRST_TOKEN: "Time is lost before the scheduler or behind it: tokenising, templates, the API server, the network.",
-    Blame.UNATTRIBUTED: "Nobody can split the time to first token, so no phase is named: see which flag of the engine would tell.",
-    Blame.DECODE: "Tokens after the first come too slowly.",
-    Blame.STREAM: "The engine made the tokens; something on their way held them back: a slow client, or a hop that buffers.",
-    Blame.ENGINE: "The engine failed, is silent or preempts: no phase explains the misses.",
-}
+_OTHERS = 'phase!="unattributed"'
+_MODEL = ("namespace", "job", "model")
+_LANE = (*_MODEL, "lane", "objective")
+_FIRST = "{{ . | first | value | %s }}"
+_TENTHS = 'printf "%.1f"'
 
 
-def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...]) -> str:
-    """The pod that has most of a counter's growth, and its share, for an alert that sums over pods. `matchers`: further ones, or empty."""
-    chosen = ",".join([*(f'{label}=\\"%s\\"' for label in labels), *([matchers] if matchers else [])])
-    growth = f"increase({metric}{{{chosen}}}[{window}])"
-    names = " ".join(f"$labels.{label}" for label in labels)
-    return (
-        f'{{{{ with printf "topk(1, sum by (pod) ({growth}) > 0) / scalar(sum({growth}))" {names} {names} | query }}}}'
-        ', worst pod {{ . | first | label "pod" }} ({{ . | first | value | humanizePercentage }} of it){{ end }}'
+def _query(metric: str, labels: tuple[str, ...], *more: str) -> str:
+    """A series with these labels of the alert, as text of a printf; `more`: further matchers."""
+    matchers = [*(f'{label}=\\"%s\\"' for label in labels), *(one.replace('"', '\\"') for one in more)]
+    return f"{metric}{{{','.join(matchers)}}}"
+
+
+def _names(*groups: tuple[str, ...]) -> str:
+    return " ".join(f"$labels.{label}" for labels in groups for label in labels)
+
+
+def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
+    tail = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+    return f'{{{{ with printf "{text}" {names} | query }}}}{then}{tail}{{{{ end }}}}'
+
+
+def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False) -> str:
+    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `none`."""
+    growth = f"increase({_query(metric, labels, *([matchers] if matchers else []))}[{window}])"
+    ranked = f"topk(1, sum by (pod) ({growth}) > 0)"
+    if bare:
+        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', "none")
+    then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of it)"
+    return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
+
+
+# --- the cause ---------------------------------------------------------------------------------------------------------
+
+
+def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
+    """`then` has the leading cause of a phase as $cause. `phase`: a matcher's value, or empty for the alert's own label."""
+    own = labels if phase else (*labels, "phase")
+    more = [f'phase="{phase}"'] if phase else []
+    roots = _query("llm_slo_root_cause_misses_total", own, *more)
+    leading = f"topk(1, sum by (cause) (increase({roots}[5m])) > 0)"
+    return _asked(leading, _names(own), '{{ $cause := . | first | label "cause" }}' + then, otherwise)
+
+
+def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
+    """The words for $cause; of sized ones with `llm_evidence_ratio` of the worst pod."""
+    causes = [cause for phase in phases for cause in CAUSES_BY_PHASE.get(phase, ())]
+    text = ""
+    if any(cause in SIZED for cause in causes):
+        where = tuple(label for label in labels if label != "model")
+        size = _query("llm_evidence_ratio", (*where, "cause"))
+        names = f"{_names(where)} $cause"
+        text = f'{{{{ $size := printf "max({size})" {names} | query }}}}'
+    branches: list[tuple[str, str]] = []
+    for cause in causes:
+        words = SAID.get(cause, "")
+        if cause in SIZED:
+            with_size, without = SIZED[cause]
+            words = f"{{{{ with $size }}}}{with_size.format(_FIRST % _TENTHS)}{{{{ else }}}}{without}{{{{ end }}}}"
+        branches.append((cause, words))
+    branches += [(reason, SAID[reason]) for reason in Unknown] if Blame.UNATTRIBUTED in phases else []
+    return text + _chosen(branches)
+
+
+def _chosen(branches: Sequence[tuple[str, str]]) -> str:
+    text = "".join(
+        f'{{{{ {"else " if at else ""}if eq $cause "{cause}" }}}}{words}' for at, (cause, words) in enumerate(branches)
     )
+    return f"{text}{{{{ end }}}}"
 
 
-def burn_annotations(name: str, blame: Blame, windows: str, bases: tuple[str, str]) -> dict[str, str]:
-    """The four annotations of a burn alert; its value is the burn rate. `bases`: of runbooks and dashboards."""
+def _since(phase: str, labels: tuple[str, ...]) -> str:
+    """` since 10:15 UTC`, or nothing."""
+    own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
+    began = _query("llm_incident_began_timestamp_seconds", own, *([f'phase="{phase}"'] if phase else []))
+    hour, minute = (
+        _asked(f"{part}(min({began}))", _names(own), before + _FIRST % 'printf "%02.0f"' + after)
+        for part, before, after in (("hour", " since ", ":"), ("minute", "", " UTC"))
+    )
+    return hour + minute
+
+
+# --- burn alerts ---------------------------------------------------------------------------------------------------------
+
+
+def _of_window(text: str, phase: str, then: str, otherwise: str = "") -> str:
+    """A query about this lane over the window of the verdict; `%s` in `text` stands for the window."""
+    share = _query("lane:llm_slo_root:share", _LANE, f'phase="{phase}"')
+    found = _asked(share, _names(_LANE), '{{ $window = . | first | label "window" }}')
+    window = f'{{{{ $window := "5m" }}}}{found}'
+    if not text:
+        return window + then
+    query = f"{text}{_query('', _LANE)}"
+    return window + _asked(query, f"$window {_names(_LANE)}", then, otherwise)
+
+
+_WORST = (
+    "topk(1, sum by (pod) (increase({0}[5m])) > 0) / scalar(sum(increase({0}[5m])))".format(
+        _query("llm_slo_misses_total", _LANE)
+    ),
+    _names(_LANE, _LANE),
+    ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of the misses)",
+)
+
+
+def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]) -> dict[str, str]:
+    """The annotations of a lane's burn alert; its value is the share of the root. `bases`: of runbooks and dashboards."""
+    unattributed = phase == Blame.UNATTRIBUTED
+    own = _query("lane:llm_slo_root:share", _LANE, f'phase="{phase}"')
+    burn = _query("lane:llm_slo_burn:ratio_rate5m", _LANE)
+    confidence = '{{ $value | printf "%.2f" }}'
+    if unattributed:
+        confidence = _asked(own, _names(_LANE), _FIRST % 'printf "%.2f"', "0.00")
+    waited = _asked(
+        f"topk(1, {_query('lane:llm_slo_waited_in:ratio', _LANE)})",
+        _names(_LANE),
+        ', waited in {{ . | first | label "phase" }}',
+    )
+    misses = _of_window("lane:llm_slo_burn:ratio_rate%s", phase, _FIRST % 'printf " %.1f"' + "x")
+    certain = (
+        "No root leads: "
+        + _asked(
+            f"topk(1, {_query('lane:llm_slo_root:share', _LANE, _OTHERS)} > 0)",
+            _names(_LANE),
+            'the nearest is {{ . | first | label "phase" }} with ' + _FIRST % "humanizePercentage" + ".",
+            "no miss is decided for any.",
+        )
+        if unattributed
+        else f"Confidence: {{{{ $value | humanizePercentage }}}} of the decided misses say {phase}."
+    )
+    counted = _of_window(
+        "lane:llm_slo_misses:increase%s", phase, " " + _FIRST % 'printf "%.0f"' + " misses in {{ $window }}."
+    )
+    tell = _cause(phase, _MODEL, " " + _chosen(tuple(WOULD_TELL.items())), "") if unattributed else ""
     return {
-        "summary": f'{{{{ $labels.lane }}}}: {OBJECTIVES} budget burning {{{{ $value | printf "%.1f" }}}}x, {_WAITED}{_WORST_POD}',
+        "summary": f"{_headline(phase, _MODEL)}; {{{{ $labels.lane }}}} misses {OBJECTIVES}{misses}{waited}{_asked(*_WORST)}",
         "description": (
-            f"{MEANING[blame]} Lane {{{{ $labels.lane }}}} of model {{{{ $labels.model }}}} in namespace"
-            f" {{{{ $labels.namespace }}}} misses its {OBJECTIVES} objective ({windows}). Verdict: {blame}. Cause hint: {_CAUSE}.{_GROWN}"
-            f" {_SHARE_SPLIT}.{_PROVISIONAL}"
+            f"{MEANING[phase]} Lane {{{{ $labels.lane }}}} of model {{{{ $labels.model }}}} in namespace"
+            f" {{{{ $labels.namespace }}}} misses its {OBJECTIVES} objective ({windows}).{counted} {certain}{tell}"
+        ),
+        "cause": _cause(phase, _MODEL, "{{ $cause }}", NO_CAUSE),
+        "confidence": confidence,
+        "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE, bare=True),
+        "window": _of_window("", phase, "{{ $window }}"),
+        "rank": _asked(
+            f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', _MODEL[:2])}))",
+            _names(_LANE, _MODEL[:2]),
+            "first",
+            "other",
         ),
         **links(
             name,
             bases,
             "&var-lane={{ $labels.lane }}&var-model={{ $labels.model }}&var-namespace={{ $labels.namespace }}",
         ),
+    }
+
+
+def _headline(phase: str, labels: tuple[str, ...]) -> str:
+    """What broke, its size, and since when. `phase` empty: that of the alert's label."""
+    phases = (phase,) if phase else (*CAUSES_BY_PHASE, Blame.UNATTRIBUTED)
+    plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"{phase or '{{ $labels.phase }}'} broke"
+    return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
+
+
+def pod_annotations(name: str, bases: tuple[str, str]) -> dict[str, str]:
+    """The annotations of the page about one pod of many; its value is the share of the root on that pod."""
+    pod = (*_MODEL, "pod")
+    missing = _asked(
+        f"max({_query('pod:llm_slo_misses:increase2m', pod)} / {_query('pod:llm_slo_requests:increase2m', pod)})",
+        _names(pod, pod),
+        _FIRST % "humanizePercentage" + " of its requests",
+        "three times as much as the others",
+    )
+    return {
+        "summary": f"{{{{ $labels.pod }}}} alone: {_headline('', pod)}; it misses {missing}",
+        "description": (
+            "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
+            " same lanes. Lane alerts leave its misses out. Phase: {{ $labels.phase }}, over 2 minutes of this pod's decided misses."
+        ),
+        "cause": _cause("", pod, "{{ $cause }}", NO_CAUSE),
+        "confidence": '{{ $value | printf "%.2f" }}',
+        "worst_pod": "{{ $labels.pod }}",
+        "window": "2m",
+        **links(name, bases, "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}", "llm-fleet"),
     }
 
 

@@ -1,8 +1,9 @@
-"""Every alert with its severities, its phase and the labels that it carries: the contract between rules, routes and runbooks.
+"""Every alert with its severities, its phases and the labels that it carries: the contract between rules, routes and runbooks.
 
 test_routing.py holds it against alert_rules/llm-alerts.yml, so that it cannot say anything else than the rules do.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from sidecar.slo.attribution import SIDECAR, Blame
 PHASES = (*(blame.value for blame in Blame), SIDECAR)
 """What an alert's `phase` may say."""
 
-_LANE = ("namespace", "model", "lane")
-_POD = ("namespace", "pod")
+_LANE = ("namespace", "job", "model", "lane")
+_POD = ("namespace", "job", "pod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +44,37 @@ ALERTS = (
     *_burn("LLMDecodeBurn", "decode"),
     *_burn("LLMStreamBurn", "stream"),
     *_burn("LLMEngineBurn", "engine"),
+    *_burn("LLMSidecarBurn", "sidecar"),
+    *(Alert("LLMPodBurn", "page", phase, (*_POD, "model")) for phase in PHASES),
     Alert("LLMNothingComesBack", "page", "engine", _POD),
     Alert("LLMEngineDown", "page", "engine", _POD),
     Alert("LLMEngineRestarted", "ticket", "engine", _POD),
-    Alert("LLMEnginePreempting", "ticket", "engine", _POD),
-    Alert("LLMEngineKvCacheFull", "ticket", "engine", _POD),
+    Alert("LLMEnginePreempting", "ticket", "queue", _POD),
+    Alert("LLMEngineKvCacheFull", "ticket", "queue", _POD),
     Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", _POD),
     Alert("LLMPromptsGrowing", "ticket", "prefill", _LANE),
     Alert("LLMClientsGiveUp", "ticket", "queue", _LANE),
     Alert("LLMEventsInBursts", "ticket", "stream", (*_POD, "lane")),
-    Alert("LLMOutlierReplica", "ticket", "engine", (*_POD, "model")),
     Alert("LLMRequestsRejected", "ticket", "queue", _LANE),
+    Alert("LLMSidecarAbsent", "page", "sidecar", ()),
+    Alert("LLMSidecarStarved", "page", "sidecar", _POD),
     Alert("LLMSidecarDown", "page", "sidecar", _POD),
     Alert("LLMSidecarBypassed", "ticket", "sidecar", _POD),
     Alert("LLMSidecarDisagrees", "ticket", "sidecar", _POD),
     Alert("LLMSidecarSlow", "ticket", "sidecar", _POD),
     Alert("LLMSidecarDropsObservations", "ticket", "sidecar", _POD),
-    Alert("LLMAttributionLow", "ticket", "sidecar", ("namespace", "lane")),
+    Alert("LLMAttributionLow", "ticket", "sidecar", ("namespace", "job", "lane")),
     Alert("LLMLabelOverflow", "ticket", "sidecar", _POD),
     Alert("LLMConfigReloadFailed", "ticket", "sidecar", _POD),
     Alert("Watchdog", "none", "sidecar", ()),
 )
 
 
-def alert(name: str, severity: str | None = None) -> Alert:
-    """The one alert of this name, and severity where it has two. Raises ValueError unless it is exactly one."""
-    (found,) = [one for one in ALERTS if one.name == name and severity in (None, one.severity)]
+def alert(name: str, severity: str | None = None, phase: str | None = None) -> Alert:
+    """The one alert of this name, and of this severity or phase where it has several. Raises ValueError unless it is exactly one."""
+    (found,) = [
+        one for one in ALERTS if one.name == name and severity in (None, one.severity) and phase in (None, one.phase)
+    ]
     return found
 
 
@@ -86,6 +92,6 @@ def _lets_through(matcher: Mapping[str, str], labels: Mapping[str, str]) -> bool
         case "!=":
             return has != wanted
         case "=~":
-            return has in wanted.split("|")
+            return re.fullmatch(wanted, has) is not None
         case other:
             raise ValueError(f"{other} is not used by the shipped rules")

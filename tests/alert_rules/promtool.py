@@ -24,7 +24,7 @@ RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
 TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
 """What rules read target by target."""
-POD, MODEL, LANE = "engine-0", "small", "interactive"
+JOB, POD, MODEL, LANE = "sidecar", "engine-0", "small", "interactive"
 """Who a scenario is about, unless it says otherwise."""
 
 
@@ -116,7 +116,7 @@ class Scenario:
 
     def records(self, name: str, minute: float, *expected: tuple[Mapping[str, str], float], **chosen: str) -> None:
         """A recorded series has exactly these values, to the third place: (labels beyond the namespace, value). `chosen`: only such."""
-        own = {} if self.namespace is None else {"namespace": self.namespace}
+        own = {"job": JOB} if self.namespace is None else {"namespace": self.namespace, "job": JOB}
         samples = [("", {**own, **chosen, **labels}, value) for labels, value in expected]
         self.yields(f"round({name}{{{self._mine(**chosen)}}}, 0.001)", minute, *samples)
 
@@ -129,11 +129,14 @@ class Scenario:
         """This alert, `name severity`, and no other of its name in what is played together, is firing at this minute, with these words.
 
         `description`: in full where it is a template; by default as it stands in the rules, with this alert's labels. So are
-        the links.
+        the links. `labels` may also name annotations, such as `cause`.
         """
         stands = self._alert(one, labels)
         name, severity = stands.pop("alertname"), stands["severity"]
-        told = {key: _filled(text, stands) for key, text in _annotations(name, severity).items()}
+        told = {
+            key: _filled(labels.get(key, text), stands)
+            for key, text in _annotations(name, severity, stands["phase"]).items()
+        }
         told |= {"summary": summary} | ({"description": description} if description else {})
         entry = {"exp_labels": stands, "exp_annotations": told}
         for words in self.words:
@@ -150,10 +153,11 @@ class Scenario:
         return list(zip(steps, each, strict=True))
 
     def _add(self, metric: str, pod: str, labels: Mapping[str, str], parts: Sequence[str]) -> None:
-        target = {"instance": f"{pod}:9901", "job": "sidecar"}
+        target = {"instance": f"{pod}:9901", "job": JOB}
         if self.namespace is not None:
             # What tells targets of one pod apart is told where rules ask for it; it would be half of the file.
-            target = {"namespace": self.namespace, "pod": pod} | (target if metric in TARGETS else {})
+            instance = {"instance": target["instance"]} if metric in TARGETS else {}
+            target = {"namespace": self.namespace, "job": JOB, "pod": pod} | instance
         name = f"{metric}{{{_labels({**target, **labels})}}}"
         assert name not in self.series, f"{self.name} tells {name} twice"
         self.series[name] = " ".join(parts)
@@ -164,8 +168,15 @@ class Scenario:
 
     def _alert(self, one: str, told: Mapping[str, str]) -> dict[str, str]:
         name, severity = one.split()
-        row = alert(name, severity)
-        usual = {"pod": POD, "model": MODEL, "lane": LANE, "objective": "ttft", "namespace": self.namespace or ""}
+        row = alert(name, severity, told.get("phase"))
+        usual = {
+            "job": JOB,
+            "pod": POD,
+            "model": MODEL,
+            "lane": LANE,
+            "objective": "ttft",
+            "namespace": self.namespace or "",
+        }
         labels = {label: told.get(label, usual[label]) for label in row.labels}
         if self.namespace is None:
             labels = {label: value for label, value in labels.items() if label not in {"namespace", "pod"}}
@@ -287,13 +298,14 @@ def _groups(file: str) -> list[dict[str, Any]]:
     return groups
 
 
-def _annotations(name: str, severity: str) -> Mapping[str, str]:
-    """As they stand in the shipped file."""
-    (found,) = [
+def _annotations(name: str, severity: str, phase: str) -> Mapping[str, str]:
+    """As they stand in the shipped file; a rule without a static phase has any."""
+    found, *_ = [
         rule["annotations"]
         for group in _groups(ALERTS)
         for rule in group["rules"]
         if rule["alert"] == name and rule["labels"]["severity"] == severity
+        if rule["labels"].get("phase", phase) == phase
     ]
     return dict(found)
 

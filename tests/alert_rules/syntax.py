@@ -193,6 +193,8 @@ class Labels:
         labels = frozenset().union(*(self.of(argument) for argument in vectors)) if vectors else frozenset()
         if name == "label_replace":
             return labels | {re.findall(r'"([^"]*)"', str(node))[-4]}
+        if name == "absent":
+            return frozenset()
         return labels - {"le"} if name == "histogram_quantile" else labels
 
     def _need(self, wanted: frozenset[str], there: frozenset[str], node: promql.Expr) -> None:

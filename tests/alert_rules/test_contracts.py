@@ -19,6 +19,7 @@ from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import PHASE_OF, ROOT_PHASES, Cause
 from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.alert_rules.alert_table import ALERTS, PHASES
 from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, recorded, rules, selectors
@@ -28,17 +29,37 @@ CHECKOUT = FOLDER.parent
 RULES = rules()
 CLOSED = {*Blame, SIDECAR}
 """Every value that the label `phase` can have, anywhere."""
+CAUSES = {
+    "LLMNothingComesBack": Cause.SILENCE,
+    "LLMEngineDown": Cause.DOWN,
+    "LLMEngineRestarted": Cause.RESTART,
+    "LLMEnginePreempting": Cause.PREEMPTION,
+    "LLMEngineKvCacheFull": Cause.KV,
+    "LLMPrefixCacheCollapsed": Cause.UNCACHED,
+    "LLMPromptsGrowing": Cause.PROMPT_MIX,
+    "LLMEventsInBursts": Cause.HOP,
+    "LLMRequestsRejected": Cause.LOAD,
+    "LLMSidecarStarved": Cause.SIDECAR_LATE,
+}
+"""Alerts that stand for a cause."""
 
 
 def test_the_alerts_are_those_of_the_table() -> None:
     """Names, severities, phases and labels."""
     shipped = {
-        (rule.name, rule.labels["severity"], rule.labels["phase"]): Labels(KNOWN).of(promql.parse(rule.expr))
+        (rule.name, rule.labels["severity"], phase): Labels(KNOWN).of(promql.parse(rule.expr)) - {"phase"}
         for rule in RULES
         if not rule.is_record
+        for phase in ([rule.labels["phase"]] if "phase" in rule.labels else PHASES)
     }
 
     assert shipped == {(one.name, one.severity, one.phase): frozenset(one.labels) for one in ALERTS}
+
+
+@pytest.mark.parametrize(("name", "cause"), CAUSES.items())
+def test_the_phase_of_an_alert_is_that_of_its_cause(name: str, cause: Cause) -> None:
+    """By the closed table, so that its owner is the one whom a miss of that cause would page."""
+    assert {one.phase for one in ALERTS if one.name == name} == {PHASE_OF[cause]}
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
@@ -62,8 +83,8 @@ def test_the_phases_of_ledgers_votes_alerts_and_routes_are_one_set() -> None:
 
     assert {*Phase, Blame.ENGINE} == set(Blame) == votes
     assert set(PHASES) == CLOSED
-    assert {rule.labels["phase"] for rule in RULES if not rule.is_record} == CLOSED
-    assert set(NAMES) == set(Blame)
+    assert {rule.labels["phase"] for rule in RULES if "phase" in rule.labels and not rule.is_record} == CLOSED
+    assert set(NAMES) == CLOSED == set(ROOT_PHASES)
 
 
 CATCH_ALL = "default"

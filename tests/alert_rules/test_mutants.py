@@ -57,23 +57,16 @@ def test_comparisons_are_flipped_numbers_doubled_and_halved_and_guards_left_out(
 def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -> None:
     """With the number of rules in between: a mistake that is near changes the answer more often."""
     (tiers,) = [suite for suite in SUITES if suite.name == "tiers"]
-    reached = reach(tiers, {"expr": 'max(lane:llm_slo_burn:paging{namespace="a"}) + up'})
+    reached = reach(tiers, {"expr": 'max(lane:llm_slo_burn:ratio_rate2m{namespace="a"}) + up'})
 
     assert {RULES[place]: steps for place, steps in reached.items()} == {
-        "lane:llm_slo_burn:paging{}": 0,
-        "lane:llm_slo_burn:tier{outage}": 1,
-        "lane:llm_slo_burn:tier{fast}": 1,
-        "lane:llm_slo_burn:tier{slow}": 1,
-        "lane:llm_slo_miss:ratio_rate2m{}": 2,
-        "lane:llm_slo_miss:ratio_rate5m{}": 2,
-        "lane:llm_slo_burn:ratio_rate2m{}": 2,
-        "lane:llm_slo_burn:ratio_rate5m{}": 2,
-        "lane:llm_slo_burn:ratio_rate30m{}": 2,
-        "lane:llm_slo_burn:ratio_rate6h{}": 2,
-        "lane:llm_slo_misses:increase2m{}": 2,
-        "lane:llm_slo_misses:increase5m{}": 2,
-        "lane:llm_slo_misses:increase30m{}": 2,
-        "lane:llm_slo_misses:increase6h{}": 2,
+        "lane:llm_slo_burn:ratio_rate2m{}": 0,
+        "lane:llm_slo_misses:increase2m{}": 1,
+        "lane:llm_slo_allowed_misses:increase2m{}": 1,
+        "pod:llm_slo:odd{}": 2,
+        "pod:llm_slo_misses:increase2m{}": 3,
+        "pod:llm_slo_requests:increase2m{}": 3,
+        "pod:llm_slo_allowed_misses:increase2m{}": 3,
     }
 
 
@@ -84,7 +77,7 @@ def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -
         ('ALERTS{alertname!="Watchdog",severity="none"}', set()),
         (
             'count by (pod) (ALERTS{severity="page",phase="engine",namespace="a"})',
-            {"LLMEngineBurn", "LLMNothingComesBack", "LLMEngineDown"},
+            {"LLMEngineBurn", "LLMNothingComesBack", "LLMEngineDown", "LLMPodBurn"},
         ),
     ],
 )

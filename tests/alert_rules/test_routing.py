@@ -1,6 +1,5 @@
 """The shipped Alertmanager file, as amtool reads it and as the table of alerts is held against it. No server runs here."""
 
-import re
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +9,11 @@ import yaml
 
 from alert_rules.operator import alertmanager_config
 from sidecar.demo.shipped import seconds_of
-from tests.alert_rules.alert_table import ALERTS, PHASES, alert, matching
+from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
 
 
-RULES = CONFIG.parent / "llm-alerts.yml"
 INHIBITIONS = alertmanager_config(shipped())["spec"]["inhibitRules"]
 """The shipped inhibition rules with their matchers taken apart."""
 
@@ -63,9 +61,9 @@ def test_a_wrong_receiver_would_be_seen() -> None:
 
 
 def test_no_alert_that_we_ship_ends_with_the_default_receivers() -> None:
-    heard = {(one.name, one.severity): receivers_of(one.example()) for one in ALERTS}
+    heard = {(one.name, one.severity, one.phase): receivers_of(one.example()) for one in ALERTS}
     expected = {
-        (one.name, one.severity): "watchdog" if one.name == "Watchdog" else f"{one.phase}-{one.severity}"
+        (one.name, one.severity, one.phase): "watchdog" if one.name == "Watchdog" else f"{one.phase}-{one.severity}"
         for one in ALERTS
     }
 
@@ -118,9 +116,9 @@ def test_no_two_phases_share_a_channel_or_a_pager_or_a_webhook() -> None:
 # --- when it is heard ----------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_about_one_alert_of_one_lane() -> None:
-    """Nothing below the root groups in another way: one incident never mixes phases."""
-    assert shipped()["route"]["group_by"] == ["alertname", "phase", "namespace", "model", "lane"]
+def test_a_message_is_about_one_phase_of_one_engine() -> None:
+    """Lanes, objectives, models and pods are its lines. Nothing below the root groups in another way."""
+    assert shipped()["route"]["group_by"] == ["namespace", "job", "phase"]
     assert "group_by" not in yaml.safe_dump(shipped()["route"]["routes"])
 
 
@@ -135,34 +133,105 @@ def test_a_page_takes_one_evaluation_from_the_two_minutes_and_a_ticket_waits_for
 
     assert len(pages) == len(PHASES) + 1
     assert {seconds_of(page["group_wait"]) for page in pages} == {15}
+    assert {seconds_of(page["group_interval"]) for page in pages} == {300}
     assert seconds_of(root["group_wait"]) > 4 * 15
 
 
 # --- who is silenced by whom ---------------------------------------------------------------------------------------------
 
 
-def carried(one: Any) -> set[str]:
-    return {"alertname", "severity", "phase", *one.labels}
+ORDER = ("engine", "sidecar", "stream", "first_token", "prefill", "decode", "queue", "unattributed")
+"""The first mutes all that come after it."""
+LANE_PAGES = [one for one in ALERTS if one.severity == "page" and "lane" in one.labels]
+POD_PAGES = [one for one in ALERTS if one.name == "LLMPodBurn"]
+each_inhibition = pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"])
 
 
-@pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"].partition("|")[0])
+def mutes(source: Alert, target: Alert) -> bool:
+    """Whether one alert holds back another of the same namespace, job and pod."""
+    return source != target and any(
+        source in matching(rule["sourceMatch"]) and target in matching(rule["targetMatch"]) for rule in INHIBITIONS
+    )
+
+
+def after(one: Alert, other: Alert) -> bool:
+    return ORDER.index(one.phase) > ORDER.index(other.phase)
+
+
+@each_inhibition
 def test_every_alert_that_mutes_or_is_muted_has_the_labels_that_must_be_equal(rule: dict[str, Any]) -> None:
     """Missing on both sides is equal for Alertmanager: one alert without `pod` would mute all others without it."""
     sources, targets = matching(rule["sourceMatch"]), matching(rule["targetMatch"])
-    lacking = [one.name for one in (*sources, *targets) if not set(rule["equal"]) <= carried(one)]
 
     assert sources
     assert targets
-    assert lacking == []
+    assert [one.name for one in (*sources, *targets) if not set(rule["equal"]) <= set(one.labels)] == []
 
 
-@pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"].partition("|")[0])
-def test_each_rule_asks_both_sides_for_the_label_that_tells_alerts_apart(rule: dict[str, Any]) -> None:
-    """Whatever the alerts carry one day: without that label neither mutes nor is muted."""
-    asked = [{one["name"] for one in rule[side] if one["matchType"] == "!="} for side in ("sourceMatch", "targetMatch")]
+@each_inhibition
+def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: dict[str, Any]) -> None:
+    """Whatever the alerts carry one day: without those labels neither mutes nor is muted."""
+    of_source, of_target = (
+        {one["name"] for one in rule[side] if one["matchType"] == "!="} for side in ("sourceMatch", "targetMatch")
+    )
 
-    assert asked[0] == asked[1]
-    assert asked[0] in ({"pod"}, {"lane", "objective"})
+    assert (of_source, of_target) in (({"lane", "job"}, {"job"}), ({"pod", "job"}, {"pod", "job"}))
+    assert set(rule["equal"]) == {"namespace", "job"} | (of_source & {"pod"})
+
+
+def test_no_alerts_mute_each_other_in_a_circle() -> None:
+    """So of every set of alerts at least one is told: what nothing before it mutes."""
+    left = list(ALERTS)
+    while free := [one for one in left if not any(mutes(other, one) for other in left)]:
+        left = [one for one in left if one not in free]
+
+    assert left == []
+
+
+def test_the_pages_of_lanes_mute_each_other_by_one_strict_order_of_phases() -> None:
+    """And the pages of single pods in the same order."""
+    assert sorted(ORDER) == sorted(PHASES)
+    assert [
+        (source.name, target.name, target.phase)
+        for source in LANE_PAGES
+        for target in (*LANE_PAGES, *POD_PAGES)
+        if mutes(source, target) != after(target, source)
+    ] == []
+
+
+def test_a_pods_alert_mutes_only_what_carries_the_same_pod() -> None:
+    pods = [one for one in ALERTS if "pod" in one.labels]
+
+    assert [
+        (one.name, other.name) for one in pods for other in ALERTS if mutes(one, other) and "pod" not in other.labels
+    ] == []
+
+
+def test_a_page_mutes_tickets_of_its_phase_and_of_later_ones() -> None:
+    """On the same engine; a pod's page only those of this pod. No ticket mutes a page."""
+    pages = [one for one in ALERTS if one.severity == "page" and one.labels]
+    tickets = [one for one in ALERTS if one.severity == "ticket"]
+
+    assert [
+        (page.name, ticket.name)
+        for page in pages
+        for ticket in tickets
+        if mutes(page, ticket) != (not after(page, ticket) and ("pod" not in page.labels or "pod" in ticket.labels))
+    ] == []
+    assert [
+        (one.name, page.name) for one in tickets for page in ALERTS if page.severity == "page" and mutes(one, page)
+    ] == []
+
+
+def test_pages_of_state_are_muted_by_what_explains_them_and_by_nothing_else() -> None:
+    state = [one for one in ALERTS if one.severity == "page" and not one.name.endswith("Burn")]
+    muted = {one.name: sorted({other.name for other in ALERTS if mutes(other, one)}) for one in state}
+    muted["LLMPodBurn"] = sorted({one.name for one in state for pod in POD_PAGES if mutes(one, pod)})
+
+    assert {name: others for name, others in muted.items() if others} == {
+        "LLMNothingComesBack": ["LLMEngineDown", "LLMSidecarStarved"],
+        "LLMPodBurn": ["LLMEngineDown", "LLMNothingComesBack", "LLMSidecarStarved"],
+    }
 
 
 def test_every_alert_that_a_rule_names_exists() -> None:
@@ -170,72 +239,8 @@ def test_every_alert_that_a_rule_names_exists() -> None:
         name
         for rule in INHIBITIONS
         for one in (*rule["sourceMatch"], *rule["targetMatch"])
-        if one["name"] == "alertname"
+        if one["name"] == "alertname" and "+" not in one["value"]
         for name in one["value"].split("|")
     }
 
     assert named - {one.name for one in ALERTS} == set()
-
-
-def test_who_mutes_whom_and_nobody_else() -> None:
-    """The whole relation, as names; the pod's or the lane's labels must be equal besides."""
-    muted = {
-        (source.name, source.severity): sorted(
-            {
-                target.name
-                for rule in INHIBITIONS
-                if source in matching(rule["sourceMatch"])
-                for target in matching(rule["targetMatch"])
-                if "alertname" not in rule["equal"] or target.name == source.name
-            }
-        )
-        for source in ALERTS
-    }
-    of_the_pods_phases = ["LLMEventsInBursts", "LLMPrefixCacheCollapsed"]
-    engine_faults = ["LLMEngineKvCacheFull", "LLMEnginePreempting", "LLMEngineRestarted", "LLMNothingComesBack"]
-    burns = {one.name: [one.name] for one in ALERTS if one.name.endswith("Burn")}
-    sidecar = [
-        one.name for one in ALERTS if one.phase == "sidecar" and one.severity == "ticket" and "pod" in one.labels
-    ]
-
-    assert {name: targets for (name, _), targets in muted.items() if targets} == {
-        **burns,
-        **dict.fromkeys(engine_faults, of_the_pods_phases),
-        "LLMEngineDown": sorted([*of_the_pods_phases, *engine_faults, "LLMOutlierReplica"]),
-        "LLMSidecarDown": sorted(sidecar),
-    }
-
-
-def test_no_page_of_a_lane_is_ever_muted() -> None:
-    """It has no pod. What a broken pod adds to a lane is taken out by the recording rules, not by silence."""
-    lane_pages = [alert(one.name, "page") for one in ALERTS if one.name.endswith("Burn") and one.severity == "page"]
-    targets = [one for rule in INHIBITIONS for one in matching(rule["targetMatch"])]
-
-    assert len(lane_pages) == 7
-    assert [one for one in lane_pages if one in targets] == []
-
-
-# --- the table is the rules' own -----------------------------------------------------------------------------------------
-
-
-def rules() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
-def test_the_table_says_what_the_alert_rules_say() -> None:
-    """Name, severity and phase of each alert."""
-    ruled = {(rule["alert"], rule["labels"]["severity"], rule["labels"]["phase"]) for rule in rules()}
-
-    assert ruled == {(one.name, one.severity, one.phase) for one in ALERTS}
-
-
-def test_the_alerts_carry_the_labels_that_the_table_says() -> None:
-    """Comparisons, `and` and `unless` keep the labels of their left side, which is the first aggregation that stands there."""
-    kept = {rule["alert"]: set(re.findall(r"\w+", first_by(rule["expr"]))) - {"le"} for rule in rules()}
-
-    assert kept == {one.name: set(one.labels) for one in ALERTS}
-
-
-def first_by(expr: str) -> str:
-    found = re.search(r"\bby \(([^)]*)\)", expr)
-    return found[1] if found else ""

@@ -3,8 +3,10 @@
 Every wait is a sixtieth of the shipped one, so that two minutes are two seconds; addresses are the sink's.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import pytest
 
@@ -130,103 +132,96 @@ def test_the_watchdog_is_told_at_once_and_again_and_again(stack: AlertmanagerSta
     assert {one["alertname"] for told in heard for one in labels_in(told)} == {"Watchdog"}
 
 
-def test_a_page_mutes_the_ticket_of_the_same_objective_and_no_other(stack: AlertmanagerStack) -> None:
-    page, ticket = alert("LLMQueueBurn", "page"), alert("LLMQueueBurn", "ticket")
-    here = {"namespace": "severities", "model": "llama", "lane": "interactive"}
+def lines(stack: AlertmanagerStack, path: str, namespace: str) -> list[set[str]]:
+    """The lanes of each message to `path` about this namespace."""
+    told = [labels_in(one) for one in stack.sink.at(path)]
+    return [{one["lane"] for one in labels} for labels in told if labels[0].get("namespace") == namespace]
+
+
+def test_lanes_objectives_and_models_of_one_incident_are_lines_of_one_message(stack: AlertmanagerStack) -> None:
+    page = alert("LLMQueueBurn", "page")
     stack.fire(
-        page.example(**here, objective="ttft"),
-        ticket.example(**here, objective="ttft"),
-        ticket.example(**here, objective="e2e"),
-        ticket.example(**{**here, "lane": "batch"}, objective="ttft"),
-        ticket.example(**{**here, "model": "qwen"}, objective="ttft"),
-        alert("LLMPrefillBurn", "ticket").example(**here, objective="ttft"),
+        *(
+            page.example(namespace="lines", job="llm", lane=lane, objective=objective)
+            for lane in ("chat", "code")
+            for objective in ("ttft", "tpot")
+        ),
+        page.example(namespace="lines", job="llm", lane="batch", model="other"),
+        page.example(namespace="lines", job="llm-2", lane="elsewhere"),
     )
-    # Each of these is a group of its own; once all have been told, the muted one has had its time too.
-    for words in ('"lane": "batch"', '"model": "qwen"', '"objective": "e2e"'):
-        stack.sink.wait_for("/queue/ticket", about=("severities", words))
-    stack.sink.wait_for("/prefill/ticket", about="severities")
+    stack.sink.wait_for("/queue/page", about=("lines", "elsewhere"))
+    stack.sink.wait_for("/queue/page", about=("lines", "batch"))
 
-    assert lanes_told(stack, "/queue/page", "severities") == {("llama", "interactive", "ttft")}
-    assert lanes_told(stack, "/queue/ticket", "severities") == {
-        ("llama", "interactive", "e2e"),
-        ("llama", "batch", "ttft"),
-        ("qwen", "interactive", "ttft"),
-    }
-    assert lanes_told(stack, "/prefill/ticket", "severities") == {("llama", "interactive", "ttft")}
-    assert stack.alertmanager.muted(ticket.example(**here, objective="ttft"))
+    assert sorted(lines(stack, "/queue/page", "lines"), key=len) == [{"elsewhere"}, {"chat", "code", "batch"}]
 
 
-def lanes_told(stack: AlertmanagerStack, path: str, namespace: str) -> set[tuple[str, str, str]]:
-    """Model, lane and objective of everything that `path` was told about this namespace."""
-    arrived = [one for told in stack.sink.at(path) for one in labels_in(told)]
-    return {(one["model"], one["lane"], one["objective"]) for one in arrived if one["namespace"] == namespace}
-
-
-ENGINE_FAULTS = [
-    "LLMEngineDown",
-    "LLMEngineRestarted",
-    "LLMEnginePreempting",
-    "LLMEngineKvCacheFull",
-    "LLMNothingComesBack",
-]
-
-
-@pytest.mark.parametrize("fault", ENGINE_FAULTS)
-def test_a_broken_engine_mutes_its_own_pods_phases_and_nobody_elses(stack: AlertmanagerStack, fault: str) -> None:
-    namespace = f"pods-{fault}".lower()
-    cause = alert(fault).example(namespace=namespace, pod="llama-0")
-    bursts = alert("LLMEventsInBursts").example(namespace=namespace, pod="llama-0")
-    cold = alert("LLMPrefixCacheCollapsed").example(namespace=namespace, pod="llama-0")
-    free = {
-        "another pod": bursts | {"pod": "llama-1"},
-        "another namespace": bursts | {"namespace": f"{namespace}-2"},
-        "the lane's page": alert("LLMQueueBurn", "page").example(namespace=namespace),
-        "the lane's ticket": alert("LLMPromptsGrowing").example(namespace=namespace),
-        "another word about this engine": alert("LLMOutlierReplica").example(namespace=namespace, pod="llama-0"),
-    }
-    if fault == "LLMEngineDown":
-        # It mutes those too, which is the next scenario.
-        del free["another word about this engine"]
-    stack.fire(cause, bursts, cold, *free.values())
-
-    assert [stack.alertmanager.wait_until_muted(one) for one in (bursts, cold)] == [True, True]
-    assert [name for name, one in free.items() if stack.alertmanager.muted(one)] == []
-    assert not stack.alertmanager.muted(cause)
-
-
-def test_an_engine_that_is_down_mutes_every_other_word_about_this_pods_engine(stack: AlertmanagerStack) -> None:
-    down = alert("LLMEngineDown").example(namespace="down", pod="llama-0")
-    others = [
-        alert(name).example(namespace="down", pod="llama-0") for name in (*ENGINE_FAULTS[1:], "LLMOutlierReplica")
+def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: AlertmanagerStack) -> None:
+    """A queue that prefill made, and tickets of both; a ticket of another engine is free."""
+    here = {"namespace": "order", "job": "llm"}
+    prefill, queue = (alert(name, "page").example(**here) for name in ("LLMPrefillBurn", "LLMQueueBurn"))
+    pod = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
+    tickets = [alert(name, "ticket").example(**here) for name in ("LLMQueueBurn", "LLMEngineKvCacheFull")]
+    free = [
+        prefill,
+        alert("LLMStreamBurn", "ticket").example(**here),
+        alert("LLMQueueBurn", "page").example(namespace="order", job="llm-2"),
     ]
-    elsewhere = [one | {"pod": "llama-1"} for one in others]
-    stack.fire(down, *others, *elsewhere)
+    stack.fire(queue, pod, *tickets, *free)
 
-    assert [stack.alertmanager.wait_until_muted(one) for one in others] == [True] * 5
-    assert [stack.alertmanager.muted(one) for one in elsewhere] == [False] * 5
-
-
-def test_a_sidecar_that_is_down_mutes_this_pods_sidecar_tickets(stack: AlertmanagerStack) -> None:
-    tickets = [one for one in ALERTS if one.phase == "sidecar" and one.severity == "ticket"]
-    of_pods = [one.example(namespace="sidecars", pod="llama-0") for one in tickets if "pod" in one.labels]
-    of_lanes = [one.example(namespace="sidecars") for one in tickets if "pod" not in one.labels]
-    stack.fire(alert("LLMSidecarDown").example(namespace="sidecars", pod="llama-0"), *of_pods, *of_lanes)
-
-    assert [one["alertname"] for one in of_pods if not stack.alertmanager.wait_until_muted(one)] == []
-    assert [one["alertname"] for one in of_lanes] == ["LLMAttributionLow"]
-    assert not stack.alertmanager.muted(of_lanes[0])
+    assert [stack.alertmanager.wait_until_muted(one) for one in (queue, pod, *tickets)] == [True] * 4
+    assert [stack.alertmanager.muted(one) for one in free] == [False] * 3
 
 
-def test_an_alert_that_lost_its_pod_mutes_nobody(stack: AlertmanagerStack) -> None:
+def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nobody_elses(stack: AlertmanagerStack) -> None:
+    here = {"namespace": "starved", "job": "llm"}
+    mine = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
+    free = [mine | {"pod": "llama-1"}, alert("LLMDecodeBurn", "page").example(**here | {"job": "llm-2"})]
+    stack.fire(alert("LLMSidecarStarved").example(**here, pod="llama-0"), mine, *free)
+
+    assert stack.alertmanager.wait_until_muted(mine)
+    assert [stack.alertmanager.muted(one) for one in free] == [False, False]
+
+
+def test_an_alert_that_lost_its_job_or_pod_mutes_nobody(stack: AlertmanagerStack) -> None:
     """The footgun: for Alertmanager a label that is missing on both sides is equal."""
-    lost, whole = (alert("LLMEngineDown").example(namespace="lost", pod=pod) for pod in ("", "llama-0"))
+    here = {"namespace": "lost", "job": "llm"}
     bystanders = [
-        alert("LLMQueueBurn", "page").example(namespace="lost"),
-        alert("LLMPromptsGrowing").example(namespace="lost"),
-        alert("LLMEventsInBursts").example(namespace="lost", pod=""),
+        alert("LLMQueueBurn", "page").example(namespace="lost", job=""),
+        alert("LLMPodBurn", phase="queue").example(**here, pod=""),
     ]
-    same_pod = alert("LLMEventsInBursts").example(namespace="lost", pod="llama-0")
-    stack.fire(lost, whole, same_pod, *bystanders)
+    same_pod = alert("LLMPodBurn", phase="queue").example(**here, pod="llama-0")
+    stack.fire(
+        alert("LLMPrefillBurn", "page").example(namespace="lost", job=""),
+        *(alert("LLMEngineDown").example(**here, pod=pod) for pod in ("", "llama-0")),
+        same_pod,
+        *bystanders,
+    )
 
     assert stack.alertmanager.wait_until_muted(same_pod)
-    assert [stack.alertmanager.muted(one) for one in bystanders] == [False] * 3
+    assert [stack.alertmanager.muted(one) for one in bystanders] == [False, False]
+
+
+def test_of_every_two_pages_at_once_at_least_one_is_told(stack: AlertmanagerStack) -> None:
+    """On one engine and one pod, whatever the two faults are."""
+    pages = [one for one in ALERTS if one.severity == "page" and one.labels]
+    pairs = {f"pair-{at}": pair for at, pair in enumerate(combinations(pages, 2))}
+    stack.fire(
+        *(
+            one.example(namespace=namespace, job="llm", pod="llama-0", lane="chat", objective="ttft", model="llama")
+            for namespace, pair in pairs.items()
+            for one in pair
+        )
+    )
+    silent = set(pairs)
+    deadline = time.monotonic() + 60
+    while silent and time.monotonic() < deadline:
+        time.sleep(0.2)
+        silent -= {namespace for told in list(stack.sink.notifications) for namespace in namespaces_in(told)}
+
+    assert len(pairs) > 150
+    assert {namespace: pairs[namespace] for namespace in silent} == {}
+
+
+def namespaces_in(told: Notification) -> set[str]:
+    """Of a webhook's message; chats and pagers get text."""
+    return {one["labels"].get("namespace", "") for one in told.body.get("alerts", [])}

@@ -1,4 +1,4 @@
-"""What a sidecar exposes, as far as rules read it, told in the words of a scenario: traffic that misses and votes, an engine, evidence.
+"""What a sidecar exposes, as far as rules read it, told in the words of a scenario: traffic that misses, roots, an engine.
 
 Knows the names and labels of the metrics (sidecar/metrics/slo_metrics.py), and that they stand at 0 from the start. Knows no rule.
 """
@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sidecar.slo.attribution import VOTES
+from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Unknown
 from sidecar.slo.objective import Objective
-from tests.alert_rules.promtool import LANE, MODEL, POD, Anew, Rate, Scenario
+from tests.alert_rules.promtool import LANE, MODEL, POD, Rate, Scenario
 
 
 HEALTHY_PER_MINUTE = 120.0
-EXPECTED_PREFILL_SECONDS = 30.0
-"""Of prompts, a minute."""
-PROMPT_TOKENS = 60_000.0
-"""Of prompts, a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +21,15 @@ class Traffic:
 
     missing: float = 0.0
     """Share of them that misses the objective."""
-    votes: Mapping[str, float] = field(default_factory=dict)
-    """Phase to the share of the misses that votes for it; what is left has no closed ledger."""
+    roots: Mapping[str, float] = field(default_factory=dict)
+    """Phase to the share of the misses whose root it is; what is left is not decided."""
     per_minute: float = HEALTHY_PER_MINUTE
-    anew: bool = False
-    """The sidecar is another process: all its counters begin at 0."""
+    waited: str = ""
+    """Phase in which the misses waited; empty: no ledger is closed."""
 
-    def rate(self, share: float) -> Rate:
-        """Of the requests, per minute."""
-        return Anew(self.per_minute * share) if self.anew else self.per_minute * share
+    def misses(self, share: float = 1.0) -> float:
+        """Per minute."""
+        return self.per_minute * self.missing * share
 
 
 WELL = Traffic()
@@ -40,12 +37,12 @@ NOTHING = Traffic(per_minute=0)
 
 
 def broken(phase: str, missing: float = 0.8, per_minute: float = HEALTHY_PER_MINUTE, **others: float) -> Traffic:
-    """Traffic that misses. `phase` gets all the votes that are not for `others`."""
-    return Traffic(missing, {phase: 1 - sum(others.values()), **others}, per_minute)
+    """Traffic that misses and waits in the queue. `phase` is the root of all misses but those of `others`."""
+    return Traffic(missing, {phase: 1 - sum(others.values()), **others}, per_minute, "queue")
 
 
-def voiceless(missing: float = 0.8, per_minute: float = HEALTHY_PER_MINUTE) -> Traffic:
-    """It misses, and no ledger is closed yet."""
+def undecided(missing: float = 0.8, per_minute: float = HEALTHY_PER_MINUTE) -> Traffic:
+    """It misses, and no root is known."""
     return Traffic(missing, {}, per_minute)
 
 
@@ -57,27 +54,31 @@ def lane(
     target: float = 0.95,
     model: str = MODEL,
     pod: str = POD,
-    received: bool = True,
 ) -> None:
-    """One lane's promises on one pod. `received`: its arrivals too; once per lane, whatever objectives it has."""
-    who = {"model": model, "lane": lane}
-    kept = {**who, "prompt_bucket": "512-4k", "objective": objective}
-    scenario.counts("llm_slo_requests_total", *(span.rate(1) for span in spans), pod=pod, **kept)
-    scenario.counts("llm_slo_misses_total", *(span.rate(span.missing) for span in spans), pod=pod, **kept)
-    scenario.counts("llm_slo_allowed_misses_total", *(span.rate(1 - target) for span in spans), pod=pod, **kept)
+    """One objective of one lane on one pod."""
+    who = {"model": model, "lane": lane, "objective": objective}
+    kept = {**who, "prompt_bucket": "512-4k"}
+    scenario.counts("llm_slo_requests_total", *(span.per_minute for span in spans), pod=pod, **kept)
+    scenario.counts("llm_slo_misses_total", *(span.misses() for span in spans), pod=pod, **kept)
+    scenario.counts(
+        "llm_slo_allowed_misses_total", *(span.per_minute * (1 - target) for span in spans), pod=pod, **kept
+    )
+    for phase in ROOT_PHASES:
+        rates = [span.misses(span.roots.get(phase, 0)) for span in spans]
+        scenario.counts("llm_slo_root_misses_total", *rates, pod=pod, **who, phase=phase)
     for phase in VOTES[Objective(objective)]:
-        rates = [span.rate(span.missing * span.votes.get(phase, 0)) for span in spans]
-        scenario.counts("llm_slo_blamed_misses_total", *rates, pod=pod, **who, objective=objective, phase=phase)
-    if received:
-        scenario.counts("llm_requests_received_total", *(span.rate(1) for span in spans), pod=pod, **who)
+        rates = [span.misses() if span.waited == phase else 0 for span in spans]
+        scenario.counts("llm_slo_blamed_misses_total", *rates, pod=pod, **who, phase=phase)
 
 
-def in_flight(
-    scenario: Scenario, *, waiting: tuple[float, ...], streaming: tuple[float, ...], lane: str = LANE
-) -> None:
-    """Requests inside the sidecar."""
-    scenario.shows("llm_requests_in_flight", *waiting, model=MODEL, lane=lane, state="waiting")
-    scenario.shows("llm_requests_in_flight", *streaming, model=MODEL, lane=lane, state="streaming")
+def causes(scenario: Scenario, *spans: Traffic, model: str = MODEL, pod: str = POD, **chosen: str) -> None:
+    """The same roots by cause, over all lanes of a pod. `chosen`: phase to its cause; else the first one of the table."""
+    first = {str(phase): str(some[0]) for phase, some in CAUSES_BY_PHASE.items()} | {
+        "unattributed": str(Unknown.UNCLEAR)
+    }
+    for phase, cause in (first | chosen).items():
+        rates = [span.misses(span.roots.get(phase, 0)) for span in spans]
+        scenario.counts("llm_slo_root_cause_misses_total", *rates, model=model, pod=pod, phase=phase, cause=cause)
 
 
 def engine(
@@ -100,42 +101,3 @@ def engine(
     for name, values in (("kv_cache_usage_ratio", kv), ("requests_waiting", waiting), ("requests_running", running)):
         if values:
             scenario.shows(f"llm_engine_{name}", *values, pod=pod)
-
-
-def prefill_costs(scenario: Scenario, *times: float) -> None:
-    """Seconds of prefill over those expected."""
-    scenario.counts("llm_prefill_own_seconds_total", *(EXPECTED_PREFILL_SECONDS * one for one in times), model=MODEL)
-    scenario.counts("llm_prefill_expected_seconds_total", EXPECTED_PREFILL_SECONDS, model=MODEL)
-
-
-def uncached(scenario: Scenario, *shares: float, lane: str = LANE, prompts: float = HEALTHY_PER_MINUTE) -> None:
-    """Share of the prompts' tokens that the engine computes, by the usage of so many requests a minute."""
-    who = {"model": MODEL, "lane": lane}
-    scenario.counts("llm_uncached_prompt_tokens_total", *(PROMPT_TOKENS * share for share in shares), **who)
-    scenario.counts("llm_cached_prompt_tokens_total", *(PROMPT_TOKENS * (1 - share) for share in shares), **who)
-    scenario.counts("llm_prompt_tokens_count", prompts, **who)
-
-
-def uncached_by_engine(scenario: Scenario, *shares: float) -> None:
-    """The same by the engine's own counters; its usage states nothing."""
-    scenario.counts("llm_engine_prefix_cache_hits_total", *(PROMPT_TOKENS * (1 - share) for share in shares))
-    scenario.counts("llm_engine_prefix_cache_queries_total", PROMPT_TOKENS)
-
-
-def prompt_lengths(scenario: Scenario, *tokens: float, lane: str = LANE) -> None:
-    """Mean tokens of the prompts that arrive; half of the requests can be measured."""
-    who = {"model": MODEL, "lane": lane}
-    measured = HEALTHY_PER_MINUTE / 2
-    scenario.counts("llm_received_measured_requests_total", measured, **who)
-    scenario.counts("llm_received_prompt_tokens_total", *(measured * one for one in tokens), **who)
-
-
-EDGES = (0.005, 0.01, 0.015, 0.02, 0.1, 0.15)
-
-
-def gaps(scenario: Scenario, *shares: Mapping[float, float]) -> None:
-    """Gaps between tokens: bucket's upper edge, of `EDGES`, to the share of 6,000 a minute that lies in it."""
-    for edge in (*EDGES, float("inf")):
-        below = [6_000 * sum(share for top, share in span.items() if top <= edge) for span in shares]
-        le = "+Inf" if edge == float("inf") else str(edge)
-        scenario.counts("llm_inter_token_seconds_bucket", *below, model=MODEL, lane=LANE, le=le)

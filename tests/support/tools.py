@@ -12,7 +12,12 @@ from typing import NoReturn
 import pytest
 
 
-DEBIAN_PACKAGE = {"promtool": "prometheus", "amtool": "prometheus-alertmanager", "kubectl": "kubernetes-client"}
+DEBIAN_PACKAGE = {
+    "promtool": "prometheus",
+    "amtool": "prometheus-alertmanager",
+    "kubectl": "kubernetes-client",
+    "vmalert": "victoria-metrics",
+}
 """Tool to its Debian 12 package; `.ci/run` installs the same ones."""
 
 

@@ -10,19 +10,8 @@ from tests.alert_rules.mutants.mistakes import Mutant
 from tests.alert_rules.promtool import Scenario
 
 
-_HIDDEN = "where five minutes hold enough, `or` takes them before the thirty anyway"
-_OF_TWO = "of one or two pods none can miss three times as often as their median: it is their mean"
 _ALWAYS = "its value does not matter: it always fires"
-_LABELS_ONLY = "a vector that is only asked for its labels"
-_HIGHEST = "an engine's fault outranks a settled verdict (1.5) already"
 EQUIVALENT = {
-    ("lane:llm_slo_verdict:score", r"x2 in .*lane:llm_slo_verdict:engine\{\} \* 0 \+ \[2\]"): _HIGHEST,
-    ("lane:llm_slo_verdict:provisional", r"x2 in .*vector\(\[1\]\)"): _LABELS_ONLY,
-    ("lane:llm_slo_verdict:provisional", r"x0\.5 in .*vector\(\[1\]\)"): _LABELS_ONLY,
-    ("lane:llm_slo_votes:window", r"x2 in .*\[10\]\.\.\.$"): _HIDDEN,
-    ("lane:llm_slo_votes:window", "^without unless"): _HIDDEN,
-    ("LLMOutlierReplica", r"x0\.5 in .*>= \[3\]\.\.\."): _OF_TWO,
-    ("LLMOutlierReplica", r"^without and on \(namespace, model\) count"): _OF_TWO,
     ("Watchdog", r"x2 in"): _ALWAYS,
     ("Watchdog", r"x0\.5 in"): _ALWAYS,
 }

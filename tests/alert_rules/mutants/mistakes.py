@@ -40,11 +40,11 @@ class Mutant:
 
 @cache
 def mutants() -> tuple[Mutant, ...]:
-    """All of them, in the order of the rules. Of the pages of seven phases, which one function writes, those of one."""
+    """All of them, in the order of the rules. Of the alerts of eight phases, which one function writes, those of two and the pod's."""
     return tuple(
         Mutant(rule, mistake, expr)
         for rule in rules()
-        if rule.group != "llm-phase-pages" or rule.name == NAMES[Blame.QUEUE]
+        if rule.name not in NAMES.values() or rule.name in {NAMES[Blame.QUEUE], NAMES[Blame.UNATTRIBUTED]}
         for mistake, expr in dict(mistakes(rule.expr)).items()
     )
 

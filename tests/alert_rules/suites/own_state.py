@@ -4,6 +4,7 @@ Only the alert file is played: these need no recorded series.
 """
 
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Anew, Scenario, Suite
+from tests.alert_rules.world import WELL, broken, causes, lane
 
 
 SUITE = Suite("sidecar", rules=(ALERTS,), evaluation_seconds=30)
@@ -364,3 +365,68 @@ def a_sidecar_that_begins_anew(scenario: Scenario) -> None:
 
     for minute in (15.5, 17, 20, 29):
         scenario.alerts(minute)
+
+
+# --- a sidecar without CPU -------------------------------------------------------------------------------------------------
+
+
+STARVED = Suite("starved")
+
+
+def late(scenario: Scenario, seconds: float) -> None:
+    """All turns of the event loop are late by so much, on a pod that misses for reasons of its engine."""
+    causes(scenario, WELL, broken("queue"))
+    lane(scenario, WELL, broken("queue"))
+    for le in (0.1, 0.25, 0.5):
+        scenario.counts("llm_sidecar_event_loop_lag_seconds_bucket", 0, 600 * (seconds <= le), le=str(le))
+    scenario.counts("llm_sidecar_event_loop_lag_seconds_bucket", 0, 600, le="+Inf")
+
+
+@STARVED.scenario(6, 2)
+def an_event_loop_that_is_late(scenario: Scenario) -> None:
+    """By more than a quarter of a second: what it measures names no phase, and a page says so."""
+    late(scenario, 0.4)
+
+    scenario.pages(8, "LLMSidecarStarved", "LLMQueueBurn")
+
+
+@STARVED.scenario(6, 2)
+def an_event_loop_that_is_a_little_late(scenario: Scenario) -> None:
+    """None."""
+    late(scenario, 0.2)
+
+    scenario.pages(8, "LLMQueueBurn")
+
+
+@STARVED.scenario(6, 2)
+def a_late_event_loop_of_a_pod_that_keeps_its_objectives(scenario: Scenario) -> None:
+    """No page of its own: LLMSidecarSlow is its ticket."""
+    lane(scenario, WELL, WELL)
+    for le in ("0.5", "+Inf"):
+        scenario.counts("llm_sidecar_event_loop_lag_seconds_bucket", 0, 600, le=le)
+
+    scenario.pages(8)
+
+
+# --- no sidecar at all -----------------------------------------------------------------------------------------------------
+
+
+ABSENT = Suite("absent", rules=(ALERTS,), evaluation_seconds=30, plain=True, apart=True)
+
+
+@ABSENT.scenario(2, 8)
+def no_sidecar_at_all(scenario: Scenario) -> None:
+    """Discovery is broken, or all is gone: after five minutes a page."""
+    scenario.shows("llm_sidecar_build_info", 1, None, version="1")
+
+    scenario.alerts(6.5)
+    scenario.alerts(8, "LLMSidecarAbsent page")
+    scenario.reads(8, "LLMSidecarAbsent page", "No sidecar is scraped at all")
+
+
+@ABSENT.scenario(8)
+def one_sidecar(scenario: Scenario) -> None:
+    """It is enough."""
+    scenario.shows("llm_sidecar_build_info", 1, version="1")
+
+    scenario.alerts(8)

@@ -16,7 +16,7 @@ def prompts(scenario: Scenario, before: float, after: float, *, then: float = 10
 
 @SUITE.scenario(7 * DAY, DAY)
 def prompts_that_have_grown_by_a_third(scenario: Scenario) -> None:
-    """Against the same hours a week ago: a ticket."""
+    """Against the same half hour a week ago: a ticket."""
     prompts(scenario, 800, 800 * 1.31)
 
     scenario.alerts(7 * DAY)
@@ -49,24 +49,24 @@ def a_lane_that_is_younger_than_a_week(scenario: Scenario) -> None:
 
 
 @SUITE.scenario(7 * DAY, DAY)
-def a_hundred_prompts_in_six_hours(scenario: Scenario) -> None:
+def a_hundred_prompts_in_half_an_hour(scenario: Scenario) -> None:
     """They have a mean, now and then."""
-    prompts(scenario, 800, 2000, then=102 / 360, now=102 / 360)
+    prompts(scenario, 800, 2000, then=102 / 30, now=102 / 30)
 
     scenario.alerts(8 * DAY, "LLMPromptsGrowing ticket")
 
 
 @SUITE.scenario(7 * DAY, DAY)
-def ninety_eight_prompts_in_six_hours(scenario: Scenario) -> None:
+def ninety_eight_prompts_in_half_an_hour(scenario: Scenario) -> None:
     """Too few to judge by."""
-    prompts(scenario, 800, 2000, then=10, now=98 / 360)
+    prompts(scenario, 800, 2000, then=10, now=98 / 30)
 
     scenario.alerts(8 * DAY)
 
 
 @SUITE.scenario(7 * DAY, DAY)
-def ninety_eight_prompts_in_the_same_hours_a_week_ago(scenario: Scenario) -> None:
+def ninety_eight_prompts_in_the_same_half_hour_a_week_ago(scenario: Scenario) -> None:
     """Too few to compare with."""
-    prompts(scenario, 800, 2000, then=98 / 360, now=10)
+    prompts(scenario, 800, 2000, then=98 / 30, now=10)
 
     scenario.alerts(8 * DAY)

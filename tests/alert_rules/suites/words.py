@@ -4,172 +4,202 @@ Each scenario is played alone, because promtool compares the words of all alerts
 """
 
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Scenario, Suite
-from tests.alert_rules.world import HEALTHY_PER_MINUTE, WELL, broken, engine, in_flight, lane, prefill_costs, voiceless
+from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
 
 SUITE = Suite("words", apart=True)
 STATE = Suite("words-of-state", rules=(ALERTS,), evaluation_seconds=60, apart=True)
-HOURS = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_seconds=240, apart=True)
+SINCE = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_seconds=120, apart=True)
 WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=1800, evaluation_seconds=1800, apart=True)
 WHO = {"model": MODEL, "lane": LANE}
 ENDED = {**WHO, "prompt_bucket": "512-4k"}
-PAGE = "at least half of the requests, or ten times what the target allows, within five minutes"
+PAGE = "at least half of the requests, or ten times what the target allows, or six times for half an hour"
 TICKET = "twice what the target allows for half an hour, or all of it for six hours"
 
 
-def told(scenario: Scenario, name: str, burning: tuple[float, float], *said: str, **who: str) -> None:
-    """Page and ticket of one name at the 14th minute. `burning`: how fast, by two minutes and by half an hour.
-
-    `said`: where they waited, what the verdict means, and what was found.
-    """
-    waited, meaning, found = said
-    objective = who.get("objective", "ttft")
-    for severity, factor, windows in (("page", burning[0], PAGE), ("ticket", burning[1], TICKET)):
-        scenario.reads(
-            14,
-            f"{name} {severity}",
-            f"interactive: {objective.upper()} budget burning {factor:.1f}x, {waited}",
-            f"{meaning} Lane interactive of model small in namespace {scenario.name} misses its {objective.upper()} objective"
-            f" ({windows}). {found}",
-            **who,
-        )
+def described(scenario: Scenario, meaning: str, windows: str, rest: str, objective: str = "TTFT") -> str:
+    lane_of = f"Lane interactive of model small in namespace {scenario.name} misses its {objective} objective"
+    return f"{meaning} {lane_of} ({windows}). {rest}"
 
 
 # --- pages of a phase ------------------------------------------------------------------------------------------------------
 
 
-@SUITE.scenario(8, 4, 4)
-def a_queue_by_load(scenario: Scenario) -> None:
-    """How fast it burns now, where the misses waited, which pod has most of them; what has grown, and who says so."""
-    for pod, times in (("engine-0", 1.8), ("engine-1", 1.0)):
-        more = HEALTHY_PER_MINUTE * times
-        lane(scenario, WELL, *(broken("queue", share, more, prefill=0.17) for share in (0.8, 0.6)), pod=pod)
+PREFILL = "Prompts take longer to compute than they did, or more of them has to be computed."
+QUEUE = "There is more work than room, or room is held for longer; the engine works at its usual pace."
+NO_ROOT = "No root has 60 % of the decided misses, so no phase is named."
 
-    told(
-        scenario,
-        "LLMQueueBurn",
-        (12.0, 7.5),
-        "83% of the split misses waited in queue, worst pod engine-0 (64.29% of the misses)",
-        "Requests wait for the engine's scheduler; what runs is not the reason that they are late.",
-        "Verdict: queue. Cause hint: load. Against its own last quiet hour: load 1.40x."
-        " 100% of the closed misses carry a split.",
+
+@SUITE.scenario(6, 6)
+def dear_prompts(scenario: Scenario) -> None:
+    """The root with its size and since when, the lane and its burn, where the misses waited, and on which pod."""
+    spans = (WELL, broken("prefill", 0.8, queue=0.2))
+    lane(scenario, *spans)
+    lane(scenario, WELL, broken("prefill", 0.6, queue=0.2), pod="engine-1")
+    lane(scenario, WELL, broken("prefill", 0.4), pod="engine-2")
+    causes(scenario, *spans)
+    scenario.shows("llm_evidence_ratio", 2.2, cause="prefill_cost")
+    scenario.shows("llm_evidence_ratio", 1.9, cause="prefill_cost", pod="engine-1")
+    scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="prefill", cause="prefill_cost")
+
+    scenario.reads(
+        12,
+        "LLMPrefillBurn page",
+        "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)",
+        described(scenario, PREFILL, PAGE, "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."),
+        cause="prefill_cost",
+        confidence="0.84",
+        worst_pod="engine-0",
+        window="2m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def a_queue_that_prefill_made(scenario: Scenario) -> None:
-    """It names prefill, and says that they waited in the queue."""
-    lane(scenario, WELL, broken("queue"))
-    prefill_costs(scenario, 1, 2.2)
+@SUITE.scenario(6, 6)
+def a_queue_without_evidence(scenario: Scenario) -> None:
+    """What is not known is left out: size, beginning, cause; the numbers stand."""
+    lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
-    told(
-        scenario,
-        "LLMPrefillBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in queue, worst pod engine-0 (100% of the misses)",
-        "Prompts take longer to compute than they did, or more of them has to be computed.",
-        "Verdict: prefill. Cause hint: prefill_cost. Against its own last quiet hour: prefill_cost 2.20x load 1.00x."
-        " 100% of the closed misses carry a split.",
+    scenario.reads(
+        12,
+        "LLMQueueBurn page",
+        "queue broke; interactive misses TTFT 16.0x, worst pod engine-0 (100% of the misses)",
+        described(scenario, QUEUE, PAGE, "192 misses in 2m. Confidence: 100% of the decided misses say queue."),
+        cause="none",
+        confidence="1.00",
+        worst_pod="engine-0",
+        window="2m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def a_state_that_decides_for_a_while(scenario: Scenario) -> None:
-    """No ledger has closed: the page says that it is provisional, and by what."""
-    lane(scenario, WELL, voiceless())
-    in_flight(scenario, waiting=(1, 20), streaming=(8,))
-    engine(scenario, waiting=(0, 15), running=(8,))
+@SUITE.scenario(6, 6)
+def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
+    """The plain words."""
+    lane(scenario, WELL, broken("queue"), objective="e2e")
+    causes(scenario, WELL, broken("queue"))
 
-    told(
-        scenario,
-        "LLMQueueBurn",
-        (16.0, 6.9),
-        "nobody knows yet where the misses waited, worst pod engine-0 (100% of the misses)",
-        "Requests wait for the engine's scheduler; what runs is not the reason that they are late.",
-        "Verdict: queue. Cause hint: slots. Against its own last quiet hour: load 1.00x. no miss has been closed yet."
-        " Provisional: too few ledgers have closed, so the engine's own state (waiting, running) decides.",
+    scenario.reads(
+        12,
+        "LLMQueueBurn page",
+        "more load arrives; interactive misses E2E 16.0x, waited in queue, worst pod engine-0 (100% of the misses)",
+        described(scenario, QUEUE, PAGE, "192 misses in 2m. Confidence: 100% of the decided misses say queue.", "E2E"),
+        objective="e2e",
+        cause="load",
+        confidence="1.00",
+        worst_pod="engine-0",
+        window="2m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def votes_that_hardly_anybody_can_cast(scenario: Scenario) -> None:
-    """It names no phase, and states how many could be split."""
-    lane(scenario, WELL, broken("unattributed", queue=0.15))
+@SUITE.scenario(6, 6)
+def a_lane_that_burns_less_than_another(scenario: Scenario) -> None:
+    """It is not the first line of its message."""
+    lane(scenario, WELL, broken("queue", 0.6))
+    lane(scenario, WELL, broken("prefill", 0.9), lane="batch")
 
-    told(
-        scenario,
-        "LLMUnattributedBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in queue, worst pod engine-0 (100% of the misses)",
-        "Nobody can split the time to first token, so no phase is named: see which flag of the engine would tell.",
-        "Verdict: unattributed. Cause hint: none. Against its own last quiet hour: load 1.00x."
-        " 15% of the closed misses carry a split.",
+    scenario.reads(
+        12,
+        "LLMQueueBurn page",
+        "queue broke; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (100% of the misses)",
+        described(scenario, QUEUE, PAGE, "144 misses in 2m. Confidence: 100% of the decided misses say queue."),
+        cause="none",
+        confidence="1.00",
+        worst_pod="engine-0",
+        window="2m",
+        rank="other",
     )
 
 
-@SUITE.scenario(8, 8)
-def an_engine_that_stalls(scenario: Scenario) -> None:
-    """The cause is its fault; where its victims waited stands beside it."""
-    lane(scenario, WELL, broken("queue"))
-    engine(scenario, stalled=(0, 6))
+@SUITE.scenario(6, 6)
+def roots_that_are_split(scenario: Scenario) -> None:
+    """It names the nearest, and what would tell."""
+    spans = (WELL, broken("unattributed", 0.8, queue=0.45))
+    lane(scenario, *spans)
+    causes(scenario, *spans, unattributed="young")
 
-    told(
-        scenario,
-        "LLMEngineBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in queue, worst pod engine-0 (100% of the misses)",
-        "The engine failed, is silent or preempts: no phase explains the misses.",
-        "Verdict: engine. Cause hint: silence. Against its own last quiet hour: load 1.00x."
-        " 100% of the closed misses carry a split.",
+    scenario.reads(
+        12,
+        "LLMUnattributedBurn page",
+        "the root is not known: there is no baseline yet; interactive misses TTFT 16.0x, waited in queue,"
+        " worst pod engine-0 (100% of the misses)",
+        described(
+            scenario,
+            NO_ROOT,
+            PAGE,
+            "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: ten quiet minutes, or a file"
+            " by `sidecar baseline export` from a healthy pod.",
+        ),
+        cause="young",
+        confidence="0.55",
+        worst_pod="engine-0",
+        window="2m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def slow_tokens(scenario: Scenario) -> None:
-    """Another objective, another name for it."""
-    lane(scenario, WELL, broken("decode"), objective="tpot")
+@SUITE.scenario(6, 6)
+def no_root_at_all(scenario: Scenario) -> None:
+    """It says that none is decided, and stands all the same."""
+    lane(scenario, WELL, undecided())
 
-    told(
-        scenario,
-        "LLMDecodeBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in decode, worst pod engine-0 (100% of the misses)",
-        "Tokens after the first come too slowly.",
-        "Verdict: decode. Cause hint: none. Against its own last quiet hour: load 1.00x."
-        " 100% of the closed misses carry a split.",
-        objective="tpot",
+    scenario.reads(
+        12,
+        "LLMUnattributedBurn page",
+        "the root is not known; interactive misses TTFT 16.0x, worst pod engine-0 (100% of the misses)",
+        described(scenario, NO_ROOT, PAGE, "480 misses in 5m. No root leads: no miss is decided for any."),
+        cause="none",
+        confidence="0.00",
+        worst_pod="engine-0",
+        window="5m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def slow_front_end(scenario: Scenario) -> None:
-    """Before the scheduler, or behind it."""
-    lane(scenario, WELL, broken("first_token"))
+@SUITE.scenario(6, 60)
+def a_ticket(scenario: Scenario) -> None:
+    """The same words over its window."""
+    lane(scenario, WELL, broken("queue", 0.15))
 
-    told(
-        scenario,
-        "LLMFirstTokenBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in first_token, worst pod engine-0 (100% of the misses)",
-        "Time is lost before the scheduler or behind it: tokenising, templates, the API server, the network.",
-        "Verdict: first_token. Cause hint: none. Against its own last quiet hour: load 1.00x."
-        " 100% of the closed misses carry a split.",
+    scenario.reads(
+        66,
+        "LLMQueueBurn ticket",
+        "queue broke; interactive misses TTFT 3.0x, waited in queue, worst pod engine-0 (100% of the misses)",
+        described(scenario, QUEUE, TICKET, "90 misses in 5m. Confidence: 100% of the decided misses say queue."),
+        cause="none",
+        confidence="1.00",
+        worst_pod="engine-0",
+        window="5m",
+        rank="first",
     )
 
 
-@SUITE.scenario(8, 8)
-def whole_answers_that_are_held_back(scenario: Scenario) -> None:
-    """A slow client, or a hop that buffers."""
-    lane(scenario, WELL, broken("stream"))
+@SUITE.scenario(6, 3)
+def one_pod_of_two(scenario: Scenario) -> None:
+    """Named, with its root and its share of misses."""
+    spans = (WELL, broken("decode", 0.9))
+    lane(scenario, *spans, pod="engine-1")
+    lane(scenario, WELL, WELL)
+    causes(scenario, *spans, pod="engine-1")
+    scenario.shows("llm_evidence_ratio", 2.5, cause="decode_cost", pod="engine-1")
+    scenario.shows("llm_evidence_ratio", 9, cause="decode_cost")
+    scenario.shows(
+        "llm_incident_began_timestamp_seconds", None, 390, phase="decode", cause="decode_cost", pod="engine-1"
+    )
 
-    told(
-        scenario,
-        "LLMStreamBurn",
-        (16.0, 6.9),
-        "100% of the split misses waited in stream, worst pod engine-0 (100% of the misses)",
-        "The engine made the tokens; something on their way held them back: a slow client, or a hop that buffers.",
-        "Verdict: stream. Cause hint: none. Against its own last quiet hour: load 1.00x."
-        " 100% of the closed misses carry a split.",
+    scenario.reads(
+        9,
+        "LLMPodBurn page",
+        "engine-1 alone: decode costs 2.5x since 00:06 UTC; it misses 90% of its requests",
+        "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
+        " same lanes. Lane alerts leave its misses out. Phase: decode, over 2 minutes of this pod's decided misses.",
+        pod="engine-1",
+        phase="decode",
+        cause="decode_cost",
+        confidence="1.00",
+        worst_pod="engine-1",
+        window="2m",
     )
 
 
@@ -197,17 +227,6 @@ def an_engine_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.reads(70, "LLMEngineKvCacheFull ticket", "engine-0: KV cache 96.5% full while requests wait")
     burst = "25% of the reads bring more than five events at once"
     scenario.reads(70, "LLMEventsInBursts ticket", f"engine-0, interactive: {burst}")
-
-
-@STATE.scenario(5, 70)
-def one_replica_of_three(scenario: Scenario) -> None:
-    """Named, with its share."""
-    for pod, share in (("engine-0", 0.1), ("engine-1", 0.02), ("engine-2", 0.42)):
-        scenario.counts("llm_slo_requests_total", 120, pod=pod, **ENDED, objective="ttft")
-        scenario.counts("llm_slo_misses_total", 120 * share, pod=pod, **ENDED, objective="ttft")
-
-    summary = "engine-2: 42% of its requests miss, three times as many as on its siblings"
-    scenario.reads(70, "LLMOutlierReplica ticket", summary, pod="engine-2")
 
 
 @STATE.scenario(5, 70)
@@ -261,7 +280,7 @@ def a_sidecar_that_is_gone(scenario: Scenario) -> None:
     scenario.reads(14, "LLMSidecarDown page", "engine-0: the sidecar cannot be scraped")
 
 
-@HOURS.scenario(452, 28)
+@SINCE.scenario(240, 28)
 def a_cache_that_is_lost_and_clients_that_leave(scenario: Scenario) -> None:
     """Shares, against what they were."""
     scenario.counts("llm_engine_prefix_cache_queries_total", 60_000)
@@ -271,10 +290,10 @@ def a_cache_that_is_lost_and_clients_that_leave(scenario: Scenario) -> None:
 
     half = "less than half of before"
     scenario.reads(
-        480, "LLMPrefixCacheCollapsed ticket", f"engine-0: only 12.5% of the prompt tokens are cached, {half}"
+        268, "LLMPrefixCacheCollapsed ticket", f"engine-0: only 12.5% of the prompt tokens are cached, {half}"
     )
     scenario.reads(
-        480,
+        268,
         "LLMClientsGiveUp ticket",
         "interactive: 12.5% of the clients leave before their first token, worst pod engine-0 (100% of it)",
     )

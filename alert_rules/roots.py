@@ -1,0 +1,109 @@
+"""What broke, as the pods decided it: sums of roots, shares of a lane, and the pod that misses more than the others.
+
+Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
+"""
+
+from alert_rules.burn import ALLOWED, REQUESTS, WHICH_POD, WHO, grown, without_odd_pods
+from alert_rules.rule import Record
+
+
+LEADS = 0.6
+"""From this share of the decided misses on, a root is the phase of the page; below it, the page is `unattributed`."""
+FEWEST_DECIDED = 3
+ODD_TIMES = 3
+_COMPARED = 20
+"""Judged requests in 2 minutes, from which on a pod is compared."""
+_FEWEST_POD_MISSES = 10
+_EACH = f"{WHICH_POD}, objective"
+_FLEET = "namespace, job, model, objective"
+
+_MISSES, _REQUESTS, _ALLOWED = (f"pod:llm_slo_{what}:increase2m" for what in ("misses", REQUESTS, ALLOWED))
+
+
+def _others(of_pod: str) -> str:
+    return f"(sum by ({_FLEET}) ({of_pod}) - on ({_FLEET}) group_right () {of_pod})"
+
+
+PODS = (
+    *(
+        Record(
+            f"pod:llm_slo_{what}:increase2m",
+            f"sum by ({_EACH}) (increase(llm_slo_{what}_total[2m]))",
+            f"{words}, 2m, of each pod and objective over its lanes.",
+        )
+        for what, words in (
+            ("misses", "Misses"),
+            (REQUESTS, "Requests that were judged"),
+            (ALLOWED, "Misses that the target allows"),
+        )
+    ),
+    Record(
+        "pod:llm_slo_roots:increase2m",
+        f"sum by ({WHICH_POD}, phase) (increase(llm_slo_root_cause_misses_total[2m]))",
+        "Decided misses of each pod by the phase of their root, 2m.",
+    ),
+)
+BURNING_POD = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
+"""A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
+ODD = Record(
+    "pod:llm_slo:odd",
+    f"""
+    group by ({WHICH_POD}) (
+      {BURNING_POD}
+      and {_REQUESTS} >= {_COMPARED}
+      and on ({_FLEET}) count by ({_FLEET}) ({_REQUESTS} >= {_COMPARED}) >= 2
+      and {_MISSES} / {_REQUESTS} >= {ODD_TIMES} * (
+        {_others(_MISSES)}
+          / {_others(_REQUESTS)}
+      )
+    )
+    """,
+    "This pod burns, and its miss ratio is three times that of the others together: it has a page of its own.",
+)
+
+ROOTS = tuple(
+    Record(
+        f"lane:llm_slo_roots:increase{window}",
+        f"sum by ({WHO}, phase) (\n  {without_odd_pods(f'increase(llm_slo_root_misses_total[{window}])')}\n)",
+        f"Decided misses by the phase of their root, {window}.",
+    )
+    for window in ("2m", "5m")
+)
+
+_BURNS = {
+    "2m": f"({grown('misses', '2m')} >= 0.25 * {grown(REQUESTS, '2m')} or {grown('misses', '2m')} >= 6 * {grown(ALLOWED, '2m')})",
+    "5m": f"{grown('misses', '5m')} >= {grown(ALLOWED, '5m')}",
+    "30m": f"{grown('misses', '30m')} >= {grown(ALLOWED, '30m')}",
+}
+"""Each window of a verdict, the shortest first, with the condition that it still burns."""
+
+
+def _share(window: str) -> str:
+    roots = grown("roots", window)
+    of_all = f"sum by ({WHO}) ({roots}) >= {FEWEST_DECIDED} and {_BURNS[window]}"
+    return f"""label_replace({roots} / on ({WHO}) group_left () (
+      {of_all}
+    ), "window", "{window}", "", "")"""
+
+
+SHARE = Record(
+    "lane:llm_slo_root:share",
+    f"\n    or on ({WHO})\n    ".join(_share(window) for window in _BURNS),
+    """
+    Share of each root in the decided misses of the shortest window that still burns and has 3 of them: the short window of the
+    tier that fires. The label says which.
+    """,
+)
+
+WAITED = Record(
+    "lane:llm_slo_waited:increase5m",
+    f"sum by ({WHO}, phase) (\n  "
+    + without_odd_pods('increase(llm_slo_blamed_misses_total{phase!="unattributed"}[5m])')
+    + "\n)",
+    "Misses by the phase in which they waited, as far as their ledgers are closed, 5m.",
+)
+WAITED_IN = Record(
+    "lane:llm_slo_waited_in:ratio",
+    f"lane:llm_slo_waited:increase5m / on ({WHO}) group_left () (sum by ({WHO}) (lane:llm_slo_waited:increase5m) > 0)",
+    "The same as shares.",
+)
