@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
+from sidecar.slo.learner import Amount, Inner, Learner, Table, Text
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.signs import Fault, Signs
 from sidecar.slo.root.weigh import DEARER, WORTH_NAMING, chance
@@ -99,7 +100,7 @@ class Costs(NamedTuple):
     doing: Doing | None = None
 
 
-class _Usual:
+class _Usual(Learner):
     """The usual means of one lane."""
 
     __slots__ = (
@@ -112,6 +113,7 @@ class _Usual:
         "prompts",
         "reads",
     )
+    KEPT: ClassVar = dict.fromkeys(__slots__, Amount())
 
     def __init__(self) -> None:
         self.prompts = self.prompt_tokens = 0.0
@@ -132,8 +134,11 @@ class _Usual:
         self.events += grown.events
 
 
-class Pod:
+class Pod(Learner):
     """What one process knows about its engine and its traffic, for the roots of misses."""
+
+    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_reported", "_together")
+    KEPT: ClassVar = {"_lanes": Table(Text(), Inner(_Usual)), **dict.fromkeys(COMPARED, Inner(Comparison))}
 
     def __init__(self) -> None:
         self._lanes: dict[str, _Usual] = {}
@@ -153,6 +158,11 @@ class Pod:
     def waited(self, at: float, phase: Blame) -> None:
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
+
+    def teach_after(self, calm_seconds: float) -> None:
+        """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
+        for name in self.COMPARED:
+            getattr(self, name).calm_after_seconds = calm_seconds
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
