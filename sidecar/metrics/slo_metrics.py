@@ -18,6 +18,7 @@ from sidecar.metrics.vocabulary import (
     ROOT_PHASE,
 )
 from sidecar.slo.causes import ROOTS
+from sidecar.slo.learning import Came
 from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Part, Reason
 
 
@@ -192,6 +193,14 @@ INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
     " there is none.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
+)
+BASELINE_INFO = Gauge(
+    "llm_baseline_info",
+    "1 for the source of the usual values that this pod compares with, the other series are absent: process (learned by this"
+    " process), state (an earlier process of this pod, from state.directory), file (another pod, from baseline.file), none (nothing is"
+    " usual yet). provisional=true: they were learned in the calmest tenth of a burn of an hour or more.",
+    (Label("source", tuple(Came)), Label("provisional", ("false", "true"))),
+    typical=0.125,
 )
 
 _PART = Label("part", tuple(Part))

@@ -159,6 +159,11 @@ class Pod(Learner):
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
 
+    @property
+    def young(self) -> bool:
+        """Whether no usual values are known yet."""
+        return self._load.young
+
     def teach_after(self, calm_seconds: float) -> None:
         """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
         for name in self.COMPARED:
