@@ -301,7 +301,7 @@ class SpansConfig(_Section):
 
 
 class StateConfig(_Section):
-    """What a process remembers of the one before it."""
+    """The memory that outlives a process."""
 
     directory: Folder = ""
     """A directory of this pod alone, which exists and may be written: usual values outlive a restart there (an emptyDir will do), so that a restart in mid-fault does not take the fault for the usual."""

@@ -112,6 +112,7 @@ SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
+    "provisional",
     *(
         "reason",
         "result",

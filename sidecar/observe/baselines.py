@@ -69,7 +69,7 @@ class Baselines:
 
     @property
     def words(self) -> str:
-        """Where the usual values came from, for the status page."""
+        """The source of the usual values, for the status page."""
         provisional = ", provisional" if self._slo.learning.provisional else ""
         return f"usual values {_WORDS[self._slo.came]}{provisional}"
 
@@ -134,7 +134,7 @@ class Baselines:
             self._failed("baseline_not_saved", str(self._directory), f"not within {LAST_SAVE_SECONDS:g} s")
 
     def document(self) -> Sliced[bytes]:
-        """What is usual now, as JSON. Raises RefusedError if nothing is, and if it is too long."""
+        """The usual values of now, as JSON. Raises RefusedError if nothing is, and if it is too long."""
         slo = self._slo
         if self._key is None:
             raise RefusedError("the engine is not known yet")

@@ -57,7 +57,6 @@ class Slo:
         self._threshold = metrics.gauge(slo.SLO_THRESHOLD_SECONDS)
         self._target = metrics.gauge(slo.SLO_TARGET_RATIO)
         self._overdue = metrics.gauge(slo.REQUESTS_OVERDUE)
-        self._baseline = metrics.gauge(slo.BASELINE_INFO)
         self._good = metrics.counter(slo.GOOD_REQUESTS_TOTAL)
         self._good_tokens = metrics.counter(slo.GOOD_OUTPUT_TOKENS_TOTAL)
         self._deadlines = metrics.counter(slo.TOKEN_DEADLINES_TOTAL)
@@ -215,7 +214,7 @@ class Slo:
 
     @property
     def came(self) -> Came:
-        """Where the usual values came from."""
+        """The source of the usual values."""
         return self.learning.came(known=self.known)
 
     def restore(self, baseline: Baseline, came: Came, at: float) -> None:
@@ -253,9 +252,7 @@ class Slo:
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
         self._contained(self.roots.set_gauges)
-        for child in self._baseline.children.values():
-            child.set(None)
-        self._baseline.child(self.came, str(self.learning.provisional).lower()).set(1)
+        self._metrics.info(slo.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
         self._begin_at_zero()
         for child in self._overdue.children.values():
             child.set(0)

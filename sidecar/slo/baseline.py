@@ -27,7 +27,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What usual values hold for; None: the engine does not say."""
+    """The engine that usual values hold for; None: it does not say."""
 
     engine: str
     version: str | None

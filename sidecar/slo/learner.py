@@ -1,4 +1,4 @@
-"""What a learner knows, as plain numbers that may be written to a file, and checked when they come back. Pure.
+"""The knowledge of a learner as plain numbers, which may be written to a file, and are checked when they come back. Pure.
 
 A learner names its lasting attributes in `KEPT`, each with its shape. `state` copies them; `checked` reads such a copy
 against the same shapes, and changes nothing; `take` puts what was checked into force. What belongs to one process
@@ -211,7 +211,7 @@ class Learner:
             setattr(self, name, value)
 
     def problem(self, _found: Mapping[str, Any]) -> str | None:
-        """What is odd about values that are each in order; None if nothing is."""
+        """The oddness of values that are each in order; None if there is none."""
         return None
 
 

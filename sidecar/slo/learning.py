@@ -28,7 +28,7 @@ OWN_SECONDS = 1800.0
 
 
 class Came(StrEnum):
-    """Where the usual values came from: the closed set of the label `source`."""
+    """The sources of usual values: the closed set of the label `source`."""
 
     PROCESS = "process"
     """This process learned them."""
@@ -52,7 +52,7 @@ class Learning:
         self._burns_since: float | None = None
         self._calm_since: float | None = None
         self._windows: deque[float] = deque(maxlen=round(BURNED_SECONDS / BURN_WINDOW_SECONDS))
-        """Of the present burn, at the end of each window: how many times the budget was missed."""
+        """Misses over the budget at the end of each window of the present burn."""
         self._window_at = 0.0
         self._calmest: float | None = None
         """Misses over the budget up to which a moment of this burn teaches; None: none does."""
@@ -114,7 +114,7 @@ class Learning:
         return at >= self._not_before and not (first and self._burning.exceeds(at))
 
     def came(self, *, known: bool) -> Came:
-        """Where the usual values came from. `known`: some usual value is known."""
+        """The source of the usual values. `known`: some usual value is known."""
         if self._restored is not None and self._taught_seconds < OWN_SECONDS:
             return self._restored
         return Came.PROCESS if known else Came.NONE

@@ -5,7 +5,6 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.baselines import MOST_FILES, Baselines
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.learning import Came
-from tests.support.slo_harness import SloHarness
+from tests.support.slo_harness import Request, SloHarness
 
 
 CALM_SECONDS = 600.0
@@ -29,7 +28,9 @@ CALM_SECONDS = 600.0
 class Process:
     """One process of a pod with requests that come at a steady pace."""
 
-    def __init__(self, now: float, *, state: Path | None = None, file: Path | None = None, version: str = "0.9") -> None:
+    def __init__(
+        self, now: float, *, state: Path | None = None, file: Path | None = None, version: str = "0.9"
+    ) -> None:
         self.harness = SloHarness()
         self.harness.now = now
         config = Config.model_validate(
@@ -61,7 +62,7 @@ class Process:
 
     def lives(self, seconds: float, *, per_second: float = 1.0, ttft_seconds: float = 0.2) -> "Process":
         """Requests come evenly, each with so long a time to its first token, all but 0.2 s of it in the queue."""
-        harness, answering = self.harness, []
+        harness, answering = self.harness, list[tuple[float, Request]]()
         end, next_at, tick_at = harness.now + seconds, harness.now, harness.now
         while harness.now < end:
             while answering and answering[0][0] <= harness.now:
@@ -100,12 +101,12 @@ class Process:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[bytes, str]]:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, str]:
     """The state that a calm process leaves, and the name of its file."""
     folder = tmp_path_factory.mktemp("calm")
     Process(100.0, state=folder).finds().lives(CALM_SECONDS).saves()
     (file,) = folder.iterdir()
-    yield file.read_bytes(), file.name
+    return file.read_bytes(), file.name
 
 
 def left_by(calm: tuple[bytes, str], folder: Path) -> Path:
@@ -137,7 +138,7 @@ def test_a_restart_in_mid_fault_names_the_fault_at_once(tmp_path: Path) -> None:
 
 
 def test_without_a_past_the_same_restart_is_young() -> None:
-    """What needs no baseline is decided still; the rest is unattributed, and nothing of it becomes usual."""
+    """Roots that need no baseline are decided still; the others are unattributed, and nothing becomes usual."""
     second = Process(1000.0).finds().lives(300.0, per_second=3.0, ttft_seconds=2.0)
 
     assert set(second.roots()) == {("unattributed", "young")}
@@ -239,7 +240,7 @@ def test_a_missing_file_is_told_and_a_missing_state_is_not(tmp_path: Path) -> No
     assert [line["why"] for line in lines] == ["No such file or directory"]
 
 
-def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_file_holds_no_thread(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     with capture_logs() as lines:
@@ -248,9 +249,7 @@ def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path: Path) -> None:
     assert [line["why"] for line in lines] == ["it is no plain file"]
 
 
-def test_an_engine_that_is_down_or_silent_about_itself_has_no_baseline(
-    calm: tuple[bytes, str], tmp_path: Path
-) -> None:
+def test_an_engine_that_is_down_or_silent_about_itself_has_no_baseline(calm: tuple[bytes, str], tmp_path: Path) -> None:
     left_by(calm, tmp_path)
     for fact in ("up", "asked_what"):
         process = Process(0.0, state=tmp_path)
@@ -347,9 +346,7 @@ def test_a_document_is_made_in_slices_that_no_stream_feels(calm: tuple[bytes, st
     assert max(min(each) for each in zip(*took, strict=True)) < 0.001
 
 
-def test_the_task_reads_when_the_engine_is_known_and_writes_at_the_end(
-    calm: tuple[bytes, str], tmp_path: Path
-) -> None:
+def test_the_task_reads_when_the_engine_is_known_and_writes_at_the_end(calm: tuple[bytes, str], tmp_path: Path) -> None:
     path = left_by(calm, tmp_path)
     process = Process(0.0, state=tmp_path)
 
@@ -357,7 +354,7 @@ def test_the_task_reads_when_the_engine_is_known_and_writes_at_the_end(
         task = asyncio.create_task(process.baselines.run())
         process.baselines.engine_known()
         async with asyncio.timeout(5.0):
-            while process.harness.slo.came is Came.NONE:
+            while process.harness.slo.came is Came.NONE:  # noqa: ASYNC110  nothing tells of it but the page
                 await asyncio.sleep(0.01)
         task.cancel()
         path.unlink()

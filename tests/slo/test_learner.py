@@ -1,4 +1,4 @@
-"""What a learner knows comes back from its state as it was, and an odd state is refused with its place."""
+"""The knowledge of a learner comes back from its state as it was, and an odd state is refused with its place."""
 
 import json
 from collections.abc import Callable
@@ -142,9 +142,13 @@ CASES = {
     ),
     "backlog": Case(Backlog, _backlog, _busy_backlog),
     "long prompts": Case(LongPrompts, _long_prompts, _held_up),
-    "cached shares": Case(CachedShares, _shares, lambda one, _at: (one.uncached("chat", 500.0), one.uncached("x", 5.0))),
+    "cached shares": Case(
+        CachedShares, _shares, lambda one, _at: (one.uncached("chat", 500.0), one.uncached("x", 5.0))
+    ),
     "least squares": Case(lambda: LeastSquares(3), _fitted, lambda one, _at: (one.weight, one.solved())),
-    "curve": Case(Curve, _curve, lambda one, _at: (one.refusal, one.samples, [one.cost(10.0 * 2**n) for n in range(12)])),
+    "curve": Case(
+        Curve, _curve, lambda one, _at: (one.refusal, one.samples, [one.cost(10.0 * 2**n) for n in range(12)])
+    ),
     "prefill work": Case(
         PrefillWork,
         _work,

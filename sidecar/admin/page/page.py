@@ -67,7 +67,7 @@ class Facts:
     notes: tuple[str, ...] = ()
     """Warnings for the operator: a refused reload, no report from the engine, ..."""
     usual: str = ""
-    """Where the usual values came from, in words."""
+    """The source of the usual values, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
