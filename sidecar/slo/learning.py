@@ -104,7 +104,10 @@ class Learning:
 
     def hurries(self, at: float) -> bool:
         """Whether this is one of the calmest moments of a burn, which teaches without two minutes of calm after it."""
-        return self._calmest is not None and self._burning.at(at) and self._burning.worst(at) <= self._calmest
+        if self._calmest is None or not self._burning.at(at):
+            return False
+        # Where each request misses, all moments are alike up to rounding, and none is calmer than another.
+        return self._burning.worst(at) <= self._calmest * (1.0 + 1e-6)
 
     def teaches(self, at: float) -> bool:
         """Whether what happens now may become the usual."""

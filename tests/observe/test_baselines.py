@@ -145,6 +145,26 @@ def test_without_a_past_the_same_restart_is_young() -> None:
     assert (second.info(), second.load()) == ([("none", "false")], None)
 
 
+def test_a_pod_that_was_born_in_a_fault_takes_its_calmest_time_until_calm_comes(tmp_path: Path) -> None:
+    """After an hour it compares with values that are marked as provisional, and two minutes of calm drop them."""
+    process = Process(100.0, state=tmp_path).finds()
+    process.lives(3500.0, per_second=0.5, ttft_seconds=2.0)
+    assert process.info() == [("none", "false")]
+
+    process.lives(1500.0, per_second=0.5, ttft_seconds=2.0)
+    assert process.info() == [("process", "true")]
+    assert process.load() == pytest.approx(1.0, abs=0.3)
+    process.saves()
+    assert Process(0.0, state=tmp_path).finds().info() == [("state", "true")]
+
+    while process.harness.slo.learning.burns(process.harness.now):
+        process.lives(10.0)
+    process.lives(125.0)
+    assert process.info() == [("none", "false")]
+    process.lives(200.0)
+    assert process.info() == [("process", "false")]
+
+
 def test_a_new_pod_compares_with_the_past_of_a_healthy_one(tmp_path: Path) -> None:
     """Exported from one pod, named in the config of another: its first minute has a load ratio."""
     healthy = Process(100.0).finds().lives(CALM_SECONDS)
