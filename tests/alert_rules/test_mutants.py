@@ -64,9 +64,9 @@ def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -
         "lane:llm_slo_misses:increase2m{}": 1,
         "lane:llm_slo_allowed_misses:increase2m{}": 1,
         "pod:llm_slo:odd{}": 2,
-        "pod:llm_slo_misses:increase2m{}": 3,
-        "pod:llm_slo_requests:increase2m{}": 3,
-        "pod:llm_slo_allowed_misses:increase2m{}": 3,
+        "instance:llm_slo_misses:sum{}": 2,
+        "instance:llm_slo_allowed_misses:sum{}": 2,
+        "instance:llm_slo_requests:sum{}": 3,
     }
 
 
