@@ -15,8 +15,6 @@ from sidecar.slo.causes import PHASE_OF, Cause
 Bases = tuple[str, str]
 _POD = "namespace, job, pod"
 _WHO = ("namespace", "job", "model", "lane")
-_FEWEST_LATE = 3
-"""Decided misses of a pod, from which on a share is taken."""
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
@@ -259,7 +257,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"""
             (
                 sum by ({_POD}) (pod:llm_slo_roots:increase2m{{phase="{SIDECAR}"}})
-                  / (sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= {_FEWEST_LATE}) >= 0.5
+                  / sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 0.5
               or
                 histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
             )

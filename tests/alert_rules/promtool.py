@@ -98,7 +98,7 @@ class Scenario:
     # --- what comes of it ------------------------------------------------------------------------------------------------
 
     def alerts(self, minute: float, *expected: str, severity: str = "", **labels: str) -> None:
-        """Exactly these alerts fire at this minute: each as `name severity`, with the scenario's own labels unless told."""
+        """Exactly these alerts fire at this minute: each as `name severity` or `name severity phase`, with the scenario's own labels unless told."""
         chosen = f',severity="{severity}"' if severity else ""
         self.yields(
             f'ALERTS{{{self._mine(alertstate="firing")},alertname!="Watchdog"{chosen}}}',
@@ -167,8 +167,8 @@ class Scenario:
         return _labels({**own, **labels})
 
     def _alert(self, one: str, told: Mapping[str, str]) -> dict[str, str]:
-        name, severity = one.split()
-        row = alert(name, severity, told.get("phase"))
+        name, severity, *phase = one.split()
+        row = alert(name, severity, phase[0] if phase else told.get("phase"))
         usual = {
             "job": JOB,
             "pod": POD,

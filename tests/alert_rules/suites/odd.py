@@ -84,6 +84,11 @@ def another_model(scenario: Scenario) -> None:
     lane(scenario, *FINE, pod="engine-1", model="large")
 
 
+def late(decided: float) -> Traffic:
+    """So many misses in two minutes are decided, all of them the sidecar's own."""
+    return Traffic(0.9, {"sidecar": decided / 2 / 108})
+
+
 STARVED = "LLMSidecarStarved page, LLMUnattributedBurn page"
 LATE = broken("sidecar", 0.9, queue=0.49)
 SUITE.cases(
@@ -103,6 +108,19 @@ SUITE.cases(
         fleet((WELL, broken("queue", 0.9, sidecar=0.35))),
         {9: "LLMQueueBurn page"},
     ),
+    (
+        "an odd pod with a starved sidecar",
+        "Its lanes are well: both of its pages, of which Alertmanager sends one.",
+        fleet((WELL, LATE), FINE, FINE),
+        {9: "LLMSidecarStarved page, LLMPodBurn page unattributed"},
+    ),
+    (
+        "ten late misses",
+        "They are enough.",
+        fleet((WELL, late(10.2))),
+        {9: "LLMSidecarStarved page, LLMSidecarBurn page"},
+    ),
+    ("nine late misses", "They are too few.", fleet((WELL, late(9.8))), {9: "LLMSidecarBurn page"}),
     ("late misses of a healthy pod", "They burn nothing.", fleet((WELL, broken("sidecar", 0.049))), {9: ""}),
 )
 
