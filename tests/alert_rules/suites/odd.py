@@ -65,7 +65,7 @@ for name, promise, happens, pages in (
         fleet((WELL, FIRST[1]), FINE),
         {7.25: "", 8.5: "unattributed"},
     ),
-    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode"}),
+    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 9.5: "decode"}),
     ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {9: "unattributed"}),
     ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {9: "unattributed"}),
 ):
