@@ -25,8 +25,9 @@ from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
-CLEAR = 0.9
-"""A miss whose leading root has at least this weight needs no further evidence."""
+CLEAR = 0.92
+"""A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
+hang shows as silence, they wait in its queue too."""
 _FAILED = {
     Outcome.ENGINE_ERROR: Failed.ERROR,
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
