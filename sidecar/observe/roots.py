@@ -18,14 +18,16 @@ from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
-CLEAR = 0.9
-"""A miss whose leading root has at least this weight needs no further evidence."""
+CLEAR = 0.92
+"""A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
+hang shows as silence, they wait in its queue too."""
 _FAILED = {
     Outcome.ENGINE_ERROR: Failed.ERROR,
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
@@ -102,7 +104,7 @@ class Roots:
         inside = self._evidence.inside(at)
         self._backlog.tick(at, inside.waiting, calm=not burning)
         if at >= self._next_slice_at:
-            self._next_slice_at = at + SLICE_SECONDS
+            self._next_slice_at = at + READING_SECONDS
             costs = self._costs(at)
             self._pod.read(self._reader.read(at, inside), costs, calm=not burning)
             self._long.tick(at, calm=not burning)
@@ -114,7 +116,8 @@ class Roots:
     def begin(self, model: str, lane: str, objective: str) -> None:
         """Put the series of this lane on the page at 0."""
         self._roots.begin(model=model, lane=lane, objective=objective)
-        self._undecided.child(model, lane, objective).inc(0)
+        for values in self._undecided.combinations(model=model, lane=lane, objective=objective):
+            self._undecided.child(*values).inc(0)
 
     def begin_causes(self) -> None:
         """Put the causes of all models that are known by now on the page at 0."""
@@ -158,7 +161,7 @@ class Roots:
             return False
         for root, weight in found.items():
             self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
-            self._causes.child(miss.labels.model, *root).inc(weight)
+            self._causes.child_for(miss.labels, *root).inc(weight)
         self._undecided.child_for(miss.labels, miss.objective).inc(-1)
         self.incident.voted(found, at)
         return True

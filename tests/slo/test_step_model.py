@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.slo.cost_guard import RELEARN_SECONDS
 from sidecar.slo.factor import Factor
 from sidecar.slo.step_model import (
-    RELEARN_SECONDS,
     TYPICAL_CONTEXT,
     TYPICAL_SEQUENCES,
     Part,

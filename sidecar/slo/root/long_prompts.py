@@ -9,20 +9,20 @@ from collections import deque
 from collections.abc import Hashable
 from math import inf, log2
 
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FADES
 
 
 CLASSES = 8
 """Classes of lengths per octave: neighbouring classes differ by 9 %."""
-FADES = 0.9981
-FEWEST = 100.0
+FEWEST_PROMPTS = 100.0
 MOST_LONG = 0.005
 """Share of usual prompts that may be longer than the longest usual one."""
 LONG_SHARE = 0.25
 """Share of all prompt tokens from which on long prompts hold up the others: their cost rises faster than their length,
 and it comes at once."""
-KEPT = 256
-SLICE_SECONDS = 1.0
+KEPT_PROMPTS = 256
+ARRIVALS_SECONDS = 1.0
+"""Arrivals within so many seconds are counted together."""
 
 
 class LongPrompts:
@@ -35,19 +35,19 @@ class LongPrompts:
         self._longest: dict[str, int] = {}
         self._open: dict[Hashable, tuple[float, float]] = {}
         """Long prompts that are not computed yet: the instant of their arrival, and their tokens."""
-        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT)
-        self._received: deque[list[float]] = deque(maxlen=KEPT)
+        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT_PROMPTS)
+        self._received: deque[list[float]] = deque(maxlen=KEPT_PROMPTS)
         """Tokens of all prompts, by slice of time."""
 
     def received(self, key: Hashable, lane: str, tokens: float, at: float) -> None:
         """A request arrived; `tokens`: of its prompt, at least 1, counted or estimated."""
         size = int(CLASSES * log2(tokens))
         self._arrived.append((at, lane, size))
-        if self._received and at - self._received[-1][0] < SLICE_SECONDS:
+        if self._received and at - self._received[-1][0] < ARRIVALS_SECONDS:
             self._received[-1][1] += tokens
         else:
             self._received.append([at, tokens])
-        if size > self._longest.get(lane, inf) and len(self._open) < KEPT:
+        if size > self._longest.get(lane, inf) and len(self._open) < KEPT_PROMPTS:
             self._open[key] = at, tokens
 
     def computed(self, key: Hashable, at: float) -> None:
@@ -75,7 +75,7 @@ class LongPrompts:
         for size in usual:
             usual[size] *= FADES
         total = sum(usual.values())
-        if total < FEWEST:
+        if total < FEWEST_PROMPTS:
             return
         above = 0.0
         for size in sorted(usual, reverse=True):
@@ -95,5 +95,5 @@ class LongPrompts:
         if not found:
             return False
         began_at, ended_at = min(each[0] for each in found), max(each[1] for each in found)
-        received = sum(tokens for at, tokens in self._received if began_at - SLICE_SECONDS < at <= ended_at)
+        received = sum(tokens for at, tokens in self._received if began_at - ARRIVALS_SECONDS < at <= ended_at)
         return sum(each[2] for each in found) >= LONG_SHARE * received
