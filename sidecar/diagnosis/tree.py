@@ -24,7 +24,7 @@ from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
 from sidecar.slo.root.pod import KV_FULL_RATIO
-from sidecar.slo.root.weigh import WORTH_NAMING
+from sidecar.slo.root.weigh import DEARER
 
 
 SMALL_BATCH = 8.0
@@ -280,7 +280,7 @@ def _ranked(m: Measured, phase: RootPhase, cause: Cause | None) -> list[Interven
 
 def _not_grown(m: Measured) -> frozenset[str]:
     """Causes whose number has not grown; with any number also the transfer between GPUs, which most engines do not have."""
-    still = {str(cause) for cause, ratio in m.ratios.items() if 0 < ratio < WORTH_NAMING}
+    still = {str(cause) for cause, ratio in m.ratios.items() if 0 < ratio < DEARER}
     return frozenset({*still, str(Cause.KV_TRANSFER)} if still else ())
 
 

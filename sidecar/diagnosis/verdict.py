@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause, Unknown
 from sidecar.slo.objective import Objective
-from sidecar.slo.root.weigh import WORTH_NAMING
+from sidecar.slo.root.weigh import DEARER
 
 
 LEAST_CONFIDENCE = 0.6
@@ -137,7 +137,7 @@ def root_cause(name: str) -> Cause | Unknown:
 
 
 def top(ratios: Mapping[Cause, float], phase: RootPhase) -> Cause | None:
-    """The cause of this phase that has grown most; None if none has grown by WORTH_NAMING."""
+    """The cause of this phase that has grown most; None if none has grown by DEARER."""
     causes = CAUSES_BY_PHASE.get(phase, ())
-    worth = {cause: ratio for cause, ratio in ratios.items() if ratio >= WORTH_NAMING and cause in causes}
+    worth = {cause: ratio for cause, ratio in ratios.items() if ratio >= DEARER and cause in causes}
     return max(worth, key=worth.__getitem__) if worth else None

@@ -189,9 +189,9 @@ class Evidence:
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         return Inside(silent.seconds, self._work.waiting, self._work.streaming)
 
-    def costs(self, at: float, since: float) -> Costs:
-        """The factors of the step model, from steps since an instant; nothing where it cannot answer."""
-        return self.steps.costs(at, since)
+    def costs(self, at: float) -> Costs:
+        """The step model's view of now; nothing where it cannot answer."""
+        return self.steps.costs(at)
 
     def _set_step_costs(self, at: float) -> None:
         """An error in the model must not take the page from all others."""

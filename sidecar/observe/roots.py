@@ -18,7 +18,7 @@ from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod, recent_from
+from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
@@ -134,10 +134,10 @@ class Roots:
     # --- one miss -------------------------------------------------------------------------------------------------------
 
     def _costs(self, at: float) -> Costs:
-        return self._evidence.costs(at, recent_from(at, self.incident.began_at))
+        return self._evidence.costs(at)
 
     def _see(self, at: float, costs: Costs) -> None:
-        self._signs = self._pod.signs(at, self.incident.began_at, costs)
+        self._signs = self._pod.signs(at, costs)
         self._weighed.clear()
 
     def _decide(self, miss: Miss, at: float) -> bool:

@@ -216,7 +216,9 @@ class Slo:
         if missed:
             self._misses.child_for(labels, objective).inc()
             self.roots.missed(case.key, case, objective, self._now)
-        self._burning.decided(self._now, missed=missed, allowed=aim.allowed_misses)
+        self._burning.decided(
+            self._now, (labels.model, labels.lane, objective), missed=missed, allowed=aim.allowed_misses
+        )
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)

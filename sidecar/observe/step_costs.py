@@ -10,8 +10,8 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.factor import Factor
-from sidecar.slo.root.pod import Costs
-from sidecar.slo.step_model import Part, Reason, StepModel
+from sidecar.slo.root.pod import SOON_SECONDS, Costs
+from sidecar.slo.step_model import DECODE_SECONDS, PREFILL_SECONDS, Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 
@@ -93,13 +93,13 @@ class StepCosts:
         for step in self._steps.take(PRICED_AT_ONCE):
             self._model.step(step)
 
-    def costs(self, at: float, since: float) -> Costs:
-        """Both factors and the use of the engine, from steps that ended after `since`; None for what is unknown."""
-        decode, prefill = self._model.decode(at, since), self._model.prefill(at, since)
+    def costs(self, at: float) -> Costs:
+        """Both factors in short windows and in long ones, and the use of the engine; None for what is unknown."""
+        model = self._model
         return Costs(
-            decode if isinstance(decode, Factor) else None,
-            prefill if isinstance(prefill, Factor) else None,
-            *(self._model.while_waiting(at, since) or (None, None)),
+            tuple(_known(model.decode(at, seconds)) for seconds in (SOON_SECONDS, DECODE_SECONDS)),
+            tuple(_known(model.prefill(at, seconds)) for seconds in (SOON_SECONDS, PREFILL_SECONDS)),
+            model.while_waiting(at),
         )
 
     def set_gauges(self, at: float) -> None:
@@ -112,3 +112,7 @@ class StepCosts:
             for reason in Reason:
                 self._unknown.child(part, reason).set(int(found is reason))
         self._step_seconds.set(self._model.step_seconds(at))
+
+
+def _known(found: Factor | Reason) -> Factor | None:
+    return found if isinstance(found, Factor) else None

@@ -1,39 +1,63 @@
 """Whether objectives burn now: they are missed faster than their error budget allows. Pure.
 
-Knows recent misses only. Samples taken while an objective burns are not used as baseline (`prefill_work.py`).
+Knows recent misses only, lane by lane and objective by objective: one lane that burns is not hidden by others that do
+well. Samples taken while an objective burns are not used as baseline (`prefill_work.py`, `root/`).
 """
 
-from math import exp
+from collections.abc import Hashable
+from math import exp, sqrt
 
 
 MEMORY_SECONDS = 150.0
 """Time constant with which misses fade: half of the remembered weight is from the last 100 s."""
 FEWEST = 3.0
 FACTOR = 2.0
-"""An objective burns at FEWEST recent misses or more, if they are also at least FACTOR times what the targets allow."""
+"""An objective burns at FEWEST recent misses or more, if they are also at least FACTOR times what its target allows,
+and more than chance makes of that."""
+CHANCE = 2.0
+"""Standard deviations of a number of misses by chance."""
+
+
+class _Recent:
+    """Recent misses and recent error budget of one objective; both fade."""
+
+    __slots__ = ("allowed", "faded_at", "misses")
+
+    def __init__(self, at: float) -> None:
+        self.misses = 0.0
+        self.allowed = 0.0
+        self.faded_at = at
+
+    def fade(self, at: float) -> None:
+        if at > self.faded_at:
+            faded = exp((self.faded_at - at) / MEMORY_SECONDS)
+            self.misses *= faded
+            self.allowed *= faded
+            self.faded_at = at
+
+    @property
+    def burns(self) -> bool:
+        usual = FACTOR * self.allowed
+        return self.misses >= FEWEST and self.misses >= usual + CHANCE * sqrt(usual)
 
 
 class Burning:
-    """Recent misses and recent error budget of one process; both fade."""
+    """All objectives of one process."""
 
     def __init__(self) -> None:
-        self._misses = 0.0
-        self._allowed = 0.0
-        self._faded_at = 0.0
+        self._recent: dict[Hashable, _Recent] = {}
 
-    def decided(self, at: float, *, missed: bool, allowed: float) -> None:
-        """One objective of one request was decided; `allowed`: 1 - target."""
-        self._fade(at)
-        self._misses += missed
-        self._allowed += allowed
+    def decided(self, at: float, objective: Hashable, *, missed: bool, allowed: float) -> None:
+        """An objective of one request was decided. `objective`: with its lane; `allowed`: 1 - target."""
+        recent = self._recent.get(objective)
+        if recent is None:
+            recent = self._recent[objective] = _Recent(at)
+        recent.fade(at)
+        recent.misses += missed
+        recent.allowed += allowed
 
     def at(self, at: float) -> bool:
-        self._fade(at)
-        return self._misses >= FEWEST and self._misses >= FACTOR * self._allowed
-
-    def _fade(self, at: float) -> None:
-        if at > self._faded_at:
-            faded = exp((self._faded_at - at) / MEMORY_SECONDS)
-            self._misses *= faded
-            self._allowed *= faded
-            self._faded_at = at
+        """Whether any objective burns at this instant."""
+        for recent in self._recent.values():
+            recent.fade(at)
+        return any(recent.burns for recent in self._recent.values())

@@ -13,11 +13,11 @@ refuses to name a cause, and says why where it cannot answer.
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
+from sidecar.slo.waits import Doing, Waits
 
 
 LEARN_EVERY_SECONDS = 0.25
@@ -48,10 +48,6 @@ COVERAGE_WEIGHT = 0.001
 CALM_MEMORY = 0.998
 TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
-WITH_PROMPTS = 1.3
-"""A step of this many times the cost of its decodes computes prompts too."""
-FEWEST_WAITED_SECONDS = 2.0
-FULL_SHARE = 0.9
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
 USUAL = 1.25
@@ -182,9 +178,7 @@ class StepModel:
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
-        self._waits: deque[tuple[float, float, bool, int, float]] = deque(maxlen=KEPT_STEPS)
-        """Steps in which a request waited: their end, seconds, whether prompts were in them, their sequences, and the
-        tokens in the contexts of these."""
+        self._waits = Waits()
         self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
@@ -205,7 +199,7 @@ class StepModel:
         self._pure.clear()
         self._any.clear()
         self._excesses.clear()
-        self._waits.clear()
+        self._waits.forget()
         self._stretch = None
 
     # --- the answer ------------------------------------------------------------------------------------------------------
@@ -219,20 +213,20 @@ class StepModel:
             return Reason.YOUNG
         return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
 
-    def decode(self, at: float, since: float = -inf) -> Factor | Reason:
-        """The decode factor at this instant, from steps of the last minute that ended after `since`."""
+    def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Reason:
+        """The decode factor at this instant, from the steps of the last so many seconds."""
         unknown = self.unknown
         if unknown is not None:
             return unknown
-        since = max(since, at - DECODE_SECONDS)
+        since = at - seconds
         ratios = _since(self._pure, since)
         if len(ratios) >= FEWEST_NOW:
             return median_of(ratios)
         ratios = _since(self._any, since)
         return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
 
-    def prefill(self, at: float, since: float = -inf) -> Factor | Reason:
-        """The prefill factor at this instant, from prompts of the last 90 s that were computed after `since`."""
+    def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
+        """The prefill factor at this instant, from the prompts of the last so many seconds."""
         unknown = self.unknown
         if unknown is not None:
             return unknown
@@ -240,28 +234,15 @@ class StepModel:
             return Reason.YOUNG
         if self._error > WORST_STRETCH * self._calm_work:
             return Reason.RESIDUALS
-        found = [each for each in self._excesses if each.ended_at >= max(since, at - PREFILL_SECONDS) and each.work > 0]
+        found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
         return ratio_of(found, usual)
 
-    def while_waiting(self, at: float, since: float = -inf) -> tuple[float, float] | None:
-        """Two shares of the time of the last minute in which a request waited: that of steps with prompts in them, and
-        that of steps with as many sequences, or as long contexts, as any of them had. None if too little is known.
-        """
-        if self.unknown is not None:
-            return None
-        seen = [each for each in self._waits if each[0] >= max(since, at - DECODE_SECONDS)]
-        total = sum(each[1] for each in seen)
-        if len(seen) < FEWEST_NOW or total < FEWEST_WAITED_SECONDS:
-            return None
-        with_prompts = sum(each[1] for each in seen if each[2])
-        sequences, contexts = (FULL_SHARE * max(each[place] for each in seen) for place in (3, 4))
-        full = max(
-            sum(each[1] for each in seen if each[3] >= sequences), sum(each[1] for each in seen if each[4] >= contexts)
-        )
-        return with_prompts / total, full / total
+    def while_waiting(self, at: float) -> Doing | None:
+        """What the engine does while requests wait; None if they hardly do, or steps are not known well enough."""
+        return None if self.unknown is not None else self._waits.doing(at)
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
@@ -328,8 +309,7 @@ class StepModel:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
         self._any.append((step.ended_at, seconds / expected))
-        prompts = seconds > WITH_PROMPTS * expected * self._decode_near(step.ended_at)
-        self._waits.append((step.ended_at, seconds * step.steps, prompts, step.sequences, step.context_tokens))
+        self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = _Stretch(step.ended_at - seconds)

@@ -52,6 +52,8 @@ class Step(NamedTuple):
     tokens of answers that were held back among them; at most 1."""
     pure: bool
     """No request waited for its first token at any time since the step began, so it computed no prompt."""
+    waiting: int
+    """Requests that waited for their first token when the step began."""
     prompts: tuple[Prompt, ...]
     """Prompts whose prefill ended with this step."""
 
@@ -242,7 +244,8 @@ class Steps:
         self._streaming = len(self._streams) - self._paused
         self._sequences = len(self._streams) + len(self._unseen_running)
         self._step_context_tokens = self.context_tokens
-        self._pure = not (self._waited or self._waiting or self._unseen)
+        self._waiting_then = len(self._waiting) + len(self._unseen)
+        self._pure = not (self._waited or self._waiting_then)
         self._waited = False
 
     def _step(self, began_at: float, before_at: float) -> Step:
@@ -261,6 +264,7 @@ class Steps:
             self._step_context_tokens,
             self._coverage(steps),
             self._pure and not self._prompts,
+            self._waiting_then,
             tuple(self._prompts),
         )
 

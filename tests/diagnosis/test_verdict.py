@@ -5,7 +5,7 @@ import pytest
 from sidecar.diagnosis.verdict import LEAST_CONFIDENCE, RootPhase, Verdict, root_cause, root_phase, top
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause, Unknown
-from sidecar.slo.root.weigh import WORTH_NAMING
+from sidecar.slo.root.weigh import DEARER
 
 
 def test_the_confidence_is_the_leading_roots_share() -> None:
@@ -70,7 +70,7 @@ def test_every_phase_and_cause_of_a_root_can_be_read() -> None:
 
 def test_what_has_grown_by_less_than_a_fifth_or_belongs_to_another_phase_is_not_named() -> None:
     found = [
-        top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (WORTH_NAMING - 0.01, WORTH_NAMING)
+        top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (DEARER - 0.01, DEARER)
     ]
 
     assert found == [None, Cause.UNCACHED]

@@ -6,8 +6,9 @@ model found. It refuses to know requests, and to learn while an objective burns.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -16,13 +17,14 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import DEARER, chance
+from sidecar.slo.root.weigh import DEARER, WORTH_NAMING, chance
+from sidecar.slo.waits import Doing
 
 
 SLICE_SECONDS = 5.0
 RECENT_SECONDS = 60.0
-LEAST_RECENT_SECONDS = 20.0
-"""Slices that are compared: those of the last minute, but of an incident only those since it began."""
+SOON_SECONDS = 20.0
+"""The windows that are compared with the usual: a short one, and a long one for what is seldom."""
 COLD_SECONDS = 60.0
 """Time after a restart for which the new process may be blamed; longer while its work is dearer without a break."""
 STILL_COLD_SECONDS = 15.0
@@ -91,12 +93,10 @@ class Reading:
 class Costs(NamedTuple):
     """The step model's view of now; None: it cannot answer."""
 
-    decode: Factor | None = None
-    prefill: Factor | None = None
-    computes_ratio: float | None = None
-    """Share of the time in which requests waited that the engine spent in steps with prompts in them."""
-    full_ratio: float | None = None
-    """Share of that time in which as many sequences ran, or as many tokens were in contexts, as ever in it."""
+    decode: tuple[Factor | None, ...] = ()
+    """In a short window and in a long one."""
+    prefill: tuple[Factor | None, ...] = ()
+    doing: Doing | None = None
 
 
 class _Usual:
@@ -215,7 +215,7 @@ class Pod:
                 self._faults.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, SLICE_SECONDS)))
         elif now.silent_seconds < SLICE_SECONDS:
             self._end(Cause.SILENCE, now.at)
-        if any(each is not None and chance(each, DEARER) > 0.5 for each in costs[:2]):
+        if any(each is not None and chance(each, DEARER) > 0.5 for each in (*costs.decode, *costs.prefill)):
             self._faults = deque(
                 (
                     replace(each, ended_at=max(each.ended_at, now.at + STILL_COLD_SECONDS))
@@ -236,41 +236,50 @@ class Pod:
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 
-    def signs(self, at: float, began_at: float | None, costs: Costs) -> Signs:
-        """All signs at this instant. `began_at`: of the open incident; None if there is none."""
-        since = recent_from(at, began_at)
+    def signs(self, at: float, costs: Costs) -> Signs:
+        """All signs at this instant."""
+        soon = at - SOON_SECONDS
+        decode = clearest(costs.decode, DEARER)
         found = {
-            Cause.LOAD: self._load.since(since),
-            Cause.PROMPT_MIX: self._mix.since(since),
-            Cause.UNCACHED: self._uncached.since(since),
-            Cause.LONGER_OUTPUTS: self._outputs.since(since),
-            Cause.DECODE_COST: costs.decode,
-            Cause.PREFILL_COST: self._prefill(since, costs),
+            Cause.LOAD: self._now(self._load, at, Cause.LOAD),
+            Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
+            Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
+            Cause.LONGER_OUTPUTS: self._now(self._outputs, at, Cause.LONGER_OUTPUTS),
+            Cause.DECODE_COST: decode,
+            Cause.PREFILL_COST: self._prefill(at, decode, clearest(costs.prefill, DEARER)),
         }
         now = self._last
+        reports = bool(self._readings) and self._reports()
         return Signs(
             at=at,
             grown={cause: factor for cause, factor in found.items() if factor is not None},
-            together=self._together.since(since),
+            together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
             faults=tuple(each for each in self._faults if each.ended_at > at - 10 * RECENT_SECONDS),
             late_ratio=self._late(),
-            kv_full=self._kv_full(since),
-            preempts=self._preempts(since),
-            front_end=self._outside(since) or (_in_front(costs) and not self._waits_inside(since)),
-            computes_ratio=costs.computes_ratio,
+            kv_full=self._kv_full(soon),
+            preempts=self._preempts(at - RECENT_SECONDS),
+            front_end=not reports
+            and (self._outside(soon) or (_in_front(costs.doing) and not self._waits_inside(soon))),
+            computes_ratio=None if costs.doing is None else costs.doing.computes,
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
             young=self._load.young,
         )
 
-    def _prefill(self, since: float, costs: Costs) -> Factor | None:
+    def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
+        """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""
+        return clearest(
+            [comparison.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)], WORTH_NAMING[cause]
+        )
+
+    def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
-        measured = self._reported.since(since)
-        dearer = costs.decode is not None and chance(costs.decode, DEARER) > 0.5
-        if measured is None or (costs.prefill is not None and (dearer or not self._reports())):
-            return costs.prefill
-        if dearer and costs.decode is not None:
-            value = costs.decode.value
+        measured = self._now(self._reported, at, Cause.PREFILL_COST)
+        dearer = decode is not None and chance(decode, DEARER) > 0.5
+        if measured is None or (stepwise is not None and (dearer or not self._reports())):
+            return stepwise
+        if dearer and decode is not None:
+            value = decode.value
             measured = Factor(measured.value / value, measured.low / value, measured.high / value)
         if self._reports():
             return measured
@@ -314,12 +323,14 @@ class Pod:
         """Whether most of the waiting requests are not in the engine, by its own numbers."""
         waiting = outside = 0.0
         known = 0
-        for each in self._recent(since):
+        for before, each in pairwise(self._recent(since)):
             if each.engine_waiting is None or each.engine_running is None:
                 continue
+            # The engine's numbers may be some seconds old: those who came since do not count.
+            waits = min(before.waiting, each.waiting)
             known += 1
-            waiting += each.waiting
-            outside += each.waiting - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
+            waiting += waits
+            outside += waits - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
 
     def _waits_inside(self, since: float) -> bool:
@@ -334,17 +345,15 @@ class Pod:
         return {phase: recent.count(phase) / len(recent) for phase in dict.fromkeys(recent)}
 
 
-def recent_from(at: float, began_at: float | None) -> float:
-    """The instant from which on slices and steps speak for now; `began_at`: of the open incident, None without one."""
-    since = at - RECENT_SECONDS
-    return since if began_at is None else min(max(since, began_at - SLICE_SECONDS), at - LEAST_RECENT_SECONDS)
+def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | None:
+    """The one that is most likely above this threshold; None if none is known."""
+    known = [factor for factor in factors if factor is not None]
+    return max(known, key=lambda factor: chance(factor, threshold), default=None)
 
 
-def _in_front(costs: Costs) -> bool:
+def _in_front(doing: Doing | None) -> bool:
     """Whether requests wait although the engine computes few prompts and could run more sequences."""
-    if costs.computes_ratio is None or costs.full_ratio is None:
-        return False
-    return costs.computes_ratio < COMPUTES and costs.full_ratio < FULL
+    return doing is not None and doing.computes < COMPUTES and doing.full < FULL
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

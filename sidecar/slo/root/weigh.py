@@ -67,7 +67,7 @@ LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
-COMPUTES = 0.4, 0.6
+COMPUTES = 0.55, 0.85
 """Shares of the time in which requests waited: if the engine computes prompts in less than the first, they wait for
 something else; in more than the second, for that."""
 WAITS = 0.9
@@ -119,7 +119,7 @@ def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, 
     grown = _grown(signs)
     if facts.behind_long_prompt and not signs.kv_full:
         # The mean hardly grows by some very long prompts, and each of them holds up all others.
-        give(Cause.PROMPT_MIX, WAITS * (1.0 - sum(grown.values())))
+        give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - sum(grown.values())))
     for cause, share in grown.items():
         found[root_of(cause)] = found.get(root_of(cause), 0.0) + left * share
     left -= left * sum(grown.values())
@@ -145,12 +145,9 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     if total <= 0.0:
         return {}
     shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
-    if signs.computes_ratio is not None:
-        # Requests wait for prompts to be computed only if that is what the engine does while they wait.
-        computes = _between(signs.computes_ratio, *COMPUTES)
-        for cause in (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX):
-            if cause in shares:
-                shares[cause] *= computes
+    for cause in (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX):
+        if cause in shares:
+            shares[cause] *= _computes(signs)
     if signs.preempts:
         # What is computed a second time looks like dearer prompts.
         shares.pop(Cause.PREFILL_COST, None)
@@ -181,6 +178,11 @@ def _rest(found: dict[Root, float], left: float, waited_in: Blame | None, signs:
     waits = WAITS if waited_in is Blame.QUEUE or (signs.engine_waiting or 0.0) >= 1.0 else MAYBE_WAITS
     add(root_of(Cause.SLOTS if (signs.engine_waiting or 0.0) >= 1.0 else Cause.LOAD), waits)
     add(unknown(Unknown.UNCLEAR), 1.0 - waits)
+
+
+def _computes(signs: Signs) -> float:
+    """The chance that requests wait for prompts to be computed: only if that is what the engine does meanwhile."""
+    return 1.0 if signs.computes_ratio is None else _between(signs.computes_ratio, *COMPUTES)
 
 
 def _mostly(waited: Mapping[Blame, float]) -> Blame | None:

@@ -191,7 +191,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 alone: decode costs 2.5x since 00:06 UTC; it misses 90% of its requests",
+        "engine-1 alone: decode costs 2.5x since 00:06 UTC; 216 decided misses in 2m",
         "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
         " same lanes. Lane alerts leave its misses out. Phase: decode, over 2 minutes of this pod's decided misses.",
         pod="engine-1",
