@@ -34,6 +34,7 @@ PHASE_COLOURS = {
     "decode": "green",
     "stream": "yellow",
     "engine": "red",
+    "sidecar": "semi-dark-blue",
 }
 """The same in every panel that shows phases, so that one learns them once."""
 

@@ -58,6 +58,12 @@ _EXACT: dict[str, Dimension] = {
     "llm_sidecar_series": {"event": 1},
     "llm_estimator_samples": {"request": 1},
     "llm_requests_overdue": {"request": 1},
+    "llm_slo_undecided_misses": {"request": 1},
+    "llm_evidence_ratio": TIMES,
+    "llm_engine_cost_ratio": TIMES,
+    "llm_engine_cost_ratio_low": TIMES,
+    "llm_engine_cost_ratio_high": TIMES,
+    "llm_engine_cost_unknown": STATE,
     "llm_requests_in_flight": {"request": 1},
     "llm_engine_requests_waiting": {"request": 1},
     "llm_engine_requests_running": {"request": 1},
@@ -86,8 +92,8 @@ _RECORDED: tuple[tuple[str, Dimension], ...] = (
     ("lane:llm_slo_burn:tier", STATE),
     ("lane:llm_slo_miss:ratio", SHARE),
     ("lane:llm_slo_waited_in:ratio", SHARE),
-    ("lane:llm_slo_verdict:", STATE),
-    ("model:llm_evidence:ratio", TIMES),
+    ("lane:llm_slo_root:share", SHARE),
+    ("pod:llm_slo:odd", STATE),
 )
 _KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_over_time", "abs", "clamp_min"}
 

@@ -37,9 +37,11 @@ SUMMED_ON_PURPOSE = {
     ("llm_request_phase_seconds_bucket", "source"),
     ("llm_request_phase_seconds_sum", "source"),
     ("llm_request_phase_seconds_count", "source"),
-    ("lane:llm_slo_verdict:provisional", "phase"),
+    ("lane:llm_slo_root:share", "window"),
 }
-"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source."""
+"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source, a share one window."""
+JOB = "job"
+"""Recorded series keep engines of one namespace apart by it; other queries may add these engines."""
 _RATES = {"rate", "irate", "increase"}
 
 
@@ -100,7 +102,8 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
     if isinstance(node, promql.VectorSelector):
         name = node.name or ""
         constant = frozenset() if name.endswith("_info") else CONSTANT
-        own = known()[name] - {*VARIABLES, *constant, VERSION} - set(matched(node))
+        added = {*VARIABLES, *constant, VERSION, *({JOB} if name not in recorded() else ())}
+        own = known()[name] - added - set(matched(node))
         if name not in whole_of:
             missing = frozenset() if kept_all else own - kept
             yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
@@ -221,7 +224,8 @@ def _badly_joined(node: promql.BinaryExpr) -> Complaints:
         if on != left & right:
             yield f"{operator} not on all labels that both have"
     elif grouped_left(node):
-        if on is None or on != right or not on <= left:
+        brought = frozenset(node.modifier.group_labels or ())
+        if on is None or on != right - brought or not on <= left:
             yield f"group_left on {sorted(on or ())}, but {sorted(right)} on the one side"
     elif not left == right == (left if on is None else on):
         yield f"{sorted(left)} never meets {sorted(right)}"
