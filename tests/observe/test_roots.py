@@ -131,8 +131,7 @@ def waits_in_front(pod: PodStory) -> None:
     pod.metrics.counter(c.PHASE_ATTRIBUTION_TOTAL).child("chat", "none", "no_report").inc(3)
     pod.set(c.ENGINE_REQUESTS_WAITING, 0.0)
     pod.set(c.ENGINE_REQUESTS_RUNNING, 1.0)
-    pod.harness.comes()
-    pod.second()
+    pod.steps(1.0, decode=1.0)
 
 
 def decodes_dearly(pod: PodStory) -> None:
