@@ -43,6 +43,13 @@ def test_a_hang_is_the_engines_silence_though_no_ledger_is_closed_for_ten_minute
     assert pod.harness.votes() == {}
 
 
+def test_a_young_process_waits_for_evidence_too() -> None:
+    """That no usual value is known does not decide a miss before its 15 s are over."""
+    pod = PodStory().waits(60)
+
+    assert pod.roots()[Blame.ENGINE] >= 0.9 * pod.misses()
+
+
 def test_a_decode_so_slow_that_nothing_ends_is_decided_as_decode() -> None:
     """Steps cost five times as much, no answer ends, and requests wait for a slot."""
     pod = PodStory().calm()
@@ -131,8 +138,7 @@ def waits_in_front(pod: PodStory) -> None:
     pod.metrics.counter(c.PHASE_ATTRIBUTION_TOTAL).child("chat", "none", "no_report").inc(3)
     pod.set(c.ENGINE_REQUESTS_WAITING, 0.0)
     pod.set(c.ENGINE_REQUESTS_RUNNING, 1.0)
-    pod.harness.comes()
-    pod.second()
+    pod.steps(1.0, decode=1.0)
 
 
 def decodes_dearly(pod: PodStory) -> None:
