@@ -72,8 +72,8 @@ class Story:
                 self.last,
                 at=self.last.at + READING_SECONDS,
                 lanes={"chat": self._counts},
-                own_seconds=self.last.own_seconds + own * wave,
-                expected_seconds=self.last.expected_seconds + 1.0,
+                own_seconds=self.last.own_seconds + own * wave * bool(requests),
+                expected_seconds=self.last.expected_seconds + bool(requests),
                 reported=self.last.reported + (came if reported else 0.0),
                 unreported=self.last.unreported + (0.0 if reported else came),
                 **{**stated, **counted},
@@ -145,6 +145,28 @@ def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:
     story.reads(720, requests=30.0, output=150.0)
 
     assert grown(story.reads(requests=30.0, output=150.0)) == {Cause.LOAD, Cause.LONGER_OUTPUTS}
+
+
+def test_a_night_without_traffic_makes_no_overload_of_the_usual_traffic_of_the_morning() -> None:
+    story = Story()
+    story.reads(720, calm=True)
+    night = story.reads(8 * 720, calm=True, requests=0.0)
+    story.reads(24, calm=True)
+    morning = story.reads()
+
+    assert Cause.LOAD not in night.grown
+    assert morning.grown[Cause.LOAD].low < 1.0 < morning.grown[Cause.LOAD].high
+    assert grown(story.reads(requests=30.0)) == {Cause.LOAD}
+
+
+def test_one_request_in_two_minutes_is_a_load_like_any_other() -> None:
+    """The time between them is no idleness."""
+    story = Story()
+    for _ in range(240):
+        story.reads(1, calm=True, requests=1.0)
+        story.reads(23, calm=True, requests=0.0)
+
+    assert story.reads(12, requests=1.0).grown[Cause.LOAD].value > 10.0
 
 
 def test_events_that_come_together_are_told_apart_from_longer_answers() -> None:
