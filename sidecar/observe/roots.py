@@ -33,6 +33,7 @@ _FAILED = {
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
     Outcome.ENGINE_TRUNCATED: Failed.ERROR,
     Outcome.ENGINE_UNREACHABLE: Failed.UNREACHABLE,
+    Outcome.SIDECAR_ERROR: Failed.SIDECAR,
 }
 
 

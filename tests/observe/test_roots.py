@@ -87,6 +87,7 @@ def test_no_miss_is_undecided_for_longer_than_fifteen_seconds_and_a_tick() -> No
         (Outcome.ENGINE_TIMEOUT, "engine"),
         (Outcome.ENGINE_TRUNCATED, "engine"),
         (Outcome.ENGINE_UNREACHABLE, "engine"),
+        (Outcome.SIDECAR_ERROR, "sidecar"),
     ],
 )
 def test_a_request_that_is_turned_away_or_failed_has_a_root(outcome: Outcome, root: str, *, streaming: bool) -> None:
