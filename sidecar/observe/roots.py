@@ -4,7 +4,7 @@ Stands between `slo_counters.py`, which tells each miss and each end, and the pu
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
@@ -33,6 +33,7 @@ _FAILED = {
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
     Outcome.ENGINE_TRUNCATED: Failed.ERROR,
     Outcome.ENGINE_UNREACHABLE: Failed.UNREACHABLE,
+    Outcome.SIDECAR_ERROR: Failed.SIDECAR,
 }
 
 
@@ -162,7 +163,7 @@ class Roots:
         if found is None:
             found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and max(found.values()) < CLEAR:
+        if not over and not _clear(found):
             return False
         for root, weight in found.items():
             self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
@@ -174,3 +175,7 @@ class Roots:
 
 def _ttft_seconds(aims: Aims) -> float | None:
     return None if aims.ttft is None else aims.ttft.threshold_seconds
+
+
+def _clear(found: Mapping[Root, float]) -> bool:
+    return any(weight >= CLEAR and root.phase != Blame.UNATTRIBUTED for root, weight in found.items())

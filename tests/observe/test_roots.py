@@ -43,6 +43,13 @@ def test_a_hang_is_the_engines_silence_though_no_ledger_is_closed_for_ten_minute
     assert pod.harness.votes() == {}
 
 
+def test_a_young_process_waits_for_evidence_too() -> None:
+    """That no usual value is known does not decide a miss before its 15 s are over."""
+    pod = PodStory().waits(60)
+
+    assert pod.roots()[Blame.ENGINE] >= 0.9 * pod.misses()
+
+
 def test_a_decode_so_slow_that_nothing_ends_is_decided_as_decode() -> None:
     """Steps cost five times as much, no answer ends, and requests wait for a slot."""
     pod = PodStory().calm()
@@ -80,6 +87,7 @@ def test_no_miss_is_undecided_for_longer_than_fifteen_seconds_and_a_tick() -> No
         (Outcome.ENGINE_TIMEOUT, "engine"),
         (Outcome.ENGINE_TRUNCATED, "engine"),
         (Outcome.ENGINE_UNREACHABLE, "engine"),
+        (Outcome.SIDECAR_ERROR, "sidecar"),
     ],
 )
 def test_a_request_that_is_turned_away_or_failed_has_a_root(outcome: Outcome, root: str, *, streaming: bool) -> None:

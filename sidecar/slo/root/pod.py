@@ -8,6 +8,7 @@ burns.
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
@@ -25,6 +26,8 @@ from sidecar.slo.waits import Doing
 RECENT_SECONDS = 60.0
 SOON_SECONDS = 20.0
 """The windows that are compared with the usual: a short one, and a long one for what is seldom."""
+EMPTY_SECONDS = 300.0
+"""After so long without an arrival, time teaches no usual load: or a night would make each morning an overload."""
 LATE_SECONDS = 15.0
 IDLE_SPREAD = 1.5
 """The first token of a request that did not queue is a guess at its prefill: its interval is wider."""
@@ -54,6 +57,8 @@ class Pod:
     def __init__(self) -> None:
         self._lanes = Lanes()
         self._last: Reading | None = None
+        self._arrived_at = -inf
+        """Instant of the last reading with an arrival."""
         self._load = Comparison()
         self._mix = Comparison()
         self._uncached = Comparison()
@@ -81,8 +86,11 @@ class Pod:
 
     def _compare(self, last: Reading, now: Reading, *, calm: bool) -> None:
         brought = self._lanes.compare(last.lanes, now.lanes, learn=calm)
+        if brought.work > 0.0:
+            self._arrived_at = now.at
+        busy_seconds = now.at - last.at if now.at - self._arrived_at < EMPTY_SECONDS else 0.0
         for comparison, value, expected in (
-            (self._load, brought.work, now.at - last.at),
+            (self._load, brought.work, busy_seconds),
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
             (self._uncached, brought.uncached_tokens, brought.usual_uncached_tokens),
             (self._outputs, brought.output_tokens, brought.usual_output_tokens),

@@ -27,10 +27,12 @@ class Root(NamedTuple):
 
 
 class Failed(Enum):
-    """How the engine failed a request."""
+    """How a request failed on the server side."""
 
     ERROR = auto()
     UNREACHABLE = auto()
+    SIDECAR = auto()
+    """The sidecar itself could not serve it."""
 
 
 class Facts(NamedTuple):
@@ -91,6 +93,8 @@ def unknown(reason: Unknown) -> Root:
 
 def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, float]:
     """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
+    if facts.failed is Failed.SIDECAR:
+        return {root_of(Cause.SIDECAR_BUDGET): 1.0}
     if facts.failed is not None:
         down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
         return {root_of(Cause.DOWN if down else Cause.ERRORS): 1.0}

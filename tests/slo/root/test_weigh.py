@@ -105,6 +105,10 @@ def test_a_request_that_the_engine_failed_is_the_engines() -> None:
     assert leader(Facts(failed=Failed.ERROR, fault=Cause.DOWN), dear) == root_of(Cause.DOWN)
 
 
+def test_a_request_that_the_sidecar_failed_is_the_sidecars() -> None:
+    assert weights(Facts(failed=Failed.SIDECAR, fault=Cause.DOWN), Signs()) == {root_of(Cause.SIDECAR_BUDGET): 1.0}
+
+
 def test_a_fault_of_the_engine_in_its_life_is_the_root() -> None:
     assert leader(Facts(fault=Cause.SILENCE), Signs()) == root_of(Cause.SILENCE)
 
