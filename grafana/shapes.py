@@ -303,6 +303,9 @@ _LEADING = f"topk by ({WHO}) (1, lane:llm_slo_root:share)"
 
 def verdict_table() -> Panel:
     """One line for each lane and objective that burns: which phase broke, why, how bad; the phase leads to its dashboard."""
+    root = "namespace, job, model, phase"
+    causes = f"sum by ({root}, cause) (increase(llm_slo_root_cause_misses_total[W])) > 0"
+    because = f"* on ({root}) group_left (cause) group by ({root}, cause) (topk by ({root}) (1, {causes}))"
     own = {
         Blame.FIRST_TOKEN: "llm-prefill",
         Blame.UNATTRIBUTED: "llm-sidecar",
@@ -310,14 +313,13 @@ def verdict_table() -> Panel:
         SIDECAR: "llm-sidecar",
     }
     # Every phase leads somewhere: its own dashboard, or the one whose panels tell most about it.
-    led = f'label_replace({_LEADING}, "dashboard", "llm-$1", "phase", "(.+)")'
+    led = f'label_replace({_LEADING} {because}, "dashboard", "llm-$1", "phase", "(.+)")'
     for phase, uid in own.items():
         led = f'label_replace({led}, "dashboard", "{uid}", "phase", "{phase}")'
     phases = tuple(
         (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in PHASE_COLOURS.items()
     )
     paging = f'max by ({WHO}) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}})'
-    causes = "namespace, job, model, phase"
     return Panel(
         Kind.TABLE,
         "Verdict: which phase, which lane",
@@ -327,13 +329,7 @@ def verdict_table() -> Panel:
         DECIDED,
         TIMES,
         (
-            Query(f"sum by ({WHO}, phase, dashboard) ({led})", "of the misses", unit="percentunit"),
-            Query(
-                f"group by ({WHO}, phase, cause) ({_LEADING} * on ({causes}) group_left (cause)"
-                f" topk by ({causes}) (1, sum by ({causes}, cause) (increase(llm_slo_root_cause_misses_total[W])) > 0))",
-                "because",
-                unit="none",
-            ),
+            Query(f"sum by ({WHO}, phase, cause, dashboard) ({led})", "of the misses", unit="percentunit"),
             Query(
                 f"sum by ({WHO}, waited_in) (label_replace(topk by ({WHO}) (1, lane:llm_slo_waited_in:ratio),"
                 ' "waited_in", "$1", "phase", "(.+)"))',
@@ -356,7 +352,7 @@ def verdict_table() -> Panel:
         width=24,
         height=7,
         empty="",
-        hidden=("dashboard", "because", "alerting"),
+        hidden=("dashboard", "alerting"),
         text_colours=(*phases, ("severity", "page", RED), ("severity", "ticket", ORANGE)),
         links=(
             ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
