@@ -71,7 +71,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             unless on ({_POD}) (
               max by ({_POD}) (max_over_time(llm_engine_up[30m])) == 0
               and on ({_POD}) max by ({_POD}) (
-                time() - process_start_time_seconds and on (namespace, pod, instance) llm_sidecar_build_info
+                time() - process_start_time_seconds
               ) < 1800
             )
             """,

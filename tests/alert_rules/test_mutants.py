@@ -130,6 +130,7 @@ def test_a_scenario_without_a_namespace_notices_too() -> None:
     def a_config_that_is_refused(scenario: Scenario) -> None:
         """A ticket."""
         scenario.shows("llm_sidecar_config_last_reload_successful", 0)
+        scenario.shows("llm_sidecar_build_info", 1, version="1")
         scenario.alerts(12, "LLMConfigReloadFailed ticket")
 
     found = seek([suite], [mutant(RELOAD), mutant(RELOAD, "== 0", "!= 0")])

@@ -65,7 +65,7 @@ for name, promise, happens, pages in (
         fleet((WELL, FIRST[1]), FINE),
         {7.25: "", 8.5: "unattributed"},
     ),
-    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode"}),
+    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 9.5: "decode"}),
     ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {9: "unattributed"}),
     ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {9: "unattributed"}),
 ):
@@ -134,3 +134,17 @@ def a_pod_that_was_odd(scenario: Scenario) -> None:
     scenario.records("lane:llm_slo_miss:ratio_rate5m", 16, (WHO, 0))
     for minute in (17, 19, 21):
         scenario.pages(minute)
+
+
+for size, target in ((2, 0.8), (2, 0.95), (2, 0.99), (3, 0.99), (16, 0.99)):
+
+    def alone(scenario: Scenario, size: int = size, target: float = target) -> None:
+        fleet(misses(1.0), *[FINE] * (size - 1), target=target)(scenario)
+        others = f'ALERTS{{namespace="{scenario.name}",alertstate="firing",alertname!="LLMPodBurn"}}'
+
+        scenario.yields(f"count_over_time({others}[9m])", 11)
+        scenario.pages(8, "LLMPodBurn", phase="prefill")
+
+    alone.__name__ = f"only the pod of {size} at a target of {target:g}".replace(".", "")
+    alone.__doc__ = "No lane pages for the odd pod, not even for one evaluation: it is odd before its lanes burn."
+    SUITE.scenario(6, 5)(alone)
