@@ -2,7 +2,7 @@
 
 from grafana.panel import ORANGE, RED, Board, Kind, Panel, Row
 from grafana.query import Query, quantiles, rates, share
-from grafana.shapes import ENDED, GAPS, burn, evidence, phase_heatmap, phase_quantiles, waited_in
+from grafana.shapes import ENDED, GAPS, burn, phase_heatmap, phase_quantiles, waited_in
 
 
 _READS = "reads from the engine that brought output events, of streamed inference requests"
@@ -124,7 +124,6 @@ _REFUTE = Row(
             steps=((0.005, ORANGE), (0.05, RED)),
         ),
         phase_quantiles("decode", "If decode grew by as much, the engine was late too.", width=8),
-        evidence(width=8),
         Panel(
             Kind.LINES,
             "Answers that came at once, by lane",
