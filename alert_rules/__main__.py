@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument(
         "--no-keep-firing",
         action="store_true",
-        help="leave keep_firing_for out of the alerts: vmalert before 1.90 refuses it",
+        help="leave keep_firing_for out of the alerts: an old vmalert, such as 1.79, refuses it",
     )
     given = parser.parse_args()
     written_files = files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/")))

@@ -23,8 +23,9 @@ _MISSES, _REQUESTS, _ALLOWED = (
 )
 
 
-def _others(of_pod: str) -> str:
-    return f"(sum by ({_FLEET}) ({of_pod}) - on ({_FLEET}) group_right () {of_pod})"
+def _times(of_pod: str) -> str:
+    """How many times the pod's own number the whole fleet has."""
+    return f"sum by ({_FLEET}) ({of_pod}) / on ({_FLEET}) group_right () {of_pod}"
 
 
 POD_ROOTS = Record(
@@ -41,13 +42,13 @@ ODD = Record(
       {_BURNING}
       and {_REQUESTS} >= {_COMPARED}
       and on ({_FLEET}) count by ({_FLEET}) ({_REQUESTS} >= {_COMPARED}) >= 2
-      and {_MISSES} / {_REQUESTS} >= {ODD_TIMES} * (
-        {_others(_MISSES)}
-          / {_others(_REQUESTS)}
-      )
+      and {_times(_REQUESTS)} + {ODD_TIMES - 1} >= {ODD_TIMES} * ({_times(_MISSES)})
     )
     """,
-    "This pod burns, and its miss ratio is three times that of the others together: it has a page of its own.",
+    """
+    This pod burns, and its miss ratio is three times that of the others together: it has a page of its own. With the fleet's sums F
+    and G, m / r >= 3 (F - m) / (G - r) is the same as G / r + 2 >= 3 F / m, which reads each number once.
+    """,
 )
 
 ROOTS = Record(

@@ -221,7 +221,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
 def _headline(phase: str, labels: tuple[str, ...]) -> str:
     """What broke, its size, and since when. `phase` empty: that of the alert's label."""
     phases = (phase,) if phase else (*CAUSES_BY_PHASE, Blame.UNATTRIBUTED)
-    plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"{phase or '{{ $labels.phase }}'} broke"
+    plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"the root is {phase or '{{ $labels.phase }}'}"
     return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
 
 
