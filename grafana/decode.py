@@ -45,7 +45,7 @@ _CONFIRM = Row(
             (Query("sum by (POD) (rate(llm_prefill_own_seconds_total[R]))", "{{pod}} {{namespace}}"),),
             steps=((0.5, YELLOW), (0.9, ORANGE)),
         ),
-        *engine_cost(Part.DECODE),
+        engine_cost(Part.DECODE, width=24),
     ),
 )
 

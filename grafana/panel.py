@@ -34,7 +34,6 @@ PHASE_COLOURS = {
     "decode": "green",
     "stream": "yellow",
     "engine": "red",
-    "sidecar": "semi-dark-blue",
 }
 """The same in every panel that shows phases, so that one learns them once."""
 

@@ -47,7 +47,7 @@ _CONFIRM = Row(
             ),
             decimals=2,
         ),
-        *engine_cost(Part.PREFILL),
+        engine_cost(Part.PREFILL, width=24),
     ),
 )
 

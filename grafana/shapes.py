@@ -9,7 +9,7 @@ from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
 from grafana.query import ENGINE_OF, LANE, Query, gauge, quantiles
 from grafana.surroundings import kept
 from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.step_model import Part, Reason
+from sidecar.slo.step_model import Part
 
 
 OK = "inference requests with outcome ok"
@@ -131,47 +131,27 @@ def evidence(*, width: int = 12) -> Panel:
     )
 
 
-def engine_cost(part: Part) -> tuple[Panel, Panel]:
-    """What the same work costs the engine now over what it cost, and why that is unknown where it is."""
+def engine_cost(part: Part, *, width: int = 12) -> Panel:
+    """What the same work costs the engine now over what it cost."""
     work = "a step of the same sequences and contexts" if part is Part.DECODE else "the same uncached prompt tokens"
-    return (
-        Panel(
-            Kind.LINES,
-            f"Cost of {part}: now over what is usual, by pod",
-            f"What {work} costs now over what it cost while no objective burned, with an interval of 95 %; an estimate. An"
-            " interval above 1: the work is dearer than it was.",
-            GAPS,
-            TIMES,
-            tuple(
-                gauge(f'{name}{{part="{part}"}}', legend=f"{{{{pod}}}} {{{{namespace}}}}{words}")
-                for name, words in (
-                    ("llm_engine_cost_ratio", ""),
-                    ("llm_engine_cost_ratio_low", " at least"),
-                    ("llm_engine_cost_ratio_high", " at most"),
-                )
-            ),
-            decimals=2,
-            empty="unknown: see beside",
+    return Panel(
+        Kind.LINES,
+        f"Cost of {part}: now over what is usual, by pod",
+        f"What {work} costs now over what it cost while no objective burned, with an interval of 95 %; an estimate. An interval"
+        " above 1: the work is dearer than it was.",
+        GAPS,
+        TIMES,
+        tuple(
+            gauge(f'{name}{{part="{part}"}}', legend=f"{{{{pod}}}} {{{{namespace}}}}{words}")
+            for name, words in (
+                ("llm_engine_cost_ratio", ""),
+                ("llm_engine_cost_ratio_low", " at least"),
+                ("llm_engine_cost_ratio_high", " at most"),
+            )
         ),
-        Panel(
-            Kind.TIMELINE,
-            f"Why the cost of {part} is unknown",
-            "young: too few steps or prompts to know the usual cost. residuals: alike steps take different times. coverage: streams do"
-            " not speak at each step. few: too little traffic now.",
-            GAPS,
-            "none",
-            (
-                Query(
-                    " or ".join(
-                        f'{number} * (max by (POD) (llm_engine_cost_unknown{{part="{part}",reason="{reason}"}}) > 0)'
-                        for number, reason in enumerate(Reason, 1)
-                    ),
-                    "{{pod}} {{namespace}}",
-                ),
-            ),
-            empty="known",
-            words=tuple((number, str(reason), YELLOW) for number, reason in enumerate(Reason, 1)),
-        ),
+        width=width,
+        decimals=2,
+        empty="unknown: the sidecar's dashboard says why",
     )
 
 
@@ -297,12 +277,16 @@ def phase_stack(title: str, about: str, *, streaming: bool, width: int = 8, per_
     )
 
 
+_ROOT_COLOURS = {**PHASE_COLOURS, SIDECAR: "semi-dark-blue"}
 _LEADING = f"topk by ({WHO}) (1, lane:llm_slo_root:share)"
 """The root that leads in each lane and objective."""
 
 
 def verdict_table() -> Panel:
     """One line for each lane and objective that burns: which phase broke, why, how bad; the phase leads to its dashboard."""
+    root = "namespace, job, model, phase"
+    causes = f"sum by ({root}, cause) (increase(llm_slo_root_cause_misses_total[W])) > 0"
+    because = f"* on ({root}) group_left (cause) group by ({root}, cause) (topk by ({root}) (1, {causes}))"
     own = {
         Blame.FIRST_TOKEN: "llm-prefill",
         Blame.UNATTRIBUTED: "llm-sidecar",
@@ -310,14 +294,13 @@ def verdict_table() -> Panel:
         SIDECAR: "llm-sidecar",
     }
     # Every phase leads somewhere: its own dashboard, or the one whose panels tell most about it.
-    led = f'label_replace({_LEADING}, "dashboard", "llm-$1", "phase", "(.+)")'
+    led = f'label_replace({_LEADING} {because}, "dashboard", "llm-$1", "phase", "(.+)")'
     for phase, uid in own.items():
         led = f'label_replace({led}, "dashboard", "{uid}", "phase", "{phase}")'
     phases = tuple(
-        (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in PHASE_COLOURS.items()
+        (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in _ROOT_COLOURS.items()
     )
     paging = f'max by ({WHO}) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}})'
-    causes = "namespace, job, model, phase"
     return Panel(
         Kind.TABLE,
         "Verdict: which phase, which lane",
@@ -327,13 +310,7 @@ def verdict_table() -> Panel:
         DECIDED,
         TIMES,
         (
-            Query(f"sum by ({WHO}, phase, dashboard) ({led})", "of the misses", unit="percentunit"),
-            Query(
-                f"group by ({WHO}, phase, cause) ({_LEADING} * on ({causes}) group_left (cause)"
-                f" topk by ({causes}) (1, sum by ({causes}, cause) (increase(llm_slo_root_cause_misses_total[W])) > 0))",
-                "because",
-                unit="none",
-            ),
+            Query(f"sum by ({WHO}, phase, cause, dashboard) ({led})", "of the misses", unit="percentunit"),
             Query(
                 f"sum by ({WHO}, waited_in) (label_replace(topk by ({WHO}) (1, lane:llm_slo_waited_in:ratio),"
                 ' "waited_in", "$1", "phase", "(.+)"))',
@@ -356,7 +333,7 @@ def verdict_table() -> Panel:
         width=24,
         height=7,
         empty="",
-        hidden=("dashboard", "because", "alerting"),
+        hidden=("dashboard", "alerting"),
         text_colours=(*phases, ("severity", "page", RED), ("severity", "ticket", ORANGE)),
         links=(
             ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
@@ -370,7 +347,7 @@ def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
     """The verdict over time, one bar for each lane and objective."""
     numbered = " or ".join(
         f'{number} * group by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}} >= {LEADS})'
-        for number, phase in enumerate(PHASE_COLOURS, 1)
+        for number, phase in enumerate(_ROOT_COLOURS, 1)
     )
     return Panel(
         Kind.TIMELINE,
@@ -382,5 +359,5 @@ def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
         width=width,
         height=height,
         empty="no misses",
-        words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(PHASE_COLOURS.items(), 1)),
+        words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(_ROOT_COLOURS.items(), 1)),
     )

@@ -187,7 +187,9 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
         return _times(left, {name: -power for name, power in right.items()})
     if operator == "*":
         # A 1 that stands for its labels only chooses.
-        return right if left == STATE else _times(left, right)
+        if STATE in (left, right):
+            return right if left == STATE else left
+        return _times(left, right)
     if left != right:
         raise UnknownDimensionError(f"{written(left)} {operator} {written(right)}")
     return left

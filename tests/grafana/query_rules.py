@@ -206,10 +206,15 @@ def joins_right(dashboard: Json) -> Complaints:
                     yield f"{_where(panel, target)}: a quantile over one value"
                 if str(node.op) == "count" and not {"namespace", "pod"} <= below:
                     yield f"{_where(panel, target)}: what is counted are not pods"
-                if str(node.op) == "topk" and (below & {*VARIABLES, "objective"}) - grouping(node):
+                if str(node.op) == "topk" and _too_many_compete(below - grouping(node)):
                     yield f"{_where(panel, target)}: topk lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
                 yield from (f"{_where(panel, target)}: {one}" for one in _badly_joined(node))
+
+
+def _too_many_compete(labels: Labels) -> bool:
+    """One label may rank, such as the phase; lanes, engines and pods are told apart."""
+    return bool(labels & {*VARIABLES, "objective", JOB}) or len(labels - {"window"}) > 1
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:
@@ -224,7 +229,7 @@ def _badly_joined(node: promql.BinaryExpr) -> Complaints:
         if on != left & right:
             yield f"{operator} not on all labels that both have"
     elif grouped_left(node):
-        brought = frozenset(node.modifier.group_labels or ())
+        brought = frozenset(node.modifier.group_labels or () if node.modifier else ())
         if on is None or on != right - brought or not on <= left:
             yield f"group_left on {sorted(on or ())}, but {sorted(right)} on the one side"
     elif not left == right == (left if on is None else on):
