@@ -3,7 +3,7 @@
 Plays engines in virtual time, in several worlds, with nothing broken, with an overload, and with decode or prefill made
 dearer by a known factor. The product is blind: it gets no reports, no cached tokens, no metrics of the engine, and
 estimates prompt lengths. Printed are, for each world, the error of the ratios, how often their interval holds the
-truth, how often an interval above `WORTH_NAMING` is right or wrong, and how often there is no ratio.
+truth, how often an interval above `DEARER` is right or wrong, and how often there is no ratio.
 
 The simulator is both the truth and the model family: these figures are an upper limit for real engines. The scrapes of
 one run depend on each other, so the number of runs stands beside them.
@@ -28,7 +28,7 @@ from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.world import Mode, Throttle, Topology, World
 from sidecar.metrics import slo_metrics as slo
-from sidecar.slo.root.weigh import WORTH_NAMING
+from sidecar.slo.root.weigh import DEARER
 from sidecar.slo.step_model import Part
 
 
@@ -134,8 +134,8 @@ def _row(world: str, part: Part, group: Sequence[ScrapedRatio]) -> str:
         f"{1 - len(known) / len(group):.0%}",
         "-" if error is None else f"{error:.1%}",
         _share(low <= truth <= high for truth, low, _, high in known),
-        _share(low > WORTH_NAMING for truth, low, _, _ in known if truth > 1.0),
-        _share(low > WORTH_NAMING for truth, low, _, _ in known if truth == 1.0),
+        _share(low > DEARER for truth, low, _, _ in known if truth > 1.0),
+        _share(low > DEARER for truth, low, _, _ in known if truth == 1.0),
     ]
     return f"| {world} | {part} | {' | '.join(cells)} |"
 

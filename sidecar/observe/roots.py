@@ -4,14 +4,14 @@ Stands between `slo_counters.py`, which tells each miss and each end, and the pu
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame, client_held
+from sidecar.slo.attribution import Blame, client_held, waited_between
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
@@ -20,19 +20,22 @@ from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
-CLEAR = 0.9
-"""A miss whose leading root has at least this weight needs no further evidence."""
+CLEAR = 0.92
+"""A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
+hang shows as silence, they wait in its queue too."""
 _FAILED = {
     Outcome.ENGINE_ERROR: Failed.ERROR,
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
     Outcome.ENGINE_TRUNCATED: Failed.ERROR,
     Outcome.ENGINE_UNREACHABLE: Failed.UNREACHABLE,
+    Outcome.SIDECAR_ERROR: Failed.SIDECAR,
 }
 
 
@@ -48,7 +51,7 @@ class Roots:
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
-        self._long = LongPrompts()
+        self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
@@ -64,7 +67,7 @@ class Roots:
         """A miss was counted."""
         self.incident.missed(at)
         self._undecided.child_for(case.labels, objective).inc()
-        self._open.missed(key, Miss(case.labels, objective, case.received_at, at))
+        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, _ttft_seconds(case.aims)))
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
@@ -83,8 +86,10 @@ class Roots:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account, aims: Aims) -> None:
-        """The request is over, and its ledger is closed if it will be closed soon."""
+    def ended(self, key: Hashable, account: Account, aims: Aims, second_after_seconds: float | None) -> None:
+        """The request is over, and its ledger is closed if it will be closed soon. `second_after_seconds`: from its
+        first output to its second.
+        """
         misses = self._open.of(key)
         if not misses:
             return
@@ -94,6 +99,8 @@ class Roots:
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is Objective.TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
+            if miss.objective is Objective.TPOT and second_after_seconds is not None:
+                miss.transferred = waited_between(account.marks, aims, second_after_seconds)
         self._open.ended(key)
 
     # --- time -----------------------------------------------------------------------------------------------------------
@@ -107,7 +114,7 @@ class Roots:
         inside = self._evidence.inside(at)
         self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
-            self._next_slice_at = at + SLICE_SECONDS
+            self._next_slice_at = at + READING_SECONDS
             costs = self._costs(at)
             after = 0.0 if hurried else CALM_AFTER_SECONDS
             self._pod.teach_after(after)
@@ -132,7 +139,8 @@ class Roots:
     def begin(self, model: str, lane: str, objective: str) -> None:
         """Put the series of this lane on the page at 0."""
         self._roots.begin(model=model, lane=lane, objective=objective)
-        self._undecided.child(model, lane, objective).inc(0)
+        for values in self._undecided.combinations(model=model, lane=lane, objective=objective):
+            self._undecided.child(*values).inc(0)
 
     def begin_causes(self) -> None:
         """Put the causes of all models that are known by now on the page at 0."""
@@ -166,17 +174,26 @@ class Roots:
             miss.failed,
             miss.paused,
             None if fault is None else fault.cause,
-            self._long.hold_up(since, at),
+            self._long.hold_up(since, at, miss.threshold_seconds),
+            miss.transferred,
         )
         found = self._weighed.get(facts)
         if found is None:
             found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and max(found.values()) < CLEAR:
+        if not over and not _clear(found):
             return False
         for root, weight in found.items():
             self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
-            self._causes.child(miss.labels.model, *root).inc(weight)
+            self._causes.child_for(miss.labels, *root).inc(weight)
         self._undecided.child_for(miss.labels, miss.objective).inc(-1)
         self.incident.voted(found, at)
         return True
+
+
+def _ttft_seconds(aims: Aims) -> float | None:
+    return None if aims.ttft is None else aims.ttft.threshold_seconds
+
+
+def _clear(found: Mapping[Root, float]) -> bool:
+    return any(weight >= CLEAR and root.phase != Blame.UNATTRIBUTED for root, weight in found.items())

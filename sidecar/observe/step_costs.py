@@ -99,6 +99,10 @@ class StepCosts:
         """All that learns here, by name."""
         return {"step_model": self._model, "cached_shares": self._cached}
 
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt usually takes; None if unknown."""
+        return self._model.prefill_seconds(tokens)
+
     def costs(self, at: float) -> Costs:
         """Both factors in short windows and in long ones, and the use of the engine; None for what is unknown."""
         model = self._model

@@ -16,7 +16,8 @@ from sidecar.slo.prefill_work import PrefillWork
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.long_prompts import LongPrompts
-from sidecar.slo.root.pod import Costs, LaneCounts, Pod, Reading
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import LaneCounts, Reading
 from sidecar.slo.step_model import StepModel
 from tests.slo.stepping import SteppedEngine, traffic
 
@@ -72,7 +73,7 @@ def _held_up(one: LongPrompts, at: float) -> list[bool]:
     for step, tokens in enumerate((100, 2000, 3500, 5000, 50_000)):
         arrived_at = at + 1000.0 * (step + 1)
         one.received(("asked", tokens), "chat", tokens, arrived_at)
-        found.append(one.hold_up(arrived_at, arrived_at + 1.0))
+        found.append(one.hold_up(arrived_at, arrived_at + 1.0, None))
         one.computed(("asked", tokens), arrived_at + 1.0)
     return found
 

@@ -26,6 +26,8 @@ KEPT_SLICES = 60
 """Slices that are kept to compare: five minutes of slices of 5 s."""
 TOGETHER = 1.3
 """Neighbouring slices are not independent: the interval is wider by this factor."""
+MOST_MARGIN = 20.0
+"""Largest margin of a logarithm. After hours without traffic, a ratio to the usual traffic may be anything."""
 
 
 class Comparison(Learner):
@@ -97,5 +99,5 @@ class Comparison(Learner):
         spread = TOGETHER * sqrt(scatter * (1.0 / expected + 1.0 / self._expected)) / usual
         ratio = max(value / expected / usual, 1e-6)
         # The scatter of a sum that is larger than usual is larger too; of logarithms it stays the same.
-        margin = max(Z * spread / max(1.0, sqrt(ratio)), LEAST_MARGIN)
+        margin = min(max(Z * spread / max(1.0, sqrt(ratio)), LEAST_MARGIN), MOST_MARGIN)
         return Factor(ratio, ratio * exp(-margin), ratio * exp(margin))

@@ -13,7 +13,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.root.weigh import Root
 
 
-MEMORY_SECONDS = 60.0
+VOTES_SECONDS = 60.0
 """Time constant with which votes fade."""
 TAKES_OVER = 2.0
 """With so many times the votes of the lead, another root takes it over at once."""
@@ -82,6 +82,6 @@ class Incident:
 
     def _fade(self, at: float) -> None:
         if at > self._faded_at:
-            faded = exp((self._faded_at - at) / MEMORY_SECONDS)
+            faded = exp((self._faded_at - at) / VOTES_SECONDS)
             self._votes = {root: votes * faded for root, votes in self._votes.items() if votes * faded > 0.01}
             self._faded_at = at
