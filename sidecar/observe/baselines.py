@@ -31,7 +31,7 @@ MOST_FILES = 16
 PIECES = 128
 """Pieces of JSON in a slice: some tenths of a millisecond."""
 LAST_SAVE_SECONDS = 2.0
-_WORDS = {
+_SOURCE_WORDS = {
     Came.PROCESS: "learned by this process",
     Came.STATE: "from an earlier process of this pod",
     Came.FILE: "from another pod's file",
@@ -71,7 +71,7 @@ class Baselines:
     def words(self) -> str:
         """The source of the usual values, for the status page."""
         provisional = ", provisional" if self._slo.learning.provisional else ""
-        return f"usual values {_WORDS[self._slo.came]}{provisional}"
+        return f"usual values {_SOURCE_WORDS[self._slo.came]}{provisional}"
 
     def engine_known(self) -> None:
         """Something was learned about the engine."""
