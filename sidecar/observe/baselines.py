@@ -1,4 +1,4 @@
-"""The usual values of this pod's engine on disk: read once the engine is known, written every few minutes and at the end.
+"""The usual values of this pod's engine on disk: read once the engine is known, written every minute and at the end.
 
 A restart in mid-fault would otherwise take the fault for the usual, or know nothing for minutes. First what this process
 learned itself counts, then `state.directory` (one file per engine, `slo/baseline.py`), then `baseline.file` (another
@@ -25,7 +25,8 @@ from sidecar.slo.baseline import MOST_BYTES, Baseline, Key, RefusedError, checke
 from sidecar.slo.learning import Came
 
 
-SAVE_SECONDS = 180.0
+SAVE_SECONDS = 60.0
+"""A process that is killed loses so much, of a memory of half an hour."""
 MOST_FILES = 16
 """Files of other engines, and of other versions of this one, that are kept in the state directory."""
 PIECES = 128
