@@ -369,7 +369,7 @@ _ESTIMATOR = Row(
                 gauge(
                     "llm_baseline_info",
                     by="POD, source, provisional, quantization, gpu_type",
-                    legend="{{source}}, provisional {{provisional}} ({{pod}} {{namespace}})",
+                    legend="{{source}}, provisional {{provisional}} ({{pod}} {{namespace}} {{quantization}} {{gpu_type}})",
                 ),
             ),
             width=24,
