@@ -125,7 +125,12 @@ class App:
             clock=clock,
         )
         self.admin = AdminListener(
-            self, self.metrics, clock, traces=self.spans.handle, traces_from_anywhere=self.spans.from_anywhere
+            self,
+            self.metrics,
+            clock,
+            traces=self.spans.handle,
+            traces_from_anywhere=self.spans.from_anywhere,
+            incidents=self.slo.roots.incidents,
         )
         self._state_at_scrape()
 

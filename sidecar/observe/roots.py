@@ -6,6 +6,7 @@ weight belongs to which counter, and how old the signs of the pod may be. It ref
 
 from collections.abc import Callable, Hashable, Mapping
 
+from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
@@ -43,7 +44,8 @@ class Roots:
     def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
-        """Unix time of an instant; None: the beginning of an incident is not exported."""
+        """Unix time of an instant; None: incidents are neither exported nor written down."""
+        self.incidents = IncidentLog()
         self._reader = PodReader(metrics)
         self._pod = Pod()
         self.incident = Incident()
@@ -106,6 +108,7 @@ class Roots:
     def tick(self, at: float, *, burning: bool) -> None:
         """Read the pod and decide what is due. Call it about once a second."""
         self.incident.tick(at, burning=burning)
+        self._log(at)
         inside = self._evidence.inside(at)
         self._backlog.tick(at, inside.waiting, calm=not burning)
         if at >= self._next_slice_at:
@@ -138,6 +141,17 @@ class Roots:
         lead, began_at = self.incident.lead, self.incident.began_at
         if lead is not None and began_at is not None and self.unix_of is not None:
             self._began.child(*lead).set(self.unix_of(began_at))
+
+    def _log(self, at: float) -> None:
+        """Write down that an incident has begun, has another lead, or is over."""
+        lead, began_at = self.incident.lead, self.incident.began_at
+        if self.unix_of is None:
+            return
+        if began_at is None:
+            grown = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
+            self.incidents.closed(self.unix_of(at), self.incident.votes, grown)
+        elif lead is not None:
+            self.incidents.opened(self.unix_of(at), *lead)
 
     # --- one miss -------------------------------------------------------------------------------------------------------
 
