@@ -15,6 +15,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
+from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
@@ -196,6 +197,11 @@ class Evidence:
         silent = self._silence.check(at)
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         return Inside(silent.seconds, self._work.waiting, self._work.streaming)
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All that learns here, by name."""
+        return {"prefill_work": self._work, **self.steps.learners}
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt takes; None if unknown."""

@@ -14,8 +14,10 @@ from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.attribution import Blame, client_held, waited_between
 from sidecar.slo.judge import Case
+from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
@@ -105,21 +107,37 @@ class Roots:
 
     # --- time -----------------------------------------------------------------------------------------------------------
 
-    def tick(self, at: float, *, burning: bool) -> None:
-        """Read the pod and decide what is due. Call it about once a second."""
+    def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False) -> None:
+        """Read the pod and decide what is due. Call it about once a second.
+
+        `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
+        """
         self.incident.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
-        self._backlog.tick(at, inside.waiting, calm=not burning)
+        self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
             self._next_slice_at = at + READING_SECONDS
             costs = self._costs(at)
-            self._pod.read(self._reader.read(at, inside), costs, calm=not burning)
-            self._long.tick(at, calm=not burning)
+            after = 0.0 if hurried else CALM_AFTER_SECONDS
+            self._pod.teach_after(after)
+            self._pod.read(self._reader.read(at, inside), costs, calm=learn)
+            self._long.calm_after_seconds = after
+            self._long.tick(at, calm=learn)
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
         self._open.tick(at)
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All that learns here, by name."""
+        return {"pod": self._pod, "long_prompts": self._long, "backlog": self._backlog}
+
+    @property
+    def young(self) -> bool:
+        """Whether no usual values are known yet."""
+        return self._pod.young
 
     def begin(self, model: str, lane: str, objective: str) -> None:
         """Put the series of this lane on the page at 0."""

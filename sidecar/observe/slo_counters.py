@@ -18,9 +18,11 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.baseline import Baseline
 from sidecar.slo.judge import Case, Judge, TokenDeadlines
+from sidecar.slo.learner import Learner
+from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
-from sidecar.slo.recent import Burning
 from sidecar.timeline.outcome import Outcome
 
 
@@ -42,7 +44,9 @@ class Slo:
         self._evidence = Evidence(metrics)
         self.roots = Roots(metrics, self._evidence)
         self._closing: dict[Hashable, Case] = {}
-        self._burning = Burning()
+        self.learning = Learning()
+        self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
+        self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
         self._now = 0.0
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
@@ -193,13 +197,38 @@ class Slo:
             self.on_blamed(account, votes)
 
     def _learned(self, account: Account, at: float) -> None:
-        self._evidence.settled(account, learn=not self._burning.at(at))
+        self._evidence.settled(account, learn=self.learning.teaches(at))
 
     def _price_steps(self, at: float) -> None:
-        self._evidence.tick(learn=not self._burning.at(at))
+        self._evidence.tick(learn=self.learning.teaches(at))
 
     def _root(self, at: float) -> None:
-        self.roots.tick(at, burning=self._burning.at(at))
+        learning = self.learning
+        if learning.tick(at, known=self.known):
+            self.unlearn()
+        self.roots.tick(at, burning=learning.burns(at), learn=learning.teaches(at), hurried=learning.hurries(at))
+
+    @property
+    def known(self) -> bool:
+        """Whether some usual values are known."""
+        return not self.roots.young
+
+    @property
+    def came(self) -> Came:
+        """The source of the usual values."""
+        return self.learning.came(known=self.known)
+
+    def restore(self, baseline: Baseline, came: Came, at: float) -> None:
+        """Know what another process learned."""
+        for name, learner in self.learners.items():
+            learner.take(baseline.learned[name])
+        self.learning.restored(came, at, burned=baseline.burning, provisional=baseline.provisional)
+
+    def unlearn(self) -> None:
+        """Drop everything that was learned."""
+        for name, learner in self.learners.items():
+            learner.restore(self._unlearned[name])
+        self.learning.dropped()
 
     def engine_restarted(self) -> None:
         """Forget what was learned about the old engine process."""
@@ -217,13 +246,14 @@ class Slo:
         if missed:
             self._misses.child_for(labels, objective).inc()
             self.roots.missed(case.key, case, objective, self._now)
-        self._burning.decided(
+        self.learning.decided(
             self._now, (labels.model, labels.lane, objective), missed=missed, allowed=aim.allowed_misses
         )
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
         self._contained(self.roots.set_gauges)
+        self._metrics.info(slo.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
         self._begin_at_zero()
         for child in self._overdue.children.values():
             child.set(0)

@@ -11,11 +11,14 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
+from math import inf
+from typing import ClassVar
 
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
+from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
@@ -112,8 +115,19 @@ class _Stretch:
         )
 
 
-class StepModel:
+class StepModel(Learner):
     """The cost of one engine's steps. A step takes some microseconds, an answer under 1 ms."""
+
+    KEPT: ClassVar = {
+        "costs": Maybe(Row(Amount(), Amount(), Amount(), make=Costs, split=astuple)),
+        "_decode_fit": Inner(lambda: LeastSquares(3)),
+        "_prefill_fit": Inner(lambda: LeastSquares(2)),
+        "_per_token": Maybe(Row(Amount(), Amount())),
+        **dict.fromkeys(("_learned_stretches", "_learned_steps", "_next_fit", "_next_halving"), Amount(whole=True)),
+        **dict.fromkeys(("_error", "_calm_work", "_residual"), Amount()),
+        "_calm_excess": Amount(-inf),
+        "_learned_batches": Table(Amount(whole=True), Amount(whole=True)),
+    }
 
     def __init__(self) -> None:
         self.learning = True

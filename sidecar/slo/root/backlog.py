@@ -6,7 +6,9 @@ always waits. It knows numbers of waiting requests. It refuses to know what they
 """
 
 from collections import deque
+from typing import ClassVar
 
+from sidecar.slo.learner import Amount, Learner
 from sidecar.slo.root.comparison import FADES
 
 
@@ -18,8 +20,10 @@ FEWEST_WAITING = 2.0
 REMEMBERED = 64
 
 
-class Backlog:
+class Backlog(Learner):
     """The backlogs of one pod."""
+
+    KEPT: ClassVar = {"_usual": Amount(), "_count": Amount()}
 
     def __init__(self) -> None:
         self._usual = 0.0

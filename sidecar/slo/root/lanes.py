@@ -6,7 +6,9 @@ to know time, and to say whether a ratio is large (`comparison.py`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
+from sidecar.slo.learner import Amount, Inner, Learner, Table, Text
 from sidecar.slo.root.comparison import FADES
 from sidecar.slo.root.reading import LaneCounts
 
@@ -31,7 +33,7 @@ class Brought:
     usual_events: float = 0.0
 
 
-class _Usual:
+class _Usual(Learner):
     """The usual means of one lane."""
 
     __slots__ = (
@@ -44,6 +46,7 @@ class _Usual:
         "prompts",
         "reads",
     )
+    KEPT: ClassVar = dict.fromkeys(__slots__, Amount())
 
     def __init__(self) -> None:
         self.prompts = self.prompt_tokens = 0.0
@@ -64,8 +67,10 @@ class _Usual:
         self.events += grown.events
 
 
-class Lanes:
+class Lanes(Learner):
     """All lanes of one process, with their usual means."""
+
+    KEPT: ClassVar = {"_usual": Table(Text(), Inner(_Usual))}
 
     def __init__(self) -> None:
         self._usual: dict[str, _Usual] = {}

@@ -8,7 +8,9 @@ It refuses to know why a request waits.
 from collections import deque
 from collections.abc import Callable, Hashable
 from math import inf, log2
+from typing import ClassVar
 
+from sidecar.slo.learner import Amount, Learner, Table, Text
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FADES
 
 
@@ -26,12 +28,18 @@ ARRIVALS_SECONDS = 1.0
 """Arrivals within so many seconds are counted together."""
 
 
-class LongPrompts:
+class LongPrompts(Learner):
     """All prompts of one process. An arrival is a few steps."""
+
+    KEPT: ClassVar = {
+        "_usual": Table(Text(), Table(Amount(whole=True), Amount())),
+        "_longest": Table(Text(), Amount(whole=True)),
+    }
 
     def __init__(self, prefill_seconds: Callable[[float], float | None] = lambda _tokens: None) -> None:
         """`prefill_seconds`: of an uncached prompt of so many tokens; None if unknown."""
         self._prefill_seconds = prefill_seconds
+        self.calm_after_seconds = CALM_AFTER_SECONDS
         self._usual: dict[str, dict[int, float]] = {}
         self._arrived: deque[tuple[float, str, int]] = deque()
         """Arrivals that have yet to stay calm before they teach."""
@@ -65,7 +73,7 @@ class LongPrompts:
             self._arrived.clear()
             return
         taught = set()
-        while self._arrived and self._arrived[0][0] <= at - CALM_AFTER_SECONDS:
+        while self._arrived and self._arrived[0][0] <= at - self.calm_after_seconds:
             _, lane, size = self._arrived.popleft()
             usual = self._usual.setdefault(lane, {})
             usual[size] = usual.get(size, 0.0) + 1.0

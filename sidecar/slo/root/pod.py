@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
+from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.faults import Faults
 from sidecar.slo.root.lanes import Lanes
@@ -51,8 +52,11 @@ class Costs(NamedTuple):
     doing: Doing | None = None
 
 
-class Pod:
+class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
+
+    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_reported", "_together")
+    KEPT: ClassVar = {"_lanes": Inner(Lanes), **dict.fromkeys(COMPARED, Inner(Comparison))}
 
     def __init__(self) -> None:
         self._lanes = Lanes()
@@ -74,6 +78,16 @@ class Pod:
     def waited(self, at: float, phase: Blame) -> None:
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
+
+    @property
+    def young(self) -> bool:
+        """Whether no usual values are known yet."""
+        return self._load.young
+
+    def teach_after(self, calm_seconds: float) -> None:
+        """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
+        for name in self.COMPARED:
+            getattr(self, name).calm_after_seconds = calm_seconds
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
