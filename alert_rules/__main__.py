@@ -9,10 +9,10 @@ from pathlib import Path
 
 import yaml
 
-from alert_rules.burn import BURN_TIERS, NUMBERS, SUMS
+from alert_rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from alert_rules.operator import alertmanager_config, as_yaml, prometheus_rule
 from alert_rules.pages import pages, tickets
-from alert_rules.roots import ODD, PODS, ROOTS, SHARE, WAITED, WAITED_IN
+from alert_rules.roots import LATER_ROOTS, ODD, POD_ROOTS, ROOTS, SHARE, WAITED, WAITED_IN
 from alert_rules.rule import Group, written
 from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
 from alert_rules.wording import DASHBOARDS, RUNBOOKS
@@ -26,7 +26,9 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
     recording = (
         Group(
-            "llm-phase-sums", (*PODS, ODD, *SUMS, *ROOTS), why="Growth of the sidecars' counters, by pod and by lane."
+            "llm-phase-sums",
+            (*INSTANCES, POD_ROOTS, ODD, *SUMS, ROOTS),
+            why="Growth of the sidecars' counters, by pod and by lane.",
         ),
         Group(
             "llm-phase-tiers",
@@ -34,7 +36,11 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
             interval="5s",
             why="Cheap, and evaluated often, so that a page waits for no group.",
         ),
-        Group("llm-phase-numbers", (*NUMBERS, WAITED, WAITED_IN), why="For messages, dashboards and diagnosis."),
+        Group(
+            "llm-phase-numbers",
+            (*NUMBERS, LATER_ROOTS, WAITED, WAITED_IN),
+            why="For messages, dashboards and diagnosis.",
+        ),
     )
     alerts = (
         Group("llm-phase-pages", pages(bases), interval="5s"),
@@ -86,7 +92,7 @@ def main() -> None:
     parser.add_argument(
         "--no-keep-firing",
         action="store_true",
-        help="leave keep_firing_for out of the alerts: vmalert before 1.90 refuses it",
+        help="leave keep_firing_for out of the alerts: an old vmalert, such as 1.79, refuses it",
     )
     given = parser.parse_args()
     written_files = files((given.runbook_base.rstrip("/"), given.dashboard_base.rstrip("/")))

@@ -60,7 +60,7 @@ _WHY = {
 
 
 def without_odd_pods(selected: str) -> str:
-    """The raw series, but those of pods that have a page of their own, now or within 5 minutes."""
+    """The series, but those of pods that have a page of their own, now or within 5 minutes."""
     return f"{selected} unless on ({WHICH_POD}) max_over_time(pod:llm_slo:odd[5m])"
 
 
@@ -74,13 +74,19 @@ def grown(what: str, window: str) -> str:
 
 
 def _sum(what: str, window: str, why: str) -> Record:
-    return Record(
-        f"lane:llm_slo_{what}:increase{window}",
-        f"sum by ({WHO}) (\n  {without_odd_pods(f'increase(llm_slo_{what}_total[{window}])')}\n)",
-        why,
+    growth = without_odd_pods(f"increase(instance:llm_slo_{what}:sum[{window}])")
+    return Record(f"lane:llm_slo_{what}:increase{window}", f"sum by ({WHO}) (\n  {growth}\n)", why)
+
+
+INSTANCES = tuple(
+    Record(
+        f"instance:llm_slo_{what}:sum",
+        f"sum by ({WHO}, pod, instance) (llm_slo_{what}_total)",
+        f"{words} of one process, over prompt lengths: its counters begin anew together, so that the growth of the sum is the sum of"
+        " their growth, and the many raw series are read once.",
     )
-
-
+    for what, words in (("misses", "Misses"), (REQUESTS, "Judged requests"), (ALLOWED, "Misses that the target allows"))
+)
 SUMS = (
     *(_sum("misses", window, f"Misses, {window}.") for window in ("1m", "2m", "5m")),
     *(_sum(REQUESTS, window, f"Requests that were judged, {window}.") for window in ("1m", "2m", "5m")),

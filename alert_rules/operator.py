@@ -26,6 +26,8 @@ OURS = {"name": "alertname", "matchType": "=~", "value": "LLM.+|Watchdog"}
 """The root of a file gets every alert of its Alertmanager; an object is one root among others and must not."""
 
 _MATCHER = re.compile(r'(?P<name>\w+)(?P<matchType>=~|!~|!=|=)"(?P<value>[^"\\]*)"')
+_SHORT = 100
+"""Characters of keys and values up to which a mapping stands in one line."""
 _DROPPED = {"links"}
 """Operator 0.88 refuses templates in PagerDuty's links (its issue 8291 is the same for Slack); `details` has both links."""
 
@@ -163,6 +165,14 @@ class _Plain(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the hook's shape
         return True
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+        """A short mapping, such as a matcher, stands in one line."""
+        node = super().represent_mapping(tag, mapping, flow_style)
+        parts = [one for pair in node.value for one in pair]
+        if all(isinstance(one, yaml.ScalarNode) and "\n" not in one.value for one in parts):
+            node.flow_style = sum(len(one.value) for one in parts) < _SHORT
+        return node
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

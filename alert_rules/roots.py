@@ -17,58 +17,52 @@ _FEWEST_POD_MISSES = 10
 _EACH = f"{WHICH_POD}, objective"
 _FLEET = "namespace, job, model, objective"
 
-_MISSES, _REQUESTS, _ALLOWED = (f"pod:llm_slo_{what}:increase2m" for what in ("misses", REQUESTS, ALLOWED))
 
-
-def _others(of_pod: str) -> str:
-    return f"(sum by ({_FLEET}) ({of_pod}) - on ({_FLEET}) group_right () {of_pod})"
-
-
-PODS = (
-    *(
-        Record(
-            f"pod:llm_slo_{what}:increase2m",
-            f"sum by ({_EACH}) (increase(llm_slo_{what}_total[2m]))",
-            f"{words}, 2m, of each pod and objective over its lanes.",
-        )
-        for what, words in (
-            ("misses", "Misses"),
-            (REQUESTS, "Requests that were judged"),
-            (ALLOWED, "Misses that the target allows"),
-        )
-    ),
-    Record(
-        "pod:llm_slo_roots:increase2m",
-        f"sum by ({WHICH_POD}, phase) (increase(llm_slo_root_cause_misses_total[2m]))",
-        "Decided misses of each pod by the phase of their root, 2m.",
-    ),
+_MISSES, _REQUESTS, _ALLOWED = (
+    f"sum by ({_EACH}) (increase(instance:llm_slo_{what}:sum[2m]))" for what in ("misses", REQUESTS, ALLOWED)
 )
-BURNING_POD = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
+
+
+def _times(of_pod: str) -> str:
+    """How many times the pod's own number the whole fleet has."""
+    return f"sum by ({_FLEET}) ({of_pod}) / on ({_FLEET}) group_right () {of_pod}"
+
+
+POD_ROOTS = Record(
+    "pod:llm_slo_roots:increase2m",
+    f"sum by ({WHICH_POD}, phase) (increase(llm_slo_root_cause_misses_total[2m]))",
+    "Decided misses of each pod by the phase of their root, 2m.",
+)
+_BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
 """A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
 ODD = Record(
     "pod:llm_slo:odd",
     f"""
     group by ({WHICH_POD}) (
-      {BURNING_POD}
+      {_BURNING}
       and {_REQUESTS} >= {_COMPARED}
       and on ({_FLEET}) count by ({_FLEET}) ({_REQUESTS} >= {_COMPARED}) >= 2
-      and {_MISSES} / {_REQUESTS} >= {ODD_TIMES} * (
-        {_others(_MISSES)}
-          / {_others(_REQUESTS)}
-      )
+      and {_times(_REQUESTS)} + {ODD_TIMES - 1} >= {ODD_TIMES} * ({_times(_MISSES)})
     )
     """,
-    "This pod burns, and its miss ratio is three times that of the others together: it has a page of its own.",
+    """
+    This pod burns, and its miss ratio is three times that of the others together: it has a page of its own. With the fleet's sums F
+    and G, m / r >= 3 (F - m) / (G - r) is the same as G / r + 2 >= 3 F / m, which reads each number once.
+    """,
 )
 
-ROOTS = tuple(
-    Record(
-        f"lane:llm_slo_roots:increase{window}",
-        f"sum by ({WHO}, phase) (\n  {without_odd_pods(f'increase(llm_slo_root_misses_total[{window}])')}\n)",
-        f"Decided misses by the phase of their root, {window}.",
-    )
-    for window in ("2m", "5m")
+ROOTS = Record(
+    "lane:llm_slo_roots:increase2m",
+    f"sum by ({WHO}, phase) (\n  {without_odd_pods('increase(llm_slo_root_misses_total[2m])')}\n)",
+    "Decided misses by the phase of their root, 2m.",
 )
+_ROOTS_OVER = {
+    "2m": ROOTS.name,
+    "5m": f"(sum_over_time({ROOTS.name}[5m:30s]) / 4)",
+    "30m": f"(sum_over_time({ROOTS.name}[30m:1m]) / 2)",
+}
+"""Longer windows are sums of recorded 2-minute sums: each miss stands in 4 of those that are 30 s apart."""
+LATER_ROOTS = Record("lane:llm_slo_roots:increase5m", _ROOTS_OVER["5m"], "The same, about 5m.")
 
 _BURNS = {
     "2m": f"({grown('misses', '2m')} >= 0.25 * {grown(REQUESTS, '2m')} or {grown('misses', '2m')} >= 6 * {grown(ALLOWED, '2m')})",
@@ -79,7 +73,7 @@ _BURNS = {
 
 
 def _share(window: str) -> str:
-    roots = grown("roots", window)
+    roots = _ROOTS_OVER[window]
     of_all = f"sum by ({WHO}) ({roots}) >= {FEWEST_DECIDED} and {_BURNS[window]}"
     return f"""label_replace({roots} / on ({WHO}) group_left () (
       {of_all}

@@ -5,7 +5,7 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
-from alert_rules.roots import BURNING_POD
+from alert_rules.burn import PAGING
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
 from sidecar.slo.attribution import SIDECAR
@@ -15,8 +15,6 @@ from sidecar.slo.causes import PHASE_OF, Cause
 Bases = tuple[str, str]
 _POD = "namespace, job, pod"
 _WHO = ("namespace", "job", "model", "lane")
-_FEWEST_LATE = 3
-"""Decided misses of a pod, from which on a share is taken."""
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
@@ -73,7 +71,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             unless on ({_POD}) (
               max by ({_POD}) (max_over_time(llm_engine_up[30m])) == 0
               and on ({_POD}) max by ({_POD}) (
-                time() - process_start_time_seconds and on (namespace, pod, instance) llm_sidecar_build_info
+                time() - process_start_time_seconds
               ) < 1800
             )
             """,
@@ -259,15 +257,16 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"""
             (
                 sum by ({_POD}) (pod:llm_slo_roots:increase2m{{phase="{SIDECAR}"}})
-                  / (sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= {_FEWEST_LATE}) >= 0.5
+                  / sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 0.5
               or
                 histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
             )
-            and on ({_POD}) {BURNING_POD}
+            and on ({_POD}) sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 10
+            and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
-            "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while the pod"
-            " burns. Its other pages are held back: what a late sidecar measures names no phase.",
+            "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
+            " or this pod burn. Its other pages are held back: what a late sidecar measures names no phase.",
             hold="",
             severity="page",
         ),

@@ -221,7 +221,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
 def _headline(phase: str, labels: tuple[str, ...]) -> str:
     """What broke, its size, and since when. `phase` empty: that of the alert's label."""
     phases = (phase,) if phase else (*CAUSES_BY_PHASE, Blame.UNATTRIBUTED)
-    plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"{phase or '{{ $labels.phase }}'} broke"
+    plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"the root is {phase or '{{ $labels.phase }}'}"
     return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
 
 
@@ -229,13 +229,12 @@ def pod_annotations(name: str, bases: tuple[str, str]) -> dict[str, str]:
     """The annotations of the page about one pod of many; its value is the share of the root on that pod."""
     pod = (*_MODEL, "pod")
     missing = _asked(
-        f"max({_query('pod:llm_slo_misses:increase2m', pod)} / {_query('pod:llm_slo_requests:increase2m', pod)})",
-        _names(pod, pod),
-        _FIRST % "humanizePercentage" + " of its requests",
-        "three times as much as the others",
+        f"sum({_query('pod:llm_slo_roots:increase2m', pod)})",
+        _names(pod),
+        "; " + _FIRST % 'printf "%.0f"' + " decided misses in 2m",
     )
     return {
-        "summary": f"{{{{ $labels.pod }}}} alone: {_headline('', pod)}; it misses {missing}",
+        "summary": f"{{{{ $labels.pod }}}} alone: {_headline('', pod)}{missing}",
         "description": (
             "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
             " same lanes. Lane alerts leave its misses out. Phase: {{ $labels.phase }}, over 2 minutes of this pod's decided misses."

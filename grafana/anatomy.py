@@ -1,7 +1,7 @@
 """The front page: the two numbers apart, the verdict, where the time goes, blame, goodput and budget; in the order of the questions."""
 
 from grafana.panel import GREEN, ORANGE, RED, Board, Kind, Panel, Row
-from grafana.query import LANE, Query, quantiles, rates, share
+from grafana.query import ENGINE_OF, LANE, Query, quantiles, rates, share
 from grafana.shapes import (
     COUNTED,
     ENDED,
@@ -157,7 +157,7 @@ _GOODPUT = Row(
             "The share of the counted requests that missed, on the recorded window of five minutes; from half on it is an outage.",
             COUNTED,
             "percentunit",
-            (Query("lane:llm_slo_miss:ratio_rate5m", "{{lane}} {{objective}} ({{model}} {{namespace}})"),),
+            (Query("lane:llm_slo_miss:ratio_rate5m", f"{{{{lane}}}} {{{{objective}}}} {ENGINE_OF}"),),
             steps=((0.05, ORANGE), (0.5, RED)),
         ),
     ),

@@ -7,6 +7,7 @@ from grafana.shapes import (
     OK,
     TPOTS,
     burn,
+    engine_cost,
     evidence,
     kv_usage,
     phase_quantiles,
@@ -14,6 +15,7 @@ from grafana.shapes import (
     waited_in,
     waiting,
 )
+from sidecar.slo.step_model import Part
 
 
 _CONFIRM = Row(
@@ -43,6 +45,7 @@ _CONFIRM = Row(
             (Query("sum by (POD) (rate(llm_prefill_own_seconds_total[R]))", "{{pod}} {{namespace}}"),),
             steps=((0.5, YELLOW), (0.9, ORANGE)),
         ),
+        engine_cost(Part.DECODE, width=24),
     ),
 )
 

@@ -1,8 +1,8 @@
 """All pods by lane, the odd one first: is it one machine, or everybody?"""
 
 from grafana.panel import GREEN, ORANGE, RED, YELLOW, Board, Kind, Panel, Row
-from grafana.query import Query, gauge, quantiles
-from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, TIMES, kv_usage, preemptions, waiting
+from grafana.query import ENGINE_OF, Query, gauge, quantiles
+from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, TIMES, kv_usage, preemptions, waiting
 from grafana.surroundings import kept
 
 
@@ -127,6 +127,32 @@ _HEALTH = Row(
     ),
 )
 
+_ODD = Row(
+    "Is it one machine",
+    (
+        Panel(
+            Kind.LINES,
+            "Cost of one step of a fixed shape, by pod",
+            "Estimated seconds of one decode step of the same shape on each pod, as dear as steps are now. One pod above the others with"
+            " the same hardware: that machine.",
+            GAPS,
+            "s",
+            (gauge("llm_engine_step_cost_seconds"),),
+            empty="not learned yet",
+        ),
+        Panel(
+            Kind.TIMELINE,
+            "Pods with a page of their own",
+            "This pod burns, and misses three times as much as the other pods together. Lane pages then leave its misses out.",
+            COUNTED,
+            "none",
+            (Query("max by (POD, job, model) (pod:llm_slo:odd)", f"{{{{pod}}}} {ENGINE_OF}"),),
+            empty="none",
+            words=((1, "odd", RED),),
+        ),
+    ),
+)
+
 _TRUST = Row(
     "Is everything seen",
     (
@@ -162,6 +188,6 @@ BOARD = Board(
     "llm-fleet",
     "LLM fleet: all pods",
     "Every pod by lane, outliers first; the engines' state; and whether the sidecars see everything.",
-    (_OUTLIERS, _HEALTH, _TRUST),
-    runbooks=("LLMOutlierReplica", "LLMEngineBurn", "LLMEngineDown", "LLMNothingComesBack"),
+    (_OUTLIERS, _ODD, _HEALTH, _TRUST),
+    runbooks=("LLMPodBurn", "LLMEngineBurn", "LLMEngineDown", "LLMNothingComesBack"),
 )

@@ -7,6 +7,7 @@ from grafana.shapes import (
     STREAMED_OK,
     TIMES,
     burn,
+    engine_cost,
     evidence,
     kv_usage,
     phase_by_length,
@@ -17,6 +18,7 @@ from grafana.shapes import (
     waited_in,
     waiting,
 )
+from sidecar.slo.step_model import Part
 
 
 _PROMPTS = f"prompts of {STREAMED_OK} of which a cost can be expected: by the engine's report, or those that waited for nobody by their TTFT"
@@ -45,6 +47,7 @@ _CONFIRM = Row(
             ),
             decimals=2,
         ),
+        engine_cost(Part.PREFILL, width=24),
     ),
 )
 

@@ -20,12 +20,11 @@ POD = "namespace, pod"
 
 LEVELS: Mapping[str, tuple[str, ...]] = {
     "lane": ("namespace", "model", "lane"),
-    "model": ("namespace", "model"),
-    "pod": ("namespace", "pod"),
+    "pod": ("namespace", "pod", "model"),
 }
 """What a recorded series still carries, by the level that its name begins with. None of them carries the prompt bucket."""
 
-_NAME = re.compile(r"(?<![\w:$])((?:llm_|process_|(?:lane|model|pod):llm_)[\w:]*)(\{[^}]*\})?")
+_NAME = re.compile(r"(?<![\w:$])((?:llm_|process_|(?:lane|pod):llm_)[\w:]*)(\{[^}]*\})?")
 _WORDS = {"WHO": WHO, "POD": POD}
 
 
@@ -87,6 +86,8 @@ class Query:
 
 LANE = "{{lane}} ({{model}} {{namespace}})"
 """Who a line is about, where it is about a lane: the lane first, because legends are cut at their end."""
+ENGINE_OF = "({{model}} {{namespace}} {{job}})"
+"""The engine of a recorded series of a lane."""
 
 
 def quantiles(

@@ -1,6 +1,6 @@
 """The queue's dashboard, in the order of its runbook: confirm, spike or steady state, what takes the room, what would refute it."""
 
-from grafana.panel import ORANGE, RED, YELLOW, Board, Kind, Panel, Row
+from grafana.panel import ORANGE, RED, Board, Kind, Panel, Row
 from grafana.query import LANE, Query, gauge, rates, share
 from grafana.shapes import (
     ARRIVALS,
@@ -148,20 +148,20 @@ _REFUTE = Row(
             empty="no queue",
         ),
         Panel(
-            Kind.TIMELINE,
-            "Provisional verdicts",
-            "Too few ledgers have closed, so the engine's own state decides. Look again in two minutes.",
-            "lanes and objectives with misses in the last half hour",
-            "none",
+            Kind.LINES,
+            "Misses that are not decided yet",
+            "What broke is decided at most 15 s after a miss: until then the shares above speak of earlier ones.",
+            "requests that missed an objective and whose root is not decided",
+            "short",
             (
-                Query(
-                    "max by (WHO, objective, phase) (lane:llm_slo_verdict:provisional)",
-                    "{{lane}} {{objective}} ({{model}} {{namespace}}): {{phase}}",
+                gauge(
+                    "llm_slo_undecided_misses",
+                    by="WHO, objective",
+                    legend="{{lane}} {{objective}} ({{model}} {{namespace}})",
+                    how="sum",
                 ),
             ),
             width=8,
-            empty="decided",
-            words=((1, "provisional", YELLOW),),
         ),
         preemptions(width=8),
         prefix_hits(width=8),

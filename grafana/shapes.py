@@ -1,12 +1,15 @@
 """Panels that several dashboards share, and the populations that they are about, each said once.
 
-Knows the phases' histograms and the recorded series of the verdict. Refuses to know where on a dashboard they stand.
+Knows the phases' histograms and the recorded series of the roots. Refuses to know where on a dashboard they stand.
 """
 
+from alert_rules.burn import PAGING, WHO
+from alert_rules.roots import LEADS
 from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
-from grafana.query import LANE, Query, gauge, quantiles
+from grafana.query import ENGINE_OF, LANE, Query, gauge, quantiles
 from grafana.surroundings import kept
-from sidecar.slo.attribution import Blame
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.step_model import Part
 
 
 OK = "inference requests with outcome ok"
@@ -19,6 +22,10 @@ COUNTED = (
     " cancels only after the deadline"
 )
 MISSES = "requests that missed an objective, when their ledger is closed, which may be long after the miss"
+DECIDED = (
+    "requests that missed an objective, at most 15 s after the miss; of the shortest window that still burns, without pods that"
+    " have a page of their own"
+)
 ARRIVALS = "inference requests whose body arrived whole, at their arrival"
 ENDED = "inference requests that ended, whatever their outcome"
 ENGINE = "all requests of the engine, also those that did not come through the sidecar, by its own metrics"
@@ -91,14 +98,14 @@ def waited_in(objective: str, *, width: int = 12) -> Panel:
     return Panel(
         Kind.LINES,
         f"Where the {objective.upper()} misses waited",
-        "The phases' shares of the votes that know their phase: the series that the page quotes. Two phases within ten points of each"
-        " other: read both runbooks.",
-        f"{MISSES}; only those with a known split, of the last five minutes, or thirty where five hold fewer than ten misses",
+        "Shares of the misses whose split is known: the series that the page quotes. Where they waited is not what broke: behind a"
+        " slow prefill, other requests wait in the queue.",
+        f"{MISSES}; only those with a known split, of the last five minutes",
         "percentunit",
         (
             Query(
                 f'lane:llm_slo_waited_in:ratio{{objective="{objective}"}}',
-                "{{lane}} ({{model}} {{namespace}}) {{phase}}",
+                f"{{{{lane}}}} {ENGINE_OF} {{{{phase}}}}",
             ),
         ),
         width=width,
@@ -108,19 +115,43 @@ def waited_in(objective: str, *, width: int = 12) -> Panel:
 
 
 def evidence(*, width: int = 12) -> Panel:
-    """What has grown, against the frozen baseline."""
+    """What has grown on each pod, against what is usual there."""
     return Panel(
         Kind.LINES,
-        "What has grown: now over the last quiet hour",
-        "Own prefill cost, uncached share, load, prompt tokens per request and the quiet gap, each over its own baseline, which is"
-        " frozen while a lane burns. From 1.25 on it is worth naming; prefill or uncached on top turns a verdict of queue into prefill.",
-        "all requests of a model in a namespace, whatever their lane; the baseline needs 12 calm evaluations",
+        "What has grown: now over what is usual, by pod",
+        "Load, prompt lengths, uncached prompt tokens, answer lengths, and the cost of the same prefill and decode work, each over its"
+        " usual value on this pod, which is learned while no objective burns. The sidecar weighs them when it decides a root.",
+        "all requests of a pod in the last minute or two, whatever their lane",
         TIMES,
-        (Query("model:llm_evidence:ratio", "{{evidence}} ({{model}} {{namespace}})"),),
+        (gauge("llm_evidence_ratio", by="POD, cause", legend="{{cause}} ({{pod}} {{namespace}})"),),
         width=width,
-        steps=((1.25, YELLOW),),
+        steps=((1.2, YELLOW),),
         empty="no baseline yet",
         decimals=2,
+    )
+
+
+def engine_cost(part: Part, *, width: int = 12) -> Panel:
+    """What the same work costs the engine now over what it cost."""
+    work = "a step of the same sequences and contexts" if part is Part.DECODE else "the same uncached prompt tokens"
+    return Panel(
+        Kind.LINES,
+        f"Cost of {part}: now over what is usual, by pod",
+        f"What {work} costs now over what it cost while no objective burned, with an interval of 95 %; an estimate. An interval"
+        " above 1: the work is dearer than it was.",
+        GAPS,
+        TIMES,
+        tuple(
+            gauge(f'{name}{{part="{part}"}}', legend=f"{{{{pod}}}} {{{{namespace}}}}{words}")
+            for name, words in (
+                ("llm_engine_cost_ratio", ""),
+                ("llm_engine_cost_ratio_low", " at least"),
+                ("llm_engine_cost_ratio_high", " at most"),
+            )
+        ),
+        width=width,
+        decimals=2,
+        empty="unknown: the sidecar's dashboard says why",
     )
 
 
@@ -138,7 +169,7 @@ def burn(windows: tuple[str, ...] = ("5m", "30m", "6h"), *, objective: str = "",
         tuple(
             Query(
                 f"lane:llm_slo_burn:ratio_rate{window}{chosen}",
-                f"{{{{lane}}}} {said} {window} ({{{{model}}}} {{{{namespace}}}})",
+                f"{{{{lane}}}} {said} {window} {ENGINE_OF}",
             )
             for window in windows
         ),
@@ -246,51 +277,63 @@ def phase_stack(title: str, about: str, *, streaming: bool, width: int = 8, per_
     )
 
 
+_ROOT_COLOURS = {**PHASE_COLOURS, SIDECAR: "semi-dark-blue"}
+_LEADING = f"topk by ({WHO}) (1, lane:llm_slo_root:share)"
+"""The root that leads in each lane and objective."""
+
+
 def verdict_table() -> Panel:
-    """One line for each lane and objective that misses: which phase, why, how bad; the phase leads to its dashboard."""
-    who = "WHO, objective"
-    own = {Blame.FIRST_TOKEN: "llm-prefill", Blame.UNATTRIBUTED: "llm-sidecar", Blame.ENGINE: "llm-fleet"}
+    """One line for each lane and objective that burns: which phase broke, why, how bad; the phase leads to its dashboard."""
+    root = "namespace, job, model, phase"
+    causes = f"sum by ({root}, cause) (increase(llm_slo_root_cause_misses_total[W])) > 0"
+    because = f"* on ({root}) group_left (cause) group by ({root}, cause) (topk by ({root}) (1, {causes}))"
+    own = {
+        Blame.FIRST_TOKEN: "llm-prefill",
+        Blame.UNATTRIBUTED: "llm-sidecar",
+        Blame.ENGINE: "llm-fleet",
+        SIDECAR: "llm-sidecar",
+    }
     # Every phase leads somewhere: its own dashboard, or the one whose panels tell most about it.
-    led = 'label_replace(lane:llm_slo_verdict:phase, "dashboard", "llm-$1", "phase", "(.+)")'
+    led = f'label_replace({_LEADING} {because}, "dashboard", "llm-$1", "phase", "(.+)")'
     for phase, uid in own.items():
         led = f'label_replace({led}, "dashboard", "{uid}", "phase", "{phase}")'
     phases = tuple(
-        (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in PHASE_COLOURS.items()
+        (column, phase, colour) for column in ("phase", "waited_in") for phase, colour in _ROOT_COLOURS.items()
     )
+    paging = f'max by ({WHO}) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}})'
     return Panel(
         Kind.TABLE,
         "Verdict: which phase, which lane",
-        "The series that the alerts read. phase is the verdict, corrected by evidence; waited_in is where most of the missed requests"
-        " waited; cause is what has grown with it. severity is there while an alert's condition holds. Click the phase.",
-        f"{MISSES}; of the last five minutes, or thirty where five hold fewer than ten misses",
+        f"The series that the alerts read. phase is what broke: the root of most decided misses, and of how many; below {LEADS:.0%}"
+        " the page is unattributed. cause leads within the phase, over the time shown. waited_in is where most of the missed requests"
+        " waited. severity is there while an alert's condition holds. Click the phase.",
+        DECIDED,
         TIMES,
         (
-            Query(f"sum by ({who}, phase, dashboard) ({led})", "verdict", unit="none"),
-            Query(f"sum by ({who}, cause) (lane:llm_slo_verdict:cause)", "because", unit="none"),
+            Query(f"sum by ({WHO}, phase, cause, dashboard) ({led})", "of the misses", unit="percentunit"),
             Query(
-                f"sum by ({who}, waited_in) (label_replace(topk by ({who}) (1, lane:llm_slo_waited_in:ratio),"
+                f"sum by ({WHO}, waited_in) (label_replace(topk by ({WHO}) (1, lane:llm_slo_waited_in:ratio),"
                 ' "waited_in", "$1", "phase", "(.+)"))',
                 "share",
                 unit="percentunit",
             ),
             Query(
-                f"max by ({who}) (lane:llm_slo_burn:ratio_rate5m) and on ({who}) lane:llm_slo_verdict:phase",
+                f"max by ({WHO}) (lane:llm_slo_burn:ratio_rate5m) and on ({WHO}) lane:llm_slo_root:share",
                 "burn 5m",
                 colours=((1, ORANGE), (10, RED)),
             ),
             Query(
-                f'label_replace(max by ({who}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}}), "severity", "page", "", "")'
-                f' or label_replace(max by ({who}) (lane:llm_slo_burn:tier{{tier="slow"}})'
-                f' unless on ({who}) max by ({who}) (lane:llm_slo_burn:tier{{tier=~"outage|fast"}}), "severity", "ticket", "", "")',
+                f'label_replace({paging}, "severity", "page", "", "")'
+                f' or label_replace(max by ({WHO}) (lane:llm_slo_burn:tier{{tier="slow"}})'
+                f' unless on ({WHO}) {paging}, "severity", "ticket", "", "")',
                 "alerting",
                 unit="none",
             ),
-            Query(f"max by ({who}) (lane:llm_slo_verdict:provisional)", "provisional", unit="none"),
         ),
         width=24,
         height=7,
         empty="",
-        hidden=("dashboard", "verdict", "because", "alerting"),
+        hidden=("dashboard", "alerting"),
         text_colours=(*phases, ("severity", "page", RED), ("severity", "ticket", ORANGE)),
         links=(
             ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
@@ -303,17 +346,18 @@ def verdict_table() -> Panel:
 def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
     """The verdict over time, one bar for each lane and objective."""
     numbered = " or ".join(
-        f'{number} * lane:llm_slo_verdict:phase{{phase="{phase}"}}' for number, phase in enumerate(PHASE_COLOURS, 1)
+        f'{number} * group by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}} >= {LEADS})'
+        for number, phase in enumerate(_ROOT_COLOURS, 1)
     )
     return Panel(
         Kind.TIMELINE,
         "Verdict over time",
-        "Which phase was to blame when; empty where a lane misses nothing. A new leader must be ahead by ten points.",
-        f"{MISSES}; of the last five minutes, or thirty where five hold fewer than ten misses",
+        f"Which phase broke when: the root of {LEADS:.0%} of the decided misses or more; empty where none has so many, or a lane does not burn.",
+        DECIDED,
         "none",
-        (Query(f"sum by (WHO, objective) ({numbered})", "{{lane}} {{objective}} ({{model}} {{namespace}})"),),
+        (Query(numbered, f"{{{{lane}}}} {{{{objective}}}} {ENGINE_OF}"),),
         width=width,
         height=height,
         empty="no misses",
-        words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(PHASE_COLOURS.items(), 1)),
+        words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(_ROOT_COLOURS.items(), 1)),
     )

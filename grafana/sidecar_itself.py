@@ -340,6 +340,24 @@ _ESTIMATOR = Row(
             ),
             width=8,
         ),
+        Panel(
+            Kind.TIMELINE,
+            "Why the cost of the engine's work is unknown",
+            "young: too few steps or prompts to know the usual cost. residuals: alike steps take different times. coverage: streams do"
+            " not speak at each step. few: too little traffic now.",
+            "pods without a ratio of costs",
+            "none",
+            (
+                gauge(
+                    "llm_engine_cost_unknown",
+                    by="POD, part, reason",
+                    legend="{{part}}: {{reason}} ({{pod}} {{namespace}})",
+                ),
+            ),
+            width=24,
+            empty="known",
+            words=((0, "no", GREEN), (1, "unknown", YELLOW)),
+        ),
     ),
 )
 

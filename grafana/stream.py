@@ -1,8 +1,8 @@
 """The dashboard of delivery: the engine made the tokens, and something on their way held them back."""
 
 from grafana.panel import ORANGE, RED, Board, Kind, Panel, Row
-from grafana.query import Query, quantiles, rates
-from grafana.shapes import GAPS, burn, evidence, phase_heatmap, phase_quantiles, waited_in
+from grafana.query import Query, quantiles, rates, share
+from grafana.shapes import ENDED, GAPS, burn, phase_heatmap, phase_quantiles, waited_in
 
 
 _READS = "reads from the engine that brought output events, of streamed inference requests"
@@ -124,7 +124,15 @@ _REFUTE = Row(
             steps=((0.005, ORANGE), (0.05, RED)),
         ),
         phase_quantiles("decode", "If decode grew by as much, the engine was late too.", width=8),
-        evidence(width=8),
+        Panel(
+            Kind.LINES,
+            "Answers that came at once, by lane",
+            "The engine, or a hop in front of the sidecar, held the tokens back until the end. Their time per token is undefined.",
+            f"streamed answers with outcome ok, over all {ENDED}",
+            "percentunit",
+            (share("llm_answers_held_back_total", "llm_requests_total"),),
+            width=8,
+        ),
     ),
 )
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bench.incidents.burn import FAST_WINDOW_SECONDS
-from bench.incidents.prometheus import Firing, Heard
+from bench.incidents.prometheus import CONFIDENCE, Firing, Heard
 from bench.incidents.truth import Key, LaneTruth, Truth
 from bench.incidents.world import Mode
 
@@ -74,13 +74,11 @@ class Case:
     cause: str | None = None
     pods: int = 1
     at_fault: tuple[int, ...] = (0,)
-    worst_pod: str | None = None
-    """Pod with most of the lane's misses, as the page says it."""
     named_pod: str | None = None
-    """The page's own label `pod`, else `worst_pod`; None without a page."""
+    """The page's label `pod`, or else the worst pod of its annotation; None without either."""
     confidence: float | None = None
-    """Share, 0 to 1, with which the page says that its phase is right. No shipped alert states one: it is None until
-    `_case` has a source for it."""
+    """Share of the page's phase in the decided misses, 0 to 1, as its annotation states it. None for `unattributed`,
+    which claims no phase, and for alerts that state none."""
 
     @property
     def run(self) -> tuple[str, int]:
@@ -154,7 +152,7 @@ def _case(who: Who, truth: Truth, key: Key, heard: Heard, fault_at: float) -> Ca
     if first is not None and severity == "ticket" and first.at > fault_at + TICKET_WITHIN_SECONDS:
         first = None
     said = None if first is None else first.labels["phase"]
-    worst_pod = heard.worst_pod.get(key)
+    words = {} if first is None else first.annotations
     return Case(
         kind=who.kind,
         engine=who.engine,
@@ -177,11 +175,11 @@ def _case(who: Who, truth: Truth, key: Key, heard: Heard, fault_at: float) -> Ca
         seconds_since_fault=None if first is None else first.at - fault_at,
         late_seconds=None if first is None or lane.burns_at is None else first.at - lane.burns_at,
         front_end=who.front_end,
-        cause=heard.causes.get(key),
+        cause=words.get("cause"),
         pods=truth.pods,
         at_fault=truth.at_fault,
-        worst_pod=worst_pod,
-        named_pod=None if first is None else first.labels.get("pod") or worst_pod,
+        named_pod=None if first is None else first.labels.get("pod") or words.get("worst_pod"),
+        confidence=None if said == UNATTRIBUTED or CONFIDENCE not in words else float(words[CONFIDENCE]),
     )
 
 

@@ -34,8 +34,9 @@ from bench.incidents.world import Mode
 
 
 BOOTSTRAPS = 400
-BAND_EDGES = (0.0, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Edges of the bands of stated confidence; a value on an edge belongs to the band above, and 1 to the highest."""
+BAND_EDGES = (0.6, 0.8, 0.95, 1.0)
+"""Edges of the bands of stated confidence, below which a page names no phase. A value on an edge belongs to the band
+above, and 1 to the highest."""
 RunKey = tuple[str, int]
 """Kind and seed."""
 Values = Sequence[tuple[RunKey, float]]

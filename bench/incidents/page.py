@@ -88,6 +88,7 @@ def _how() -> str:
         "- *Lenient* accepts each phase whose owner can mend the fault, *S2* only the phase of the injected cause"
         " (`sidecar/slo/causes.py`) on every objective, *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane"
         " that burns without a page counts as missed.\n"
+        "- *Stated confidence*: the annotation `confidence` of the first page. Pages that say `unattributed` claim no phase.\n"
         f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
         f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
         "- *Root*: the phase of the injected fault, fixed in the table below before the runs; several phases if several are right, with"

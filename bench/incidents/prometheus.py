@@ -1,7 +1,7 @@
 """Asks a real Prometheus rule engine which alerts fire: promtool's unit tests, with an expectation that always fails.
 
-promtool then prints the values that it got, and these are the answer. It knows the shipped rule files and loads them
-unchanged; it refuses to know which alerts should fire.
+promtool then prints the values that it got, and these are the answer; so it prints the pages with their annotations. It
+knows the shipped rule files and loads them unchanged; it refuses to know which alerts should fire.
 """
 
 import json
@@ -10,15 +10,18 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isnan
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
+from alert_rules.burn import WHO
+from alert_rules.roots import WAITED_IN
 from bench.incidents.samples import Labels, Samples, edges_of
+from sidecar.metrics.slo_metrics import EVIDENCE_RATIO
 
 
 Q = TypeVar("Q", bound=Hashable)
@@ -35,9 +38,13 @@ _BUCKET = re.compile(r"(?<![\w:])(?P<name>llm_\w+_bucket)\b(?:\{(?P<matchers>[^{
 _EDGE = re.compile(r'(?:^|,)\s*le="(?P<le>[^"]*)"')
 _GOT = re.compile(r"(?P<name>[\w:]*)\{(?P<labels>[^{}]*)\} (?P<value>[-+.\dEeInfNa]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ALERT = re.compile(r"alertname: \w+, time: (?P<time>\w+),")
+_NO_ANSWER = re.compile(
+    r"$|FAILED:$|SUCCESS$|exp: nil$|Unit Testing:|alertname: |exp:\[|got:\[|\d+:$|Labels:|Annotations:|\],?$"
+)
+"""Lines that hold no answer to a question: headings, and the alerts that promtool got."""
 _PART = re.compile(r"(\d+)(ms|[smhdwy])")
 _UNIT_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
-_LANE = "namespace, model, lane, objective"
 _NOT_THE_ALERTS = ("__name__", "alertstate")
 """Labels of the series ALERTS that the alert itself does not have."""
 SPELLS_BEFORE_SECONDS = 60.0
@@ -50,6 +57,8 @@ class Firing:
 
     at: float
     labels: dict[str, str]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of alerts that state a confidence, and began after the fault."""
 
     @property
     def alert(self) -> str:
@@ -86,28 +95,25 @@ class Heard:
     """Alerts that began later."""
     waited_in: dict[tuple[str, str], str]
     """Lane and objective to the phase in which most split misses had waited, at the first page (or once known)."""
-    causes: dict[tuple[str, str], str]
-    provisional: dict[tuple[str, str], float]
-    """Lane and objective to the last instant at which the verdict was provisional while its page fired."""
     evidence: dict[str, tuple[float, float]]
-    """Evidence to its lowest and highest ratio since the fault; of all models, if there are several."""
+    """Cause to the lowest and highest `llm_evidence_ratio` of any pod since the fault."""
     firing: list[Spell] = field(default_factory=list)
     """Every page and ticket from a minute before the fault to the end of the run, by its beginning."""
-    worst_pod: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Lane and objective to the pod that the first page's annotation names, such as `llm-0`."""
 
 
 def names_in(rule_files: Iterable[Path] = RULE_FILES) -> frozenset[str]:
-    """Names of all the sidecar's metrics that a rule reads, as written in the rules."""
-    return frozenset(name for expr in _expressions(tuple(rule_files)) for name in _NAME.findall(expr))
+    """Names of all the sidecar's metrics that a rule or the words of an alert ask for, as written in the rules."""
+    rules = _rules(tuple(rule_files))
+    texts = (text for rule in rules for text in (rule["expr"], *rule.get("annotations", {}).values()))
+    return frozenset(name for text in texts for name in _NAME.findall(text))
 
 
 def edges_in(rule_files: Iterable[Path] = RULE_FILES) -> dict[str, frozenset[str]]:
     """Buckets of which the rules read single edges only: name to the values of `le`, as written in the rules."""
     edges: dict[str, set[str]] = {}
     whole: set[str] = set()
-    for expr in _expressions(tuple(rule_files)):
-        for found in _BUCKET.finditer(expr):
+    for rule in _rules(tuple(rule_files)):
+        for found in _BUCKET.finditer(rule["expr"]):
             edge = _EDGE.search(found["matchers"] or "")
             if edge is None:
                 whole.add(found["name"])
@@ -117,9 +123,8 @@ def edges_in(rule_files: Iterable[Path] = RULE_FILES) -> dict[str, frozenset[str
 
 
 @cache
-def _expressions(rule_files: tuple[Path, ...]) -> tuple[str, ...]:
-    read = (yaml.safe_load(path.read_text()) for path in rule_files)
-    return tuple(rule["expr"] for document in read for group in document["groups"] for rule in group["rules"])
+def _rules(rule_files: tuple[Path, ...]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(rule for group in _groups(rule_files) for rule in group["rules"])
 
 
 def hear(
@@ -135,7 +140,14 @@ def hear(
     questions = {
         (about, at): (expr, at) for about, expr in _ASKED.items() for at in instants if about == FIRES or at >= fault_at
     }
-    got = ask(samples, questions, rule_files)
+    names = {rule["alert"] for rule in _rules(tuple(rule_files)) if CONFIDENCE in rule.get("annotations", {})}
+    printed = _printed(
+        samples,
+        questions.values(),
+        [(name, at) for name in sorted(names) for at in instants if at >= fault_at],
+        rule_files,
+    )
+    got, said = read(printed, questions), annotations(printed)
 
     def told(about: str) -> list[tuple[float, dict[str, str], float]]:
         """Instant, labels and value of each answer since the fault, in order of time."""
@@ -149,39 +161,33 @@ def hear(
         return found
 
     looks = [(at, [labels for labels, _ in got[FIRES, at]]) for at in instants]
-    began = begun(looks)
+    began = [replace(each, annotations=said.get((each.at, _own(each.labels.items())), {})) for each in begun(looks)]
     spells_at = fault_at - SPELLS_BEFORE_SECONDS
     evidence: dict[str, list[float]] = {}
     for _, labels, value in told("evidence"):
         if not isnan(value):
-            evidence.setdefault(labels["evidence"], []).append(value)
+            evidence.setdefault(labels["cause"], []).append(value)
     return Heard(
         _firsts(each for each in began if each.at < fault_at),
         _firsts(each for each in began if fault_at <= each.at <= quiet_at),
         _firsts(each for each in began if each.at > quiet_at) if ends_at - quiet_at > 4 * step else [],
         first("waited", "phase"),
-        first("cause", "cause"),
-        {(labels["lane"], labels["objective"]): at for at, labels, _ in told("provisional")},
         {name: (min(values), max(values)) for name, values in evidence.items()},
         [
             each
             for each in spells([look for look in looks if look[0] >= spells_at], ends_at)
             if each.labels["severity"] in ("page", "ticket")
         ],
-        first("worst", "pod"),
     )
 
 
 FIRES = "fires"
-_PAGED = f'and on ({_LANE}) ALERTS{{alertstate="firing",severity="page"}}'
+CONFIDENCE = "confidence"
+"""Annotation of each alert that names a root: the share of the decided misses that say so, 0 to 1."""
 _ASKED = {
     FIRES: 'ALERTS{alertstate="firing"}',
-    "waited": f"topk by ({_LANE}) (1, lane:llm_slo_waited_in:ratio) {_PAGED}",
-    "cause": f"lane:llm_slo_verdict:cause == 1 {_PAGED}",
-    "provisional": f"lane:llm_slo_verdict:provisional == 1 {_PAGED}",
-    "evidence": "model:llm_evidence:ratio",
-    # As the annotation of a burn alert asks (alert_rules/wording.py).
-    "worst": f"topk by ({_LANE}) (1, sum by ({_LANE}, pod) (increase(llm_slo_misses_total[5m])) > 0) {_PAGED}",
+    "waited": f'topk by ({WHO}) (1, {WAITED_IN.name}) and on ({WHO}) ALERTS{{alertstate="firing",severity="page"}}',
+    "evidence": EVIDENCE_RATIO.name,
 }
 """Expressions that are evaluated at each step. One subquery instead would exceed promtool's limit of 10,000 samples."""
 
@@ -213,17 +219,32 @@ def spells(looks: Iterable[Look], ends_at: float) -> list[Spell]:
     began: dict[Labels, float] = {}
     found: list[Spell] = []
     for at, firing in looks:
-        now = {tuple(sorted(pair for pair in labels if pair[0] not in _NOT_THE_ALERTS)) for labels in firing}
+        now = {_own(labels) for labels in firing}
         found += [Spell(dict(labels), began.pop(labels), at) for labels in sorted(began.keys() - now)]
         began |= dict.fromkeys(now - began.keys(), at)
     found += [Spell(dict(labels), at, ends_at) for labels, at in began.items()]
     return sorted(found, key=lambda each: (each.began_at, each.ended_at, sorted(each.labels.items())))
 
 
+def _own(labels: Iterable[tuple[str, str]]) -> Labels:
+    """The alert's own labels, in order."""
+    return tuple(sorted(pair for pair in labels if pair[0] not in _NOT_THE_ALERTS))
+
+
 def ask(
     samples: Sequence[Samples], questions: Mapping[Q, Question], rule_files: Sequence[Path] = RULE_FILES
 ) -> dict[Q, Answer]:
-    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step).
+    """Answers to PromQL expressions, each evaluated at its own instant (a multiple of the step)."""
+    return read(_printed(samples, questions.values(), (), rule_files), questions)
+
+
+def _printed(
+    samples: Sequence[Samples],
+    questions: Iterable[Question],
+    alerts: Iterable[tuple[str, float]],
+    rule_files: Sequence[Path],
+) -> str:
+    """What promtool prints about these expressions, and about alerts at these instants (name and seconds).
 
     Groups of rules are evaluated in the order of their files: without an order, promtool shuffles them in each run.
     """
@@ -233,13 +254,16 @@ def ask(
     test = {
         "rule_files": [str(path.resolve()) for path in rule_files],
         "evaluation_interval": step,
-        "group_eval_order": _groups(tuple(rule_files)),
+        "group_eval_order": [group["name"] for group in _groups(tuple(rule_files))],
         "tests": [
             {
                 "interval": step,
                 "input_series": series,
                 "promql_expr_test": [
-                    {"expr": expr, "eval_time": f"{at:g}s", "exp_samples": []} for expr, at in questions.values()
+                    {"expr": expr, "eval_time": f"{at:g}s", "exp_samples": []} for expr, at in questions
+                ],
+                "alert_rule_test": [
+                    {"alertname": name, "eval_time": f"{at:g}s", "exp_alerts": []} for name, at in alerts
                 ],
             }
         ],
@@ -256,7 +280,23 @@ def ask(
             # Go's garbage collector takes a quarter of promtool's time, and memory is plenty: let it run less often.
             env={"GOGC": "800", **os.environ},
         )
-    return read(judged.stdout + judged.stderr, questions)
+    return judged.stdout + judged.stderr
+
+
+def annotations(printed: str) -> dict[tuple[float, Labels], dict[str, str]]:
+    """Annotations of each alert that promtool prints, by its instant and the alert's own labels."""
+    found: dict[tuple[float, Labels], dict[str, str]] = {}
+    at = 0.0
+    labels: Labels = ()
+    for line in printed.splitlines():
+        words = line.strip()
+        if alert := _ALERT.match(words):
+            at = _seconds(alert["time"])
+        elif words.startswith("Labels:{"):
+            labels = _own(_LABEL.findall(words))
+        elif words.startswith("Annotations:{"):
+            found[at, labels] = {name: json.loads(f'"{text}"') for name, text in _LABEL.findall(words)}
+    return found
 
 
 def read(printed: str, questions: Mapping[Q, Question]) -> dict[Q, Answer]:
@@ -278,17 +318,14 @@ def read(printed: str, questions: Mapping[Q, Question]) -> dict[Q, Answer]:
             for sample in _GOT.finditer(words):
                 labels = tuple(_LABEL.findall(sample["labels"]))
                 answers[question].append((labels, float(sample["value"])))
-        elif not words or words in ("FAILED:", "SUCCESS", "exp: nil") or words.startswith("Unit Testing:"):
-            continue
-        else:
+        elif not _NO_ANSWER.match(words):
             raise RuntimeError(f"promtool says: {printed[:2000]}")
     return answers
 
 
 @cache
-def _groups(rule_files: tuple[Path, ...]) -> list[str]:
-    read = (yaml.safe_load(path.read_text()) for path in rule_files)
-    return [group["name"] for document in read for group in document["groups"]]
+def _groups(rule_files: tuple[Path, ...]) -> list[Mapping[str, Any]]:
+    return [group for path in rule_files for group in yaml.safe_load(path.read_text())["groups"]]
 
 
 def _seconds(duration: str) -> float:

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.incidents.grade import UNATTRIBUTED, Case, FalsePage, Who, graded, pod_name
+from bench.incidents.grade import Case, FalsePage, Who, graded, pod_name
 from bench.incidents.job import Job, Played, played
-from bench.incidents.prometheus import Firing, Heard
+from bench.incidents.prometheus import CONFIDENCE, Firing, Heard
 from bench.incidents.world import Mode
 from bench.roots.cache import Cache
 from bench.roots.growth import Growth, by, together
 from bench.roots.passage import BLAMED, CAUSES, MISSES, ROOTS, Scraped, scraped
-from bench.roots.rules import FAST_SCRAPES, SHORT_SCRAPES, LaneKey, Page, Rules
+from bench.roots.rules import FAST_SCRAPES, LaneKey, Page, Rules
 
 
 AFTER_SCRAPES = 4
@@ -77,11 +77,10 @@ def graded_in(job: Job, play: Played, scrape: Scraped, mode: Mode, rules: Rules)
     heard = _heard(play, scrape, pages)
     who = Who(job.kind, job.engine, job.seed, mode, play.front_end)
     cases, false = graded(who, play.truth, heard, play.run.fault_at)
-    shares = {(each.at, each.page.phase, each.page.subject.lane): each.page.share for each in pages}
     return Told(
         job,
         mode,
-        [_confident(case, shares, play.run.fault_at) for case in cases if case.severity == "page"],
+        [case for case in cases if case.severity == "page"],
         false,
         frozenset(each.labels["phase"] for each in heard.during),
         any(lane.must_page for lane in play.truth.lanes.values()),
@@ -107,21 +106,17 @@ def _heard(play: Played, scrape: Scraped, pages: Sequence[Began]) -> Heard:
     scrapes = {
         each.page.subject.lane: round(each.at / step) for each in reversed(during) if each.page.subject.lane is not None
     }
-    heard = Heard(
+    return Heard(
         before=_firsts(each for each in pages if each.at < run.fault_at),
-        during=_firsts(during),
+        during=_firsts(during, scrape),
         after=_firsts(late),
         waited_in=_waited(scrape, scrapes),
-        causes=_causes(scrape, scrapes),
-        provisional={},
         evidence={},
     )
-    heard.worst_pod |= _worst_pods(scrape, scrapes)
-    return heard
 
 
-def _firsts(began: Iterable[Began]) -> list[Firing]:
-    """The first beginning of each page, as an alert."""
+def _firsts(began: Iterable[Began], scrape: Scraped | None = None) -> list[Firing]:
+    """The first beginning of each page, as an alert; with the samples also its annotations."""
     found: dict[tuple[object, str], Firing] = {}
     for each in began:
         lane, pod = each.page.subject
@@ -131,8 +126,26 @@ def _firsts(began: Iterable[Began]) -> list[Firing]:
             labels |= {"alertname": f"LLM{words}Burn", "lane": lane[0], "objective": lane[1]}
         if pod is not None:
             labels["pod"] = pod_name(pod)
-        found.setdefault((each.page.subject, each.page.phase), Firing(each.at, labels))
+        if (each.page.subject, each.page.phase) not in found:
+            annotations = {} if scrape is None else _annotations(each, scrape)
+            found[each.page.subject, each.page.phase] = Firing(each.at, labels, annotations)
     return list(found.values())
+
+
+def _annotations(began: Began, scrape: Scraped) -> dict[str, str]:
+    """The annotations that the bench reads, as `alert_rules/wording.py` asks for them."""
+    at, (lane, pod), phase = round(began.at / scrape.every_seconds), began.page.subject, began.page.phase
+    every = scrape.pods if pod is None else [scrape.pods[pod]]
+    causes = together(by(columns, CAUSES, "phase", "cause") for columns in every)
+    cause = _most({key[1]: growth for key, growth in causes.items() if key[0] == phase}, at, FAST_SCRAPES)
+    misses = {pod_name(number): by(columns, MISSES, "lane", "objective") for number, columns in enumerate(scrape.pods)}
+    worst = (
+        _most({name: counts[lane] for name, counts in misses.items() if lane in counts}, at, FAST_SCRAPES)
+        if lane is not None
+        else None
+    )
+    words = {CONFIDENCE: f"{began.page.share:.2f}", "cause": cause, "worst_pod": worst}
+    return {name: text for name, text in words.items() if text is not None}
 
 
 def _waited(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
@@ -146,34 +159,6 @@ def _waited(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, st
     return found
 
 
-def _causes(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
-    """Lane to the cause of most roots of all lanes at its first page."""
-    causes = together(by(pod, CAUSES, "cause") for pod in scrape.pods)
-    of = {cause: growth for (cause,), growth in causes.items()}
-    told = {key: _most(of, at, SHORT_SCRAPES) for key, at in scrapes.items()}
-    return {key: cause for key, cause in told.items() if cause is not None}
-
-
-def _worst_pods(scrape: Scraped, scrapes: Mapping[LaneKey, int]) -> dict[LaneKey, str]:
-    misses = [by(pod, MISSES, "lane", "objective") for pod in scrape.pods]
-    found = {}
-    for key, at in scrapes.items():
-        of = {pod_name(pod): counts[key] for pod, counts in enumerate(misses) if key in counts}
-        worst = _most(of, at, FAST_SCRAPES)
-        if worst is not None:
-            found[key] = worst
-    return found
-
-
 def _most(growths: Mapping[str, Growth], scrape: int, scrapes: int) -> str | None:
     grown = Counter({name: growth.over(scrape, scrapes) for name, growth in growths.items()})
     return max(grown, key=lambda name: grown[name]) if any(grown.values()) else None
-
-
-def _confident(case: Case, shares: Mapping[tuple[float, str, LaneKey | None], float], fault_at: float) -> Case:
-    """The case with the share that its page states; a page that is `unattributed` claims nothing."""
-    if case.said in (None, UNATTRIBUTED) or case.seconds_since_fault is None:
-        return case
-    at = fault_at + case.seconds_since_fault
-    lane = None if case.alert == "LLMPodBurn" else case.key
-    return replace(case, confidence=shares.get((at, str(case.said), lane)))

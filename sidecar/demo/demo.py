@@ -17,7 +17,7 @@ from pathlib import Path
 
 import aiohttp
 
-from sidecar.demo.incidents import INCIDENTS, SHARE_OF_RATE, acts
+from sidecar.demo.incidents import INCIDENTS, LEARNING_SECONDS, SHARE_OF_RATE, acts
 from sidecar.demo.load import MIXED, Load
 from sidecar.demo.pager import Pager, listening
 from sidecar.demo.processes import LOOPBACK, DemoError, bindable, running
@@ -182,7 +182,8 @@ def _flags() -> argparse.ArgumentParser:
     parser.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help="play this fault for a minute after each healthy minute, until the end; all: play all faults in turn. "
+        help=f"play this fault for a minute after each healthy minute (the first time after {LEARNING_SECONDS / 60:g}"
+        " minutes), until the end; all: play all faults in turn. "
         + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
         + f". Made for the preset {SMALL_CHAT.name}",
     )

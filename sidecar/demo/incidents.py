@@ -13,8 +13,10 @@ from typing import Any
 from sidecar.simulator.physics import Knobs
 
 
+LEARNING_SECONDS = 210.0
+"""Time before the first incident: the sidecar learns what is usual from minutes that stay calm for two minutes more."""
 HEALTHY_SECONDS = 60.0
-"""Time before each incident: long enough for the rules to learn the baseline, and for the previous incident to end."""
+"""Time before each other incident: long enough for the previous one to end."""
 FAULT_SECONDS = 60.0
 SHARE_OF_RATE = 0.6
 """Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
@@ -62,8 +64,8 @@ class Act:
 
 
 def acts(name: str) -> Iterator[Act]:
-    """Endless acts: a healthy minute, an incident, a healthy minute, the next. `all` plays each in turn, a name one."""
+    """Endless acts: health, an incident, a healthy minute, the next. `all` plays each in turn, a name one."""
     chosen = list(INCIDENTS.values()) if name == "all" else [INCIDENTS[name]]
-    for incident in cycle(chosen):
-        yield Act(HEALTHY_SECONDS, None, incident)
+    for number, incident in enumerate(cycle(chosen)):
+        yield Act(HEALTHY_SECONDS if number else LEARNING_SECONDS, None, incident)
         yield Act(FAULT_SECONDS, incident, incident)

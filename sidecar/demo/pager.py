@@ -29,6 +29,8 @@ class Notification:
     severity: str
     summary: str
     runbook_url: str
+    cause: str
+    """The cause that leads within the phase; empty for alerts that name none."""
     resolved_at: float | None = None
     """Instant in seconds on the clock of `hear`; None while the alert fires."""
 
@@ -61,6 +63,7 @@ class Pager:
                 labels.get("severity", ""),
                 annotations.get("summary", ""),
                 annotations.get("runbook_url", ""),
+                annotations.get("cause", ""),
                 None if firing else at,
             )
 

@@ -23,8 +23,8 @@ NAMESPACE = "demo"
 class Pace:
     """The factor by which rules run faster than in production. At most 15: intervals of 15 s must become whole seconds.
 
-    Requests do not become faster. So, relative to the shortened durations, the split of a request's wait is known
-    later, and a page stays provisional for longer.
+    Neither requests nor the sidecar become faster. So, relative to the shortened durations, baselines are learned and
+    roots are decided later. No duration becomes shorter than a second.
     """
 
     times: float

@@ -102,7 +102,8 @@ def screen(*, terminal: bool) -> PlainScreen:
 
 def paged(alert: Notification) -> str:
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
-    return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}"
+    cause = f" cause {alert.cause}" if alert.cause else ""
+    return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}{cause}"
 
 
 def plain(row: Row) -> str:

@@ -11,7 +11,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame, client_held
+from sidecar.slo.attribution import Blame, client_held, waited_between
 from sidecar.slo.judge import Case
 from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
@@ -49,7 +49,7 @@ class Roots:
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
-        self._long = LongPrompts()
+        self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
@@ -65,7 +65,7 @@ class Roots:
         """A miss was counted."""
         self.incident.missed(at)
         self._undecided.child_for(case.labels, objective).inc()
-        self._open.missed(key, Miss(case.labels, objective, case.received_at, at))
+        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, _ttft_seconds(case.aims)))
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
@@ -84,8 +84,10 @@ class Roots:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account, aims: Aims) -> None:
-        """The request is over, and its ledger is closed if it will be closed soon."""
+    def ended(self, key: Hashable, account: Account, aims: Aims, second_after_seconds: float | None) -> None:
+        """The request is over, and its ledger is closed if it will be closed soon. `second_after_seconds`: from its
+        first output to its second.
+        """
         misses = self._open.of(key)
         if not misses:
             return
@@ -95,6 +97,8 @@ class Roots:
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is Objective.TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
+            if miss.objective is Objective.TPOT and second_after_seconds is not None:
+                miss.transferred = waited_between(account.marks, aims, second_after_seconds)
         self._open.ended(key)
 
     # --- time -----------------------------------------------------------------------------------------------------------
@@ -152,7 +156,8 @@ class Roots:
             miss.failed,
             miss.paused,
             None if fault is None else fault.cause,
-            self._long.hold_up(since, at),
+            self._long.hold_up(since, at, miss.threshold_seconds),
+            miss.transferred,
         )
         found = self._weighed.get(facts)
         if found is None:
@@ -166,6 +171,10 @@ class Roots:
         self._undecided.child_for(miss.labels, miss.objective).inc(-1)
         self.incident.voted(found, at)
         return True
+
+
+def _ttft_seconds(aims: Aims) -> float | None:
+    return None if aims.ttft is None else aims.ttft.threshold_seconds
 
 
 def _clear(found: Mapping[Root, float]) -> bool:

@@ -140,9 +140,10 @@ class Slo:
     def ended(self, key: Hashable, account: Account, at: float) -> None:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
+        second_after = self._evidence.second_after_seconds(key)
         self._contained(self._evidence.ended, account, at)
         self.roots.spoke(key, at)
-        self._contained(self._ended, key, account, at)
+        self._contained(self._ended, key, account, at, second_after)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request with outcome ok is closed. Never raises."""
@@ -156,7 +157,7 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
 
-    def _ended(self, key: Hashable, account: Account, at: float) -> None:
+    def _ended(self, key: Hashable, account: Account, at: float, second_after: float | None) -> None:
         if account.marks.received_at is None and account.outcome is not Outcome.OK:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             self._judge.received(key, self._case(account.labels, at, account.streaming or None))
@@ -166,7 +167,7 @@ class Slo:
         if case.tokens is not None:
             self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
             self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
-        self.roots.ended(key, account, case.aims)
+        self.roots.ended(key, account, case.aims, second_after)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))

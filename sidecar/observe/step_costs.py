@@ -93,6 +93,10 @@ class StepCosts:
         for step in self._steps.take(PRICED_AT_ONCE):
             self._model.step(step)
 
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt usually takes; None if unknown."""
+        return self._model.prefill_seconds(tokens)
+
     def costs(self, at: float) -> Costs:
         """Both factors in short windows and in long ones, and the use of the engine; None for what is unknown."""
         model = self._model

@@ -204,6 +204,13 @@ class StepModel:
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
         return ratio_of(found, usual)
 
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
+        if self.unknown is not None or self._per_token is None:
+            return None
+        per_token, per_token_context = self._per_token
+        return max(0.0, tokens * (per_token + per_token_context * tokens / 2))
+
     def while_waiting(self, at: float) -> Doing | None:
         """The work of the engine while requests wait; None if they hardly do, or steps are not known well enough."""
         return None if self.unknown is not None else self._waits.doing(at)

@@ -38,7 +38,7 @@ REGIMES = {"spike", "steady", "both"}
 GROWN_CAUSES = (Cause.PREFILL_COST, Cause.UNCACHED, Cause.LOAD, Cause.PROMPT_MIX, Cause.DECODE_COST)
 FAULTS = (Cause.DOWN, Cause.SILENCE, Cause.PREEMPTION)
 CAUSES = {*GROWN_CAUSES, *FAULTS, Cause.KV, Cause.SLOTS, NO_CAUSE}
-"""Causes that a page can name: `lane:llm_slo_verdict:cause`."""
+"""Causes that the tables of the burn runbooks explain."""
 PHASES = {phase.value for phase in Phase} | {"engine", "sidecar"}
 EVIDENCE = {*GROWN_CAUSES, NO_CAUSE}
 """Evidence that can stand beside every verdict that is read from votes: what grew, or `none`."""
@@ -52,13 +52,12 @@ CAUSES_OF: dict[str, set[str]] = {
     "LLMEngineBurn": {*FAULTS, Cause.KV},
 }
 
-TARGET_LABELS = {"namespace", "pod"}
+TARGET_LABELS = {"namespace", "job", "pod"}
 """Labels that Prometheus adds."""
 CONSTANT_LABELS = {"quantization", "gpu_type"}
 NOT_OURS = {"up": set(), "ALERTS": {"alertname", "alertstate"}, "prometheus_notifications_dropped_total": set()}
 RECORDED = {
-    "lane:llm_slo_waited_in:ratio": {"namespace", "model", "lane", "objective", "phase"},
-    "model:llm_evidence:ratio": {"namespace", "model", "evidence"},
+    "lane:llm_slo_waited_in:ratio": {"namespace", "job", "model", "lane", "objective", "phase"},
 }
 """Series that `alert_rules/` record, with their labels."""
 

@@ -98,7 +98,7 @@ class Scenario:
     # --- what comes of it ------------------------------------------------------------------------------------------------
 
     def alerts(self, minute: float, *expected: str, severity: str = "", **labels: str) -> None:
-        """Exactly these alerts fire at this minute: each as `name severity`, with the scenario's own labels unless told."""
+        """Exactly these alerts fire at this minute: each as `name severity` or `name severity phase`, with the scenario's own labels unless told."""
         chosen = f',severity="{severity}"' if severity else ""
         self.yields(
             f'ALERTS{{{self._mine(alertstate="firing")},alertname!="Watchdog"{chosen}}}',
@@ -167,8 +167,8 @@ class Scenario:
         return _labels({**own, **labels})
 
     def _alert(self, one: str, told: Mapping[str, str]) -> dict[str, str]:
-        name, severity = one.split()
-        row = alert(name, severity, told.get("phase"))
+        name, severity, *phase = one.split()
+        row = alert(name, severity, phase[0] if phase else told.get("phase"))
         usual = {
             "job": JOB,
             "pod": POD,
@@ -181,6 +181,41 @@ class Scenario:
         if self.namespace is None:
             labels = {label: value for label, value in labels.items() if label not in {"namespace", "pod"}}
         return {"alertname": name, "severity": severity, "phase": row.phase, **labels}
+
+
+Happens = Callable[[Scenario], None]
+Case = tuple[str, str, Happens, Mapping[float, str]]
+"""Name, promise, what series do, and at some minutes the alerts that fire then: `LLMOne page, LLMOther ticket`."""
+
+
+def of(*told: Callable[[Scenario], None]) -> Happens:
+    """Several things happen."""
+
+    def happens(scenario: Scenario) -> None:
+        for tell in told:
+            tell(scenario)
+
+    return happens
+
+
+def gauge(metric: str, *values: float | None, **labels: str) -> Happens:
+    """As `Scenario.shows`."""
+    return lambda scenario: scenario.shows(metric, *values, **labels)
+
+
+def counter(metric: str, *rates: Rate, **labels: str) -> Happens:
+    """As `Scenario.counts`."""
+    return lambda scenario: scenario.counts(metric, *rates, **labels)
+
+
+def other_target(metric: str, job: str, values: str) -> Happens:
+    """Something else of the same pod is scraped too."""
+
+    def happens(scenario: Scenario) -> None:
+        labels = f'instance="{POD}:8000",job="{job}",namespace="{scenario.namespace}",pod="{POD}"'
+        scenario.series[f"{metric}{{{labels}}}"] = values
+
+    return happens
 
 
 @dataclass(slots=True)
@@ -202,7 +237,7 @@ class Suite:
         """A scenario by its function: the name says what happens, the docstring is the promise. `spans`: minutes."""
 
         def told(tell: Callable[[Scenario], None]) -> Callable[[Scenario], None]:
-            name = tell.__name__.replace("_", "-")
+            name = re.sub("[_ ]", "-", tell.__name__)
             namespace = None if self.plain else name
             one = Scenario(name, (tell.__doc__ or "").strip(), spans, self.step_seconds, namespace, tell)
             tell(one)
@@ -212,6 +247,18 @@ class Suite:
             return tell
 
         return told
+
+    def cases(self, spans: tuple[float, ...], *rows: Case) -> None:
+        """Scenarios of the same spans, a row each."""
+        for name, promise, happens, expected in rows:
+
+            def tell(scenario: Scenario, happens: Happens = happens, expected: Mapping[float, str] = expected) -> None:
+                happens(scenario)
+                for minute, names in expected.items():
+                    scenario.alerts(minute, *filter(None, names.split(", ")))
+
+            tell.__name__, tell.__doc__ = name, promise
+            self.scenario(*spans)(tell)
 
     @property
     def file_name(self) -> str:

@@ -7,7 +7,7 @@ from tests.alert_rules.mutants.mistakes import Mutant, mistakes, mutants
 from tests.alert_rules.mutants.play import candidates, noticed, seek
 from tests.alert_rules.mutants.reach import reach
 from tests.alert_rules.promtool import ALERTS, Scenario, Suite
-from tests.alert_rules.suites import SUITES, turned_away
+from tests.alert_rules.suites import SUITES, engine_state
 from tests.alert_rules.syntax import rules
 
 
@@ -64,9 +64,9 @@ def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -
         "lane:llm_slo_misses:increase2m{}": 1,
         "lane:llm_slo_allowed_misses:increase2m{}": 1,
         "pod:llm_slo:odd{}": 2,
-        "pod:llm_slo_misses:increase2m{}": 3,
-        "pod:llm_slo_requests:increase2m{}": 3,
-        "pod:llm_slo_allowed_misses:increase2m{}": 3,
+        "instance:llm_slo_misses:sum{}": 2,
+        "instance:llm_slo_allowed_misses:sum{}": 2,
+        "instance:llm_slo_requests:sum{}": 3,
     }
 
 
@@ -83,7 +83,7 @@ def test_a_question_reaches_the_rules_that_it_reads_and_those_that_they_read() -
 )
 def test_a_question_for_alerts_reaches_those_that_its_matchers_let_through(expr: str, alerts: set[str]) -> None:
     """By name, severity and phase; a label that is not static may have any value."""
-    reached = reach(turned_away.SUITE, {"expr": expr})
+    reached = reach(engine_state.TURNED_AWAY, {"expr": expr})
 
     assert {rules()[place].name for place in reached} == alerts
 
@@ -100,7 +100,7 @@ def test_every_mutant_has_a_scenario_that_may_notice_it() -> None:
 def test_every_mistake_in_one_rule_is_noticed() -> None:
     """By some scenario of the suite that is about this rule."""
     some = [one for one in mutants() if one.rule == rules()[REJECTED]]
-    found = seek([turned_away.SUITE], some)
+    found = seek([engine_state.TURNED_AWAY], some)
 
     assert len(found) == len(some) > 5
     assert [str(mutant) for mutant, scenario in found if scenario is None] == []
@@ -108,7 +108,7 @@ def test_every_mistake_in_one_rule_is_noticed() -> None:
 
 def test_mistakes_that_are_played_together_are_told_apart() -> None:
     """The rule as it is, and one with a number that does not matter, are not noticed beside one that is."""
-    (first, *_) = candidates([turned_away.SUITE], REJECTED)
+    (first, *_) = candidates([engine_state.TURNED_AWAY], REJECTED)
     some = [mutant(REJECTED), mutant(REJECTED, ">= 10", ">= 1e6"), mutant(REJECTED, "> 0)", "> 0.0001)")]
 
     assert (first.scenario.name, list(noticed([first], some))) == ("one-request-in-twenty-is-turned-away", [1])
@@ -116,7 +116,7 @@ def test_mistakes_that_are_played_together_are_told_apart() -> None:
 
 def test_a_rule_that_cannot_be_evaluated_is_noticed_and_no_other_for_its_sake() -> None:
     """promtool judges nothing after it, so that the others are played again without it."""
-    (first, *_) = candidates([turned_away.SUITE], REJECTED)
+    (first, *_) = candidates([engine_state.TURNED_AWAY], REJECTED)
     broken = mutant(REJECTED, ">= 10", ">= on (namespace, model, lane) llm_requests_total")
 
     assert list(noticed([first], [mutant(REJECTED), broken])) == [1]
@@ -130,6 +130,7 @@ def test_a_scenario_without_a_namespace_notices_too() -> None:
     def a_config_that_is_refused(scenario: Scenario) -> None:
         """A ticket."""
         scenario.shows("llm_sidecar_config_last_reload_successful", 0)
+        scenario.shows("llm_sidecar_build_info", 1, version="1")
         scenario.alerts(12, "LLMConfigReloadFailed ticket")
 
     found = seek([suite], [mutant(RELOAD), mutant(RELOAD, "== 0", "!= 0")])
@@ -150,14 +151,14 @@ def test_an_excuse_fits_a_mutant(key: tuple[str, str]) -> None:
 
 
 def test_a_search_is_good_when_the_excused_alone_are_unnoticed() -> None:
-    scenario = turned_away.SUITE.scenarios[0]
+    scenario = engine_state.TURNED_AWAY.scenarios[0]
     good = [(one, None if excuse(one) else scenario) for one in mutants()]
 
     assert objections(good) == []
 
 
 def test_a_search_objects_to_a_missing_scenario_and_to_a_wrong_or_idle_excuse() -> None:
-    scenario = turned_away.SUITE.scenarios[0]
+    scenario = engine_state.TURNED_AWAY.scenarios[0]
     unnoticed = next(one for one in mutants() if excuse(one) is None)
     watchdog = [one for one in mutants() if one.rule.name == "Watchdog"]
     others = [(one, None) for one in mutants() if excuse(one) and one not in watchdog]

@@ -147,11 +147,11 @@ def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFix
     from sidecar.demo.view import Row  # noqa: PLC0415
 
     with LiveScreen() as screen:
-        told = Notification("queue-page", "LLMQueueBurn", "queue", "page", "rag burns", "")
+        told = Notification("queue-page", "LLMQueueBurn", "queue", "page", "rag burns", "", "slots")
         screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8", [told])
 
     drawn = capsys.readouterr().out
-    assert "FIRING page   phase queue        LLMQueueBurn -> queue-page" in drawn
+    assert "FIRING page   phase queue        LLMQueueBurn -> queue-page cause slots" in drawn
     assert "sent 8" in drawn
     assert drawn.count("rag") == 3
     assert "200/400" in drawn

@@ -5,9 +5,11 @@ from itertools import islice
 
 import pytest
 
-from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, acts
+from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LEARNING_SECONDS, acts
 from sidecar.simulator.physics import Knobs
 from sidecar.slo.attribution import Blame
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES
+from sidecar.slo.root.reading import READING_SECONDS
 
 
 def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:
@@ -25,11 +27,13 @@ def test_each_changes_something_and_is_healed_whole(name: str) -> None:
     assert set(incident.knobs) <= {field.name for field in fields(Knobs)}
 
 
-def test_a_name_repeats_one_after_a_healthy_minute_each_time() -> None:
+def test_a_name_repeats_one_after_a_healthy_minute_each_time_and_the_first_comes_after_some_more() -> None:
+    """The sidecar first learns what is usual: a minute that stayed calm for two more."""
     played = list(islice(acts("decode"), 4))
 
     assert [act.incident for act in played] == [None, INCIDENTS["decode"]] * 2
-    assert [act.seconds for act in played] == [HEALTHY_SECONDS, FAULT_SECONDS] * 2
+    assert [act.seconds for act in played] == [LEARNING_SECONDS, FAULT_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS]
+    assert LEARNING_SECONDS > READING_SECONDS * FEWEST_SLICES + CALM_AFTER_SECONDS
     assert {act.coming.name for act in played} == {"decode"}
 
 

@@ -1,11 +1,13 @@
 """The demo's pager shows Alertmanager's notifications with their receivers."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 
 from sidecar.demo.pager import RESOLVED_SHOWN_SECONDS, Pager, listening
+from sidecar.demo.table import paged
 
 
 def told(name: str, *, status: str = "firing", severity: str = "page", receiver: str = "queue-page") -> dict[str, Any]:
@@ -13,7 +15,7 @@ def told(name: str, *, status: str = "firing", severity: str = "page", receiver:
     alert = {
         "status": status,
         "labels": {"alertname": name, "phase": "queue", "severity": severity},
-        "annotations": {"summary": f"{name} burns", "runbook_url": f"http://here/runbooks/{name}"},
+        "annotations": {"summary": f"{name} burns", "runbook_url": f"http://here/runbooks/{name}", "cause": "slots"},
         "fingerprint": f"finger-{name}",
     }
     return {"receiver": receiver, "status": status, "alerts": [alert]}
@@ -45,6 +47,15 @@ def test_an_alert_is_shown_for_a_while_after_its_end_and_fires_again_as_the_same
 
     pager.hear(told("Page", status="resolved"), 400.0)
     assert names(pager, 400.0 + RESOLVED_SHOWN_SECONDS) == []
+
+
+def test_a_page_is_shown_with_its_phase_and_the_cause_that_leads() -> None:
+    pager = Pager()
+    pager.hear(told("LLMQueueBurn"), 1.0)
+    (alert,) = pager.shown(2.0)
+
+    assert paged(alert) == "FIRING page   phase queue        LLMQueueBurn -> queue-page cause slots"
+    assert paged(replace(alert, cause="")).endswith("-> queue-page")
 
 
 def test_the_end_of_an_alert_that_was_never_sent_is_no_news() -> None:

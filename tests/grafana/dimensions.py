@@ -58,6 +58,12 @@ _EXACT: dict[str, Dimension] = {
     "llm_sidecar_series": {"event": 1},
     "llm_estimator_samples": {"request": 1},
     "llm_requests_overdue": {"request": 1},
+    "llm_slo_undecided_misses": {"request": 1},
+    "llm_evidence_ratio": TIMES,
+    "llm_engine_cost_ratio": TIMES,
+    "llm_engine_cost_ratio_low": TIMES,
+    "llm_engine_cost_ratio_high": TIMES,
+    "llm_engine_cost_unknown": STATE,
     "llm_requests_in_flight": {"request": 1},
     "llm_engine_requests_waiting": {"request": 1},
     "llm_engine_requests_running": {"request": 1},
@@ -86,8 +92,8 @@ _RECORDED: tuple[tuple[str, Dimension], ...] = (
     ("lane:llm_slo_burn:tier", STATE),
     ("lane:llm_slo_miss:ratio", SHARE),
     ("lane:llm_slo_waited_in:ratio", SHARE),
-    ("lane:llm_slo_verdict:", STATE),
-    ("model:llm_evidence:ratio", TIMES),
+    ("lane:llm_slo_root:share", SHARE),
+    ("pod:llm_slo:odd", STATE),
 )
 _KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_over_time", "abs", "clamp_min"}
 
@@ -181,7 +187,9 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
         return _times(left, {name: -power for name, power in right.items()})
     if operator == "*":
         # A 1 that stands for its labels only chooses.
-        return right if left == STATE else _times(left, right)
+        if STATE in (left, right):
+            return right if left == STATE else left
+        return _times(left, right)
     if left != right:
         raise UnknownDimensionError(f"{written(left)} {operator} {written(right)}")
     return left

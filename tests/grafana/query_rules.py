@@ -37,9 +37,11 @@ SUMMED_ON_PURPOSE = {
     ("llm_request_phase_seconds_bucket", "source"),
     ("llm_request_phase_seconds_sum", "source"),
     ("llm_request_phase_seconds_count", "source"),
-    ("lane:llm_slo_verdict:provisional", "phase"),
+    ("lane:llm_slo_root:share", "window"),
 }
-"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source."""
+"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source, a share one window."""
+JOB = "job"
+"""Recorded series keep engines of one namespace apart by it; other queries may add these engines."""
 _RATES = {"rate", "irate", "increase"}
 
 
@@ -100,7 +102,8 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
     if isinstance(node, promql.VectorSelector):
         name = node.name or ""
         constant = frozenset() if name.endswith("_info") else CONSTANT
-        own = known()[name] - {*VARIABLES, *constant, VERSION} - set(matched(node))
+        added = {*VARIABLES, *constant, VERSION, *({JOB} if name not in recorded() else ())}
+        own = known()[name] - added - set(matched(node))
         if name not in whole_of:
             missing = frozenset() if kept_all else own - kept
             yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
@@ -203,10 +206,15 @@ def joins_right(dashboard: Json) -> Complaints:
                     yield f"{_where(panel, target)}: a quantile over one value"
                 if str(node.op) == "count" and not {"namespace", "pod"} <= below:
                     yield f"{_where(panel, target)}: what is counted are not pods"
-                if str(node.op) == "topk" and (below & {*VARIABLES, "objective"}) - grouping(node):
+                if str(node.op) == "topk" and _too_many_compete(below - grouping(node)):
                     yield f"{_where(panel, target)}: topk lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
                 yield from (f"{_where(panel, target)}: {one}" for one in _badly_joined(node))
+
+
+def _too_many_compete(labels: Labels) -> bool:
+    """One label may rank, such as the phase; lanes, engines and pods are told apart."""
+    return bool(labels & {*VARIABLES, "objective", JOB}) or len(labels - {"window"}) > 1
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:
@@ -221,7 +229,8 @@ def _badly_joined(node: promql.BinaryExpr) -> Complaints:
         if on != left & right:
             yield f"{operator} not on all labels that both have"
     elif grouped_left(node):
-        if on is None or on != right or not on <= left:
+        brought = frozenset(node.modifier.group_labels or () if node.modifier else ())
+        if on is None or on != right - brought or not on <= left:
             yield f"group_left on {sorted(on or ())}, but {sorted(right)} on the one side"
     elif not left == right == (left if on is None else on):
         yield f"{sorted(left)} never meets {sorted(right)}"

@@ -16,7 +16,7 @@ from sidecar.metrics.declaration import Histogram, Info
 
 
 RECORDING = Path(__file__).parents[2] / "alert_rules" / "llm-recording.yml"
-TARGET = frozenset({"namespace", "pod"})
+TARGET = frozenset({"namespace", "job", "pod"})
 VERSION = "app_version"
 """On a target whose pod says its version; only the canary's queries ask for it."""
 CONSTANT = frozenset({"quantization", "gpu_type"})

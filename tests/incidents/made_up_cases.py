@@ -34,25 +34,26 @@ CALM = lane()
 
 
 def fired(
-    at: float, phase: str, of_lane: str | None = "chat", severity: str = "page", pod: str | None = None
+    at: float,
+    phase: str,
+    of_lane: str | None = "chat",
+    severity: str = "page",
+    pod: str | None = None,
+    **annotations: str,
 ) -> Firing:
     """An alert that began to fire; without a lane it is about the engine of a pod."""
     labels = {"alertname": f"LLM{phase.title()}Burn", "severity": severity, "phase": phase}
     labels |= {} if of_lane is None else {"lane": of_lane, "objective": "ttft"}
-    return Firing(at, labels | ({} if pod is None else {"pod": pod}))
+    return Firing(at, labels | ({} if pod is None else {"pod": pod}), annotations)
 
 
 def heard(
     during: list[Firing],
     before: list[Firing] | None = None,
     after: list[Firing] | None = None,
-    worst_pod: str | None = None,
 ) -> Heard:
     """Everything that was heard in one run."""
-    found = Heard(before or [], during, after or [], {CHAT: "queue"}, {CHAT: "load"}, {}, {})
-    if worst_pod is not None:
-        found.worst_pod[CHAT] = worst_pod
-    return found
+    return Heard(before or [], during, after or [], {CHAT: "queue"}, {})
 
 
 def truth(chat: LaneTruth, code: LaneTruth = CALM, *, pods: int = 1, at_fault: tuple[int, ...] = (0,)) -> Truth:
@@ -67,9 +68,8 @@ def case_of(
     who: Who = WHO,
     pods: int = 1,
     at_fault: tuple[int, ...] = (0,),
-    worst_pod: str | None = None,
 ) -> Case:
     """The only case of a run in which these alerts fired."""
     made = truth(chat, pods=pods, at_fault=at_fault)
-    (case,), _ = graded(who, made, heard(during, worst_pod=worst_pod), FAULT_AT)
+    (case,), _ = graded(who, made, heard(during), FAULT_AT)
     return case

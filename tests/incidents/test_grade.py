@@ -93,21 +93,37 @@ def test_a_slow_burn_wants_a_ticket_within_the_hour() -> None:
 
 
 def test_a_page_names_the_pod_in_its_label_or_else_in_its_words() -> None:
-    page = fired(660.0, "queue")
-    in_words = case_of([page], pods=4, worst_pod="llm-0")
-    by_label = case_of([fired(660.0, "engine", None, pod="llm-0")], pods=4, worst_pod="llm-2")
+    in_words = case_of([fired(660.0, "queue", worst_pod="llm-0")], pods=4)
+    by_label = case_of([fired(660.0, "engine", None, pod="llm-0", worst_pod="llm-2")], pods=4)
 
     assert (in_words.named_pod, in_words.pod_right) == ("llm-0", True)
-    assert (by_label.named_pod, by_label.worst_pod, by_label.pod_right) == ("llm-0", "llm-2", True)
-    assert not case_of([page], pods=4, worst_pod="llm-3").pod_right
-    assert not case_of([page], pods=4).pod_right
-    assert case_of([], pods=4, worst_pod="llm-0").named_pod is None
+    assert (by_label.named_pod, by_label.pod_right) == ("llm-0", True)
+    assert not case_of([fired(660.0, "queue", worst_pod="llm-3")], pods=4).pod_right
+    assert not case_of([fired(660.0, "queue")], pods=4).pod_right
+    assert case_of([], pods=4).named_pod is None
 
 
 def test_a_pod_that_is_named_more_than_two_minutes_late_is_not_right() -> None:
     """The page is due at 620 s."""
-    assert case_of([fired(740.0, "queue")], pods=4, worst_pod="llm-0").pod_right
-    assert not case_of([fired(755.0, "queue")], pods=4, worst_pod="llm-0").pod_right
+    in_time, late = (case_of([fired(at, "queue", worst_pod="llm-0")], pods=4) for at in (740.0, 755.0))
+
+    assert (in_time.pod_right, late.pod_right) == (True, False)
+
+
+# --- the confidence ----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_states_the_share_of_its_phase_and_its_cause() -> None:
+    first = fired(660.0, "queue", confidence="0.85", cause="slots")
+    case = case_of([first, fired(700.0, "queue", confidence="0.99", cause="load")])
+
+    assert (case.confidence, case.cause) == (0.85, "slots")
+
+
+def test_a_page_that_names_no_phase_or_states_no_share_claims_nothing() -> None:
+    assert case_of([fired(660.0, "unattributed", confidence="0.40", cause="young")]).confidence is None
+    assert case_of([fired(660.0, "engine", None)]).confidence is None
+    assert case_of([]).confidence is None
 
 
 # --- false pages -------------------------------------------------------------------------------------------------------

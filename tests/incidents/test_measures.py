@@ -103,15 +103,16 @@ def test_notifications_of_two_faults_are_counted_apart() -> None:
 
 
 def test_the_right_pod_is_asked_of_the_first_page_of_each_run_with_one_bad_pod_of_several() -> None:
-    right = case_of([fired(660.0, "queue")], pods=4, worst_pod="llm-0")
-    wrong = case_of([fired(675.0, "queue")], pods=4, worst_pod="llm-3")
+    page = fired(660.0, "queue", worst_pod="llm-0")
+    right = case_of([page], pods=4)
+    wrong = case_of([fired(675.0, "queue", worst_pod="llm-3")], pods=4)
     later_right = replace(right, key=("code", "ttft"), seconds_since_fault=90.0)
 
     assert right_pod([right]).value == 1.0
     assert right_pod([wrong, later_right]).value == 0.0
     assert right_pod([replace(MISSED, pods=4)]).value == 0.0
-    assert right_pod([case_of([fired(660.0, "queue")], pods=1, worst_pod="llm-0")]).size == 0
-    assert right_pod([case_of([fired(660.0, "queue")], pods=4, at_fault=(0, 1), worst_pod="llm-0")]).size == 0
+    assert right_pod([case_of([page], pods=1)]).size == 0
+    assert right_pod([case_of([page], pods=4, at_fault=(0, 1))]).size == 0
 
 
 def test_each_class_has_its_share_by_s2() -> None:
@@ -141,10 +142,10 @@ def test_a_band_is_kept_if_what_it_states_lies_within_the_bracket_of_what_is_rig
     unsure = [replace(WRONG, confidence=0.65)] * 10
     low, high = bands(of_seeds(*sure, *unsure))
 
-    assert (low.low, low.high, low.stated, low.right.value, low.kept) == (0.6, 0.7, 0.65, 0.0, False)
-    assert (high.low, high.high, high.right.value, high.right.size, high.kept) == (0.8, 0.9, 0.85, 20, True)
-    assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=0.9)])] == [(0.9, 1.0)]
-    assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=1.0)])] == [(0.9, 1.0)]
+    assert (low.low, low.high, low.stated, low.right.value, low.kept) == (0.6, 0.8, 0.65, 0.0, False)
+    assert (high.low, high.high, high.right.value, high.right.size, high.kept) == (0.8, 0.95, 0.85, 20, True)
+    assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=0.95)])] == [(0.95, 1.0)]
+    assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=1.0)])] == [(0.95, 1.0)]
 
 
 def test_a_lane_without_a_page_states_nothing() -> None:

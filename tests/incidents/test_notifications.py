@@ -82,7 +82,7 @@ def test_every_receiver_of_the_shipped_file_becomes_a_webhook_of_its_name(tmp_pa
 
 
 def test_every_wait_of_the_shipped_file_is_divided_by_the_same_factor(tmp_path: Path) -> None:
-    """Tickets wait 2 min, 10 min and 24 h; pages 15 s, 1 min and 4 h."""
+    """Tickets wait 2 min, 10 min and 24 h; pages 15 s, 5 min and 4 h."""
     route = config_for(shipped(), "http://sink", tmp_path, 60.0)["route"]
     page = route["routes"][1]["routes"][0]
 
@@ -93,7 +93,7 @@ def test_every_wait_of_the_shipped_file_is_divided_by_the_same_factor(tmp_path: 
     ]
     assert [page[each] for each in ("group_wait", "group_interval", "repeat_interval")] == [
         "250ms",
-        "1000ms",
+        "5000ms",
         "240000ms",
     ]
 

@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.incidents.prometheus import RULE_FILES, Firing, Spell, ask, edges_in, hear, names_in, read, spells
+from alert_rules.wording import most_on
+from bench.incidents.prometheus import (
+    RULE_FILES,
+    Firing,
+    Spell,
+    annotations,
+    ask,
+    edges_in,
+    hear,
+    names_in,
+    read,
+    spells,
+)
 from bench.incidents.samples import Samples
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.registry import Metrics
@@ -41,6 +53,39 @@ def test_what_promtool_got_is_the_answer() -> None:
     assert fired == [("Hot", "a", 375.0), ("Old", "b", 15.0)]
     assert [value for _, value in answers["rate"]] == [0.0]
     assert answers["none"] == answers["rate, earlier"] == []
+
+
+def test_the_alerts_that_promtool_got_are_read_with_their_annotations() -> None:
+    """They stand before the answers, several under one heading; a quote and a percentage are part of the words."""
+    printed = """Unit Testing:  /tmp/run.yml
+  FAILED:
+    alertname: LLMQueueBurn, time: 5m15s,
+        exp:[],
+        got:[
+            0:
+              Labels:{alertname="LLMQueueBurn", job="j", lane="chat", severity="page"}
+              Annotations:{cause="slots", confidence="0.85", summary="the \\"small\\" one: 85%, since 10:15"},
+            1:
+              Labels:{alertname="LLMQueueBurn", job="j", lane="code", severity="page"}
+              Annotations:{cause="none"}
+            ]
+    expr: "x:rate", time: 14m,
+        exp: nil
+        got: {__name__="x:rate", lane="b"} 0E+00
+"""
+    labels = {"alertname": "LLMQueueBurn", "job": "j", "lane": "chat", "severity": "page"}
+
+    found = annotations(printed)
+
+    assert found == {
+        (315.0, tuple(labels.items())): {
+            "cause": "slots",
+            "confidence": "0.85",
+            "summary": 'the "small" one: 85%, since 10:15',
+        },
+        (315.0, tuple((labels | {"lane": "code"}).items())): {"cause": "none"},
+    }
+    assert read(printed, {"rate": ("x:rate", 840.0)})["rate"] == [((("__name__", "x:rate"), ("lane", "b")), 0.0)]
 
 
 def test_promtool_that_fails_is_not_taken_for_silence() -> None:
@@ -82,14 +127,18 @@ def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
     assert 330 <= found.at <= 375
 
 
-def test_alerts_of_all_pods_are_heard_with_their_intervals_and_the_worst_pod(tmp_path: Path) -> None:
+def test_alerts_of_all_pods_are_heard_with_their_intervals_and_annotations(tmp_path: Path) -> None:
     """Two pods miss for five minutes, the second one three times as often: a page names it, and ends with the misses."""
     need_tool("promtool")
     pods = [misses_of(pod, a_scrape) for pod, a_scrape in enumerate((1, 3))]
     rule = {
         "alert": "Burns",
-        "expr": "sum by (namespace, model, lane, objective) (increase(llm_slo_misses_total[1m])) > 5",
+        "expr": "sum by (namespace, job, model, lane, objective) (increase(llm_slo_misses_total[1m])) > 5",
         "labels": {"severity": "page", "phase": "queue"},
+        "annotations": {
+            "confidence": "0.75",
+            "worst_pod": most_on("llm_slo_misses_total", "", "5m", ("namespace", "job", "lane"), bare=True),
+        },
     }
     rules = tmp_path / "rules.yml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "burns", "rules": [rule]}]}))
@@ -102,6 +151,7 @@ def test_alerts_of_all_pods_are_heard_with_their_intervals_and_the_worst_pod(tmp
         "severity": "page",
         "phase": "queue",
         "namespace": "serving",
+        "job": "llm-phase-sidecar",
         "model": "llama",
         "lane": "chat",
         "objective": "ttft",
@@ -109,7 +159,7 @@ def test_alerts_of_all_pods_are_heard_with_their_intervals_and_the_worst_pod(tmp
     assert 300 < spell.began_at <= 345
     assert 600 < spell.ended_at <= 675
     assert [firing.at for firing in heard.during] == [spell.began_at]
-    assert heard.worst_pod == {("chat", "ttft"): "llm-1"}
+    assert heard.during[0].annotations == {"confidence": "0.75", "worst_pod": "llm-1"}
 
 
 def misses_of(pod: int, a_scrape: int) -> Samples:
@@ -141,8 +191,8 @@ def test_buckets_of_which_rules_read_single_edges_are_found() -> None:
 
 
 def test_every_metric_that_a_shipped_rule_reads_is_found() -> None:
-    """Each metric is found under the name in the rule, suffix included. Recorded series are not metrics."""
+    """Each metric is found under the name in the rule or its words, suffix included. Recorded series are not metrics."""
     names = names_in(RULE_FILES)
 
-    assert {"llm_slo_misses_total", "llm_slo_blamed_misses_total", "llm_inter_token_seconds_bucket", "up"} <= names
+    assert {"llm_slo_misses_total", "llm_slo_blamed_misses_total", "llm_evidence_ratio", "up"} <= names
     assert not any(":" in name for name in names)

@@ -71,4 +71,4 @@ def test_the_scoreboard_states_no_confidence_as_long_as_no_page_does() -> None:
     assert row(scoreboard(CASES, []), "confidence") == ["none stated", "none stated"]
     told = scoreboard(stated, [])
     assert row(told, "confidence")[0] == "1 of 1 bands kept"
-    assert "- stated confidence 90% to 100%, mean 95.0%: 88.9% [" in told
+    assert "- stated confidence 95% to 100%, mean 95.0%: 88.9% [" in told

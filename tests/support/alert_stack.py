@@ -21,11 +21,11 @@ from tests.support.tools import missing
 
 POD = "demo-0"
 CALM = """
-  count(model:llm_evidence:baseline) >= 1
+  count(llm_evidence_ratio{cause="load"}) >= 1
   unless on () (count(lane:llm_slo_misses:increase5m > 0) > 0)
   unless on () (count(ALERTS{severity="page"}) > 0)
 """
-"""The rules have a baseline, no objective was missed for (scaled) five minutes, and no page is firing."""
+"""The sidecar knows what is usual, no objective was missed for (scaled) five minutes, and no page is firing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,11 @@ class AlertStack:
     prometheus: Prometheus
     sink: Sink
 
-    def wait_until_calm(self, patience_seconds: float = 90.0) -> int:
-        """Wait for calm; returns the number of notifications so far. Fails if calm does not come."""
+    def wait_until_calm(self, patience_seconds: float = 300.0) -> int:
+        """Wait for calm; returns the number of notifications so far. Fails if calm does not come.
+
+        A sidecar learns what is usual for more than three minutes, in real time.
+        """
         with explained(self.prometheus, self.sink):
             assert self.prometheus.wait_for(CALM, patience_seconds=patience_seconds), "it never became calm"
         return len(self.sink.notifications)

@@ -22,12 +22,12 @@ REASONS = (
     "lane:llm_slo_miss:ratio_rate2m",
     "lane:llm_slo_misses:increase2m",
     "lane:llm_slo_waited_in:ratio",
-    "lane:llm_slo_verdict:score",
-    "lane:llm_slo_verdict:phase",
-    "lane:llm_slo_verdict:cause",
-    "model:llm_evidence:ratio",
-    "pod:llm_engine_fault:cause",
-    "model:llm_waiting:phase",
+    "lane:llm_slo_root:share",
+    "llm_slo_root_cause_misses_total > 0",
+    "llm_slo_undecided_misses",
+    "llm_evidence_ratio",
+    "llm_engine_cost_ratio",
+    "pod:llm_slo:odd",
 )
 
 

@@ -6,7 +6,7 @@ It refuses to know why a request waits.
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from math import inf, log2
 
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FADES
@@ -20,6 +20,7 @@ MOST_LONG = 0.005
 LONG_SHARE = 0.25
 """Share of all prompt tokens from which on long prompts hold up the others: their cost rises faster than their length,
 and it comes at once."""
+HOLDS_UP = 0.5
 KEPT_PROMPTS = 256
 ARRIVALS_SECONDS = 1.0
 """Arrivals within so many seconds are counted together."""
@@ -28,7 +29,9 @@ ARRIVALS_SECONDS = 1.0
 class LongPrompts:
     """All prompts of one process. An arrival is a few steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefill_seconds: Callable[[float], float | None] = lambda _tokens: None) -> None:
+        """`prefill_seconds`: of an uncached prompt of so many tokens; None if unknown."""
+        self._prefill_seconds = prefill_seconds
         self._usual: dict[str, dict[int, float]] = {}
         self._arrived: deque[tuple[float, str, int]] = deque()
         """Arrivals that have yet to stay calm before they teach."""
@@ -84,8 +87,12 @@ class LongPrompts:
                 self._longest[lane] = size + 1
                 return
 
-    def hold_up(self, since: float, until: float) -> bool:
-        """Whether long prompts were most of the work while a request waited between these instants."""
+    def hold_up(self, since: float, until: float, threshold_seconds: float | None) -> bool:
+        """Whether long prompts held up a request that waited between these instants.
+
+        They did if they alone take half of `threshold_seconds` to compute. Where that is unknown, they must be a good
+        part of the prompts that came meanwhile.
+        """
         found = [(came_at, until, tokens) for came_at, tokens in self._open.values() if came_at <= until]
         for each in reversed(self._computed):
             if each[1] < since:
@@ -94,6 +101,10 @@ class LongPrompts:
                 found.append(each)
         if not found:
             return False
+        costs = [self._prefill_seconds(tokens) for _, _, tokens in found]
+        known = [cost for cost in costs if cost is not None]
+        if threshold_seconds is not None and len(known) == len(costs):
+            return sum(known) >= HOLDS_UP * threshold_seconds
         began_at, ended_at = min(each[0] for each in found), max(each[1] for each in found)
         received = sum(tokens for at, tokens in self._received if began_at - ARRIVALS_SECONDS < at <= ended_at)
         return sum(each[2] for each in found) >= LONG_SHARE * received

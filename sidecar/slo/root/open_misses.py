@@ -30,9 +30,13 @@ class Miss:
     objective: Objective
     received_at: float
     missed_at: float
+    threshold_seconds: float | None = None
+    """Of the TTFT objective of its lane; None without one."""
     waited_in: Blame | None = None
     failed: Failed | None = None
     paused: bool = False
+    transferred: bool = False
+    """Most of its excess lies between its first output and its second."""
     over: bool = False
     """Its request has ended."""
 

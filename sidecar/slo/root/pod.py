@@ -19,7 +19,7 @@ from sidecar.slo.root.faults import Faults
 from sidecar.slo.root.lanes import Lanes
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import DEARER, WORTH_NAMING, chance
+from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING, chance
 from sidecar.slo.waits import Doing
 
 
@@ -106,10 +106,10 @@ class Pod:
         soon = at - SOON_SECONDS
         decode = clearest(costs.decode, DEARER)
         found = {
-            Cause.LOAD: self._now(self._load, at, Cause.LOAD),
+            Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
-            Cause.LONGER_OUTPUTS: self._now(self._outputs, at, Cause.LONGER_OUTPUTS),
+            Cause.LONGER_OUTPUTS: self._outputs.since(at - RECENT_SECONDS),
             Cause.DECODE_COST: decode,
             Cause.PREFILL_COST: self._prefill(at, decode, clearest(costs.prefill, DEARER)),
         }
@@ -123,9 +123,9 @@ class Pod:
             late_ratio=self._late(),
             kv_full=self._kv_full(soon),
             preempts=self._preempts(at - RECENT_SECONDS),
-            front_end=not reports
-            and (self._outside(soon) or (_in_front(costs.doing) and not self._waits_inside(soon))),
+            front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
+            limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
             young=self._load.young,
@@ -198,10 +198,21 @@ class Pod:
             outside += waits - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
 
-    def _waits_inside(self, since: float) -> bool:
-        """Whether the engine itself says that requests wait in its queue."""
+    def _waits_inside(self, since: float) -> bool | None:
+        """Whether the engine itself says that requests wait in its queue; None if it does not say."""
         known = [each.engine_waiting for each in self._recent(since) if each.engine_waiting is not None]
-        return bool(known) and sum(known) >= len(known)
+        return sum(known) >= len(known) if known else None
+
+    def _in_front(self, since: float, doing: Doing | None) -> bool:
+        """Whether requests wait before they reach the scheduler: the engine is busy neither with prompts nor with a full
+        batch.
+        """
+        if doing is None:
+            return self._outside(since)
+        if doing.computes >= COMPUTES[1]:
+            return False
+        spare = doing.computes < COMPUTES_LITTLE and doing.full < LITTLE_FULL
+        return self._outside(since) or (spare and not self._waits_inside(since))
 
     def _shares(self, at: float) -> dict[Blame, float]:
         recent = [
@@ -216,9 +227,13 @@ def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | Non
     return max(known, key=lambda factor: chance(factor, threshold), default=None)
 
 
-def _in_front(doing: Doing | None) -> bool:
-    """Whether requests wait although the engine computes few prompts and could run more sequences."""
-    return doing is not None and doing.computes < COMPUTES_LITTLE and doing.full < LITTLE_FULL
+def _is_limited(doing: Doing | None, *, waits_inside: bool | None) -> bool:
+    """Whether requests wait for a place in the batch: in the engine, by its own numbers or because it runs as many as it
+    can, while it computes few prompts.
+    """
+    if doing is None or doing.computes >= COMPUTES[0]:
+        return False
+    return doing.full >= LITTLE_FULL if waits_inside is None else waits_inside
 
 
 def _dearer(cost: Factor | None) -> bool:

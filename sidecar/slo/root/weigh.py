@@ -47,6 +47,8 @@ class Facts(NamedTuple):
     """A fault of the engine that its life overlaps."""
     behind_long_prompt: bool = False
     """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
+    transferred: bool = False
+    """Most of its excess lies between its first output and its second."""
 
 
 Weights = Mapping[Root, float]
@@ -69,7 +71,7 @@ LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
-COMPUTES = 0.55, 0.85
+COMPUTES = 0.65, 0.9
 """Shares of the time in which requests waited: if the engine computes prompts in less than the first, they wait for
 something else; in more than the second, for that."""
 WAITS = 0.9
@@ -130,6 +132,8 @@ class _Given:
 
 def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
     """Give what something held back between the engine and the client."""
+    if facts.transferred and facts.waited_in is not Blame.STREAM:
+        given.give(Cause.KV_TRANSFER, WAITS)
     if facts.paused and facts.waited_in is Blame.STREAM:
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
@@ -179,7 +183,9 @@ def _grown(signs: Signs) -> dict[Cause, float]:
 def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> None:
     """Give what is not decided to the open incident, to the queue or to `unattributed`."""
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
-    if lead is not None and lead.phase != Blame.UNATTRIBUTED:
+    if signs.limited:
+        root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
+    elif lead is not None and lead.phase != Blame.UNATTRIBUTED:
         root, share = lead, WAITS
     elif signs.preempts or signs.kv_full:
         root, share = root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS

@@ -1,7 +1,6 @@
 """The suites of scenarios that the rules are held to."""
 
 from tests.alert_rules.suites import (
-    engine_down,
     engine_state,
     hours,
     minute,
@@ -10,15 +9,13 @@ from tests.alert_rules.suites import (
     plain,
     roots,
     tiers,
-    turned_away,
-    weeks,
     words,
 )
 
 
 SUITES = (
     *(tiers.SUITE, hours.SUITE, hours.SIX, roots.SUITE, odd.SUITE, minute.SUITE, plain.SUITE),
-    *(engine_state.SUITE, engine_down.SUITE, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
-    *(hours.SINCE, turned_away.SUITE, weeks.SUITE),
+    *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
+    *(hours.SINCE, engine_state.TURNED_AWAY, hours.WEEKS),
     *(words.SUITE, words.STATE, words.SINCE, words.WEEKS),
 )

@@ -1,234 +1,185 @@
-"""Alerts about the engine, pod by pod: each fires and does not fire, on both sides of what it compares with (alert_rules/state.py).
+"""Alerts about the engine and its traffic: each fires and does not fire, on both sides of what it compares with.
 
-Only the alert file is played: these need no recorded series.
+Only the alert file is played: these need no recorded series (alert_rules/state.py).
 """
 
-from collections.abc import Sequence
-
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Scenario, Suite
+from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Anew, Happens, Suite, counter, gauge, of, other_target
 from tests.alert_rules.world import HEALTHY_PER_MINUTE
 
 
 SUITE = Suite("engine", rules=(ALERTS,))
 WHO = {"model": MODEL, "lane": LANE}
+ENDED = {**WHO, "prompt_bucket": "512-4k"}
+BACK = "LLMNothingComesBack page"
 
 
-# --- nothing comes back ----------------------------------------------------------------------------------------------------
+def stalled(per_minute: float) -> Happens:
+    return counter("llm_engine_stalled_seconds_total", 0, per_minute)
 
 
-@SUITE.scenario(4, 4)
-def twenty_stalled_seconds_in_two_minutes(scenario: Scenario) -> None:
-    """A silence that no pending work explains, for long enough: a page."""
-    scenario.counts("llm_engine_stalled_seconds_total", 0, 10.2)
-
-    scenario.alerts(4)
-    scenario.alerts(7, "LLMNothingComesBack page")
-
-
-@SUITE.scenario(4, 4)
-def nineteen_stalled_seconds_in_two_minutes(scenario: Scenario) -> None:
-    """A short one is no page of its own."""
-    scenario.counts("llm_engine_stalled_seconds_total", 0, 9.8)
-
-    scenario.alerts(7)
-
-
-def waiting(
-    scenario: Scenario,
-    *,
-    oldest: float = 90,
-    overdue: float = 3,
-    gaps: float = 0,
-    ok: float = 0,
-    idle_lanes: Sequence[str] = (),
-) -> None:
-    """Requests wait: the oldest for so many seconds; so many gaps between tokens and good ends per minute."""
-    scenario.shows("llm_oldest_request_seconds", 0, oldest, **WHO, state="waiting")
-    scenario.shows("llm_requests_overdue", 0, overdue, **WHO)
-    scenario.counts("llm_inter_token_seconds_count", 600, gaps, **WHO)
-    scenario.counts("llm_requests_total", 60, ok, **WHO, prompt_bucket="512-4k", outcome="ok")
-    scenario.counts("llm_requests_total", 60, **WHO, prompt_bucket="512-4k", outcome="client_cancelled")
-    for name in idle_lanes:
-        scenario.shows("llm_oldest_request_seconds", 0, model=MODEL, lane=name, state="waiting")
-        scenario.shows("llm_requests_overdue", 0, model=MODEL, lane=name)
-
-
-@SUITE.scenario(4, 5)
-def requests_wait_and_nothing_comes_back(scenario: Scenario) -> None:
-    """No token and no good end for two minutes, whoever gives up meanwhile."""
-    waiting(scenario)
-
-    scenario.alerts(8.5, "LLMNothingComesBack page")
-
-
-@SUITE.scenario(
-    4,
-    5,
+SUITE.cases(
+    (4, 4),
+    (
+        "twenty stalled seconds in two minutes",
+        "A silence that no work explains: a page.",
+        stalled(10.2),
+        {4: "", 7: BACK},
+    ),
+    ("nineteen stalled seconds in two minutes", "A short one is no page of its own.", stalled(9.8), {7: ""}),
 )
-def requests_of_one_lane_wait_and_nothing_comes_back(scenario: Scenario) -> None:
-    """Lanes that nobody uses just then stand at 0 and hide nothing."""
-    waiting(scenario, idle_lanes=("batch",))
-
-    scenario.alerts(8.5, "LLMNothingComesBack page")
 
 
-@SUITE.scenario(4, 5)
-def requests_have_waited_for_less_than_a_minute(scenario: Scenario) -> None:
-    """That is a queue."""
-    waiting(scenario, oldest=58)
-
-    scenario.alerts(8.5)
-
-
-@SUITE.scenario(4, 5)
-def requests_have_waited_for_a_minute(scenario: Scenario) -> None:
-    """That is not."""
-    waiting(scenario, oldest=62)
-
-    scenario.alerts(8.5, "LLMNothingComesBack page")
+def waiting(oldest: float = 90, overdue: float = 3, gaps: float = 0, ok: float = 0) -> Happens:
+    """Requests wait: the oldest for so many seconds; so many gaps between tokens and good ends per minute. Another lane is idle."""
+    return of(
+        gauge("llm_oldest_request_seconds", 0, oldest, **WHO, state="waiting"),
+        gauge("llm_requests_overdue", 0, overdue, **WHO),
+        counter("llm_inter_token_seconds_count", 600, gaps, **WHO),
+        counter("llm_requests_total", 60, ok, **ENDED, outcome="ok"),
+        counter("llm_requests_total", 60, **ENDED, outcome="client_cancelled"),
+        gauge("llm_oldest_request_seconds", 0, model=MODEL, lane="batch", state="waiting"),
+        gauge("llm_requests_overdue", 0, model=MODEL, lane="batch"),
+    )
 
 
-@SUITE.scenario(4, 5)
-def requests_wait_that_may(scenario: Scenario) -> None:
-    """A lane whose objective allows it is not overdue."""
-    waiting(scenario, overdue=0)
-
-    scenario.alerts(8.5)
-
-
-@SUITE.scenario(4, 5)
-def requests_wait_and_tokens_come(scenario: Scenario) -> None:
-    """The engine works, for others."""
-    waiting(scenario, gaps=6)
-
-    scenario.alerts(8.5)
-
-
-@SUITE.scenario(4, 5)
-def requests_wait_and_others_end_well(scenario: Scenario) -> None:
-    """Answers of one token have no gaps."""
-    waiting(scenario, ok=1)
-
-    scenario.alerts(8.5)
+SUITE.cases(
+    (4, 5),
+    ("requests wait and nothing comes back", "No token and no good end for two minutes.", waiting(), {8.5: BACK}),
+    ("requests have waited for less than a minute", "That is a queue.", waiting(oldest=58), {8.5: ""}),
+    ("requests have waited for a minute", "That is not.", waiting(oldest=62), {8.5: BACK}),
+    ("requests wait that may", "An objective that allows it is not overdue.", waiting(overdue=0), {8.5: ""}),
+    ("requests wait and tokens come", "The engine works, for others.", waiting(gaps=6), {8.5: ""}),
+    ("requests wait and others end well", "Answers of one token have no gaps.", waiting(ok=1), {8.5: ""}),
+    (
+        "one of two pods gives nothing back",
+        "The tokens of the other do not hide it.",
+        of(
+            waiting(),
+            counter("llm_inter_token_seconds_count", 600, pod="engine-1", **WHO),
+            counter("llm_requests_total", 60, pod="engine-1", **ENDED, outcome="ok"),
+        ),
+        {8.5: BACK},
+    ),
+)
 
 
-@SUITE.scenario(4, 5)
-def one_of_two_pods_gives_nothing_back(scenario: Scenario) -> None:
-    """Its tokens are its own: the other's do not hide it."""
-    waiting(scenario)
-    scenario.counts("llm_inter_token_seconds_count", 600, pod="engine-1", **WHO)
-    scenario.counts("llm_requests_total", 60, pod="engine-1", **WHO, prompt_bucket="512-4k", outcome="ok")
-
-    scenario.alerts(8.5, "LLMNothingComesBack page")
+def preempting(ratio: float, per_minute: float = HEALTHY_PER_MINUTE) -> Happens:
+    preempted = counter("llm_engine_preemptions_total", 0, per_minute * ratio)
+    return of(preempted, counter("llm_requests_received_total", per_minute, **WHO))
 
 
-# --- preemption, KV cache --------------------------------------------------------------------------------------------------
+def kv(full: float, waiting: float) -> Happens:
+    return of(gauge("llm_engine_kv_cache_usage_ratio", 0.5, full), gauge("llm_engine_requests_waiting", 0, waiting))
 
 
-def preempting(scenario: Scenario, ratio: float, per_minute: float = HEALTHY_PER_MINUTE) -> None:
-    scenario.counts("llm_engine_preemptions_total", 0, per_minute * ratio)
-    scenario.counts("llm_requests_received_total", per_minute, **WHO)
+PREEMPTING, FULL = "LLMEnginePreempting ticket", "LLMEngineKvCacheFull ticket"
+SUITE.cases(
+    (4, 8),
+    ("one request in twenty is preempted", "A ticket after a minute.", preempting(0.051), {4: "", 11: PREEMPTING}),
+    ("fewer than one request in twenty are preempted", "None.", preempting(0.049), {12: ""}),
+    ("three preemptions of few requests", "They count.", preempting(0.31, 2), {11: PREEMPTING}),
+    ("two preemptions of few requests", "They are too few, whatever their share.", preempting(0.29, 2), {12: ""}),
+    ("a kv cache that is full with a queue", "A ticket after three minutes.", kv(0.96, 1), {6.5: "", 7.5: FULL}),
+    ("a kv cache that is nearly full with a queue", "None.", kv(0.94, 1), {10: ""}),
+    ("a kv cache that is full without a queue", "That is a well used engine.", kv(1, 0), {10: ""}),
+)
 
 
-@SUITE.scenario(4, 8)
-def one_request_in_twenty_is_preempted(scenario: Scenario) -> None:
-    """A ticket once that has lasted a minute."""
-    preempting(scenario, 0.051)
-
-    scenario.alerts(4)
-    scenario.alerts(11, "LLMEnginePreempting ticket")
-
-
-@SUITE.scenario(4, 8)
-def fewer_than_one_request_in_twenty_are_preempted(scenario: Scenario) -> None:
-    """None."""
-    preempting(scenario, 0.049)
-
-    scenario.alerts(12)
-
-
-@SUITE.scenario(4, 8)
-def three_preemptions_of_few_requests(scenario: Scenario) -> None:
-    """They count."""
-    preempting(scenario, 0.31, 2)
-
-    scenario.alerts(11, "LLMEnginePreempting ticket")
-
-
-@SUITE.scenario(4, 8)
-def two_preemptions_of_few_requests(scenario: Scenario) -> None:
-    """They are too few, whatever their share."""
-    preempting(scenario, 0.29, 2)
-
-    scenario.alerts(12)
-
-
-@SUITE.scenario(4, 6)
-def a_kv_cache_that_is_full_with_a_queue(scenario: Scenario) -> None:
-    """A ticket after two minutes of it, and one more."""
-    scenario.shows("llm_engine_kv_cache_usage_ratio", 0.5, 0.96)
-    scenario.shows("llm_engine_requests_waiting", 0, 1)
-
-    scenario.alerts(6.5)
-    scenario.alerts(7.5, "LLMEngineKvCacheFull ticket")
-
-
-@SUITE.scenario(4, 6)
-def a_kv_cache_that_is_nearly_full_with_a_queue(scenario: Scenario) -> None:
-    """None."""
-    scenario.shows("llm_engine_kv_cache_usage_ratio", 0.5, 0.94)
-    scenario.shows("llm_engine_requests_waiting", 0, 1)
-
-    scenario.alerts(10)
-
-
-@SUITE.scenario(4, 6)
-def a_kv_cache_that_is_full_without_a_queue(scenario: Scenario) -> None:
-    """That is a well used engine."""
-    scenario.shows("llm_engine_kv_cache_usage_ratio", 0.5, 1)
-    scenario.shows("llm_engine_requests_waiting", 0)
-
-    scenario.alerts(10)
-
-
-# --- bursts ----------------------------------------------------------------------------------------------------------------
-
-
-def reads(scenario: Scenario, many: float, per_minute: float = 600) -> None:
+def reads(many: float, per_minute: float = 600) -> Happens:
     """Reads of an engine's output, and the share of them that brings more than five events."""
-    for le, share in (("1.0", 0.5), ("5.0", 1 - many), ("+Inf", 1.0)):
-        scenario.counts("llm_stream_events_per_read_bucket", 0, per_minute * share, lane=LANE, le=le)
-    scenario.counts("llm_stream_events_per_read_count", 0, per_minute, lane=LANE)
+    name, edges = "llm_stream_events_per_read", (("1.0", 0.5), ("5.0", 1 - many), ("+Inf", 1.0))
+    buckets = [counter(f"{name}_bucket", 0, per_minute * share, lane=LANE, le=le) for le, share in edges]
+    return of(*buckets, counter(f"{name}_count", 0, per_minute, lane=LANE))
 
 
-@SUITE.scenario(4, 20)
-def events_come_in_bursts(scenario: Scenario) -> None:
-    """More than one read in ten brings six events and more."""
-    reads(scenario, 0.11)
-
-    scenario.alerts(8)
-    scenario.alerts(20, "LLMEventsInBursts ticket")
-
-
-@SUITE.scenario(4, 20)
-def few_events_come_in_bursts(scenario: Scenario) -> None:
-    """Speculative decoding makes some."""
-    reads(scenario, 0.09)
-
-    scenario.alerts(24)
+BURSTS = "LLMEventsInBursts ticket"
+SUITE.cases(
+    (4, 20),
+    ("events come in bursts", "More than one read in ten brings six events.", reads(0.11), {8: "", 20: BURSTS}),
+    ("few events come in bursts", "Speculative decoding makes some.", reads(0.09), {24: ""}),
+    ("bursts among enough reads", "A read in ten seconds is enough to judge by.", reads(0.5, 6.3), {24: BURSTS}),
+    ("bursts among too few reads", "Less is not.", reads(0.5, 5.7), {24: ""}),
+)
 
 
-@SUITE.scenario(4, 20)
-def bursts_among_enough_reads(scenario: Scenario) -> None:
-    """A read in ten seconds is enough to judge by."""
-    reads(scenario, 0.5, 60 * 0.1 * 1.05)
-
-    scenario.alerts(24, "LLMEventsInBursts ticket")
+# --- down, loading, restarted ----------------------------------------------------------------------------------------------
 
 
-@SUITE.scenario(4, 20)
-def bursts_among_too_few_reads(scenario: Scenario) -> None:
-    """Less is not."""
-    reads(scenario, 0.5, 60 * 0.1 * 0.95)
+DOWN = Suite("engine-down", rules=(ALERTS,))
 
-    scenario.alerts(24)
+
+def up(*values: float | None) -> Happens:
+    return gauge("llm_engine_up", *values)
+
+
+def pod_since(minute: float, *values: float) -> Happens:
+    """The sidecar's process began then, and the engine is up or not; promtool's clock begins at 0."""
+    build = gauge("llm_sidecar_build_info", 1, version="1")
+    return of(gauge("process_start_time_seconds", minute * 60), build, up(*values))
+
+
+IS_DOWN, RESTARTED = "LLMEngineDown page", "LLMEngineRestarted ticket"
+DOWN.cases(
+    (4, 4),
+    ("an engine that does not answer", "For a minute: a page.", up(1, 0), {4.75: "", 5.5: IS_DOWN}),
+    ("an engine that goes down in a young pod", "It is not loading any more.", pod_since(0, 1, 0), {7: IS_DOWN}),
+    ("a sidecar that is not scraped", "It says nothing of its engine.", up(1, None), {7: ""}),
+    (
+        "a sidecar that has restarted",
+        "Its count of the engine's restarts begins at 0, and that is none.",
+        of(counter("llm_engine_restarts_total", 0, Anew(0)), counter("llm_engine_stalled_seconds_total", 0, Anew(0))),
+        {6: ""},
+    ),
+)
+DOWN.cases(
+    (36,),
+    ("an engine that loads its model", "It has half an hour for that.", pod_since(0, 0), {5: "", 29: "", 31: IS_DOWN}),
+    ("an engine that is down in an old pod", "That is no loading.", pod_since(-60, 0), {5: IS_DOWN, 35: IS_DOWN}),
+    (
+        "an engine that loads beside something older",
+        "What else of the pod is scraped says nothing of how long the sidecar has known it.",
+        of(pod_since(0, 0), other_target("process_start_time_seconds", "other", "-7200x144")),
+        {20: ""},
+    ),
+)
+DOWN.cases(
+    (4, 0.75, 3),
+    ("an engine that misses three checks", "Nobody is woken.", up(1, 0, 1), {4.5: "", 4.75: "", 5: "", 6: ""}),
+)
+DOWN.cases(
+    (4, 0.25, 12),
+    (
+        "an engine that has restarted",
+        "A ticket, for ten minutes.",
+        counter("llm_engine_restarts_total", 0, 4, 0),
+        {4: "", 5: RESTARTED, 13: RESTARTED, 15: ""},
+    ),
+)
+
+
+# --- turned away (429, 503) ------------------------------------------------------------------------------------------------
+
+
+TURNED_AWAY = Suite("turned-away", rules=(ALERTS,), evaluation_seconds=30)
+
+
+def rejecting(share: float, per_minute: float = 120) -> Happens:
+    served = counter("llm_requests_total", per_minute * (1 - share), **ENDED, outcome="ok")
+    return of(served, counter("llm_requests_total", 0, per_minute * share, **ENDED, outcome="rejected"))
+
+
+BUSY = counter("llm_requests_total", 6000, **{**ENDED, "lane": "batch"}, outcome="ok")
+REJECTED = "LLMRequestsRejected ticket"
+TURNED_AWAY.cases(
+    (5, 12),
+    ("one request in twenty is turned away", "A ticket.", rejecting(0.051), {14: REJECTED}),
+    ("fewer than one in twenty are turned away", "None.", rejecting(0.049), {15: ""}),
+    ("ten requests are turned away", "Of few: they are enough.", rejecting(0.5, 4.08), {16: REJECTED}),
+    ("nine requests are turned away", "They are too few.", rejecting(0.5, 3.9), {17: ""}),
+    (
+        "one lane is turned away",
+        "A busy lane that is served does not hide it.",
+        of(rejecting(0.2), BUSY),
+        {16: REJECTED},
+    ),
+)

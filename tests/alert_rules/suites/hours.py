@@ -1,6 +1,6 @@
 """Tiers of long windows, which are sums of recorded sums, and traffic against three hours before. Samples a minute apart."""
 
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, RECORDING, Scenario, Suite
+from tests.alert_rules.promtool import ALERTS, LANE, MODEL, RECORDING, Happens, Scenario, Suite, counter, of
 from tests.alert_rules.suites.tiers import STRICT, USUAL, WHO, burns
 from tests.alert_rules.world import HEALTHY_PER_MINUTE, Traffic, broken, lane
 
@@ -86,104 +86,62 @@ SINCE = Suite("since", rules=(ALERTS,), step_seconds=60, evaluation_seconds=120)
 """Alerts that compare with three hours before."""
 
 
-def cached(scenario: Scenario, before: float, after: float) -> None:
-    scenario.counts("llm_engine_prefix_cache_queries_total", 60_000)
-    scenario.counts("llm_engine_prefix_cache_hits_total", 60_000 * before, 60_000 * after)
+def cached(before: float, after: float, queries: float = 60_000) -> Happens:
+    hits = counter("llm_engine_prefix_cache_hits_total", 60_000 * before, queries * after)
+    return of(hits, counter("llm_engine_prefix_cache_queries_total", 60_000, queries))
 
 
-@SINCE.scenario(240, 28)
-def a_prefix_cache_that_hits_half_as_often(scenario: Scenario) -> None:
-    """A ticket for the silent cause of dear prompts."""
-    cached(scenario, 0.6, 0.29)
-
-    scenario.alerts(240)
-    scenario.alerts(268, "LLMPrefixCacheCollapsed ticket")
-
-
-@SINCE.scenario(240, 28)
-def a_prefix_cache_that_hits_a_little_less_often(scenario: Scenario) -> None:
-    """None."""
-    cached(scenario, 0.6, 0.31)
-
-    scenario.alerts(268)
-
-
-@SINCE.scenario(240, 28)
-def a_prefix_cache_that_hit_one_token_in_five(scenario: Scenario) -> None:
-    """It was worth something."""
-    cached(scenario, 0.205, 0.05)
-
-    scenario.alerts(268, "LLMPrefixCacheCollapsed ticket")
-
-
-@SINCE.scenario(240, 28)
-def a_prefix_cache_that_never_hit_much(scenario: Scenario) -> None:
-    """It had nothing to lose."""
-    cached(scenario, 0.195, 0.05)
-
-    scenario.alerts(268)
-
-
-@SINCE.scenario(240, 28)
-def a_prefix_cache_that_nobody_asks(scenario: Scenario) -> None:
-    """An idle engine hits nothing, of nothing."""
-    scenario.counts("llm_engine_prefix_cache_queries_total", 60_000, 0)
-    scenario.counts("llm_engine_prefix_cache_hits_total", 30_000, 0)
-
-    scenario.alerts(268)
-
-
-def giving_up(scenario: Scenario, before: float, after: float, per_minute: float = HEALTHY_PER_MINUTE) -> None:
-    """Share of the clients that leave while they wait."""
+def giving_up(before: float, after: float, per_minute: float = HEALTHY_PER_MINUTE) -> Happens:
+    """Share of the clients that leave while they wait. Half of the others stop reading an answer, which does not count."""
     who = {"model": MODEL, "lane": LANE}
-    scenario.counts("llm_requests_received_total", per_minute, **who)
-    scenario.counts("llm_client_cancels_total", per_minute * before, per_minute * after, **who, stage="waiting")
-    scenario.counts("llm_client_cancels_total", per_minute / 2, **who, stage="streaming")
+    return of(
+        counter("llm_requests_received_total", per_minute, **who),
+        counter("llm_client_cancels_total", per_minute * before, per_minute * after, **who, stage="waiting"),
+        counter("llm_client_cancels_total", per_minute / 2, **who, stage="streaming"),
+    )
 
 
-@SINCE.scenario(240, 28)
-def one_client_in_twenty_gives_up(scenario: Scenario) -> None:
-    """And none did before: a ticket."""
-    giving_up(scenario, 0, 0.051)
-
-    scenario.alerts(268, "LLMClientsGiveUp ticket")
-
-
-@SINCE.scenario(240, 28)
-def fewer_than_one_client_in_twenty_give_up(scenario: Scenario) -> None:
-    """None; those who stop reading an answer do not give up."""
-    giving_up(scenario, 0, 0.049)
-
-    scenario.alerts(268)
-
-
-@SINCE.scenario(240, 28)
-def three_times_as_many_clients_give_up(scenario: Scenario) -> None:
-    """More than before: a ticket."""
-    giving_up(scenario, 0.1, 0.31)
-
-    scenario.alerts(268, "LLMClientsGiveUp ticket")
+COLLAPSED, LEAVING = "LLMPrefixCacheCollapsed ticket", "LLMClientsGiveUp ticket"
+SINCE.cases(
+    (240, 28),
+    ("a prefix cache that hits half as often", "A ticket.", cached(0.6, 0.29), {240: "", 268: COLLAPSED}),
+    ("a prefix cache that hits a little less often", "None.", cached(0.6, 0.31), {268: ""}),
+    ("a prefix cache that hit one token in five", "It was worth something.", cached(0.205, 0.05), {268: COLLAPSED}),
+    ("a prefix cache that never hit much", "It had nothing to lose.", cached(0.195, 0.05), {268: ""}),
+    ("a prefix cache that nobody asks", "An idle engine hits nothing, of nothing.", cached(0.5, 0, 0), {268: ""}),
+    ("one client in twenty gives up", "And none did before: a ticket.", giving_up(0, 0.051), {268: LEAVING}),
+    ("fewer than one client in twenty give up", "None.", giving_up(0, 0.049), {268: ""}),
+    ("three times as many clients give up", "More than before: a ticket.", giving_up(0.1, 0.31), {268: LEAVING}),
+    ("twice as many clients give up", "Some clients always do.", giving_up(0.1, 0.29), {268: ""}),
+    ("ten clients give up", "Of few: they are enough.", giving_up(0, 0.5, 10.2 / 15 / 0.5), {268: LEAVING}),
+    ("nine clients give up", "They are too few.", giving_up(0, 0.5, 9.8 / 15 / 0.5), {268: ""}),
+)
 
 
-@SINCE.scenario(240, 28)
-def twice_as_many_clients_give_up(scenario: Scenario) -> None:
-    """Some clients always do."""
-    giving_up(scenario, 0.1, 0.29)
-
-    scenario.alerts(268)
+# --- weeks -----------------------------------------------------------------------------------------------------------------
 
 
-@SINCE.scenario(240, 28)
-def ten_clients_give_up(scenario: Scenario) -> None:
-    """In a quarter of an hour, of few: they are enough."""
-    giving_up(scenario, 0, 0.5, 10.2 / 15 / 0.5)
-
-    scenario.alerts(268, "LLMClientsGiveUp ticket")
+WEEKS = Suite("weeks", rules=(ALERTS,), step_seconds=1800, evaluation_seconds=1800)
+"""Samples half an hour apart: prompts that grow, the silent cause of dear prompts."""
+DAY = 24 * 60
 
 
-@SINCE.scenario(240, 28)
-def nine_clients_give_up(scenario: Scenario) -> None:
-    """They are too few."""
-    giving_up(scenario, 0, 0.5, 9.8 / 15 / 0.5)
+def prompts(before: float | None, after: float, then: float = 10, now: float = 10) -> Happens:
+    """Mean tokens of a prompt before and after, and how many come a minute."""
+    who = {"model": MODEL, "lane": LANE}
+    rates = (None, now) if before is None else (then, now)
+    tokens = (None if before is None else before * then, after * now)
+    return of(counter("llm_prompt_tokens_sum", *tokens, **who), counter("llm_prompt_tokens_count", *rates, **who))
 
-    scenario.alerts(268)
+
+GROWING = "LLMPromptsGrowing ticket"
+WEEKS.cases(
+    (7 * DAY, DAY),
+    ("prompts that have grown by a third", "A ticket.", prompts(800, 800 * 1.31), {7 * DAY: "", 8 * DAY: GROWING}),
+    ("prompts that have grown a little", "Less than 30 %: none.", prompts(800, 800 * 1.29), {8 * DAY: ""}),
+    ("more of the same prompts", "They are not longer.", prompts(800, 800, 10, 100), {8 * DAY: ""}),
+    ("a lane younger than a week", "It is compared with nothing.", prompts(None, 1000), {8 * DAY: ""}),
+    ("a hundred prompts in half an hour", "They have a mean.", prompts(800, 2000, 3.4, 3.4), {8 * DAY: GROWING}),
+    ("ninety eight prompts now", "Too few to judge by.", prompts(800, 2000, 10, 98 / 30), {8 * DAY: ""}),
+    ("ninety eight prompts a week ago", "Too few to compare with.", prompts(800, 2000, 98 / 30, 10), {8 * DAY: ""}),
+)

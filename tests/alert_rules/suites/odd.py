@@ -1,231 +1,150 @@
 """One bad pod of many: it has a page of its own, and its lanes have none (alert_rules/roots.py)."""
 
-from collections.abc import Sequence
-
-from tests.alert_rules.promtool import LANE, MODEL, Scenario, Suite
+from tests.alert_rules.promtool import LANE, MODEL, Happens, Scenario, Suite, of
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
 
 SUITE = Suite("odd-pods")
 WHO = {"model": MODEL, "lane": LANE, "objective": "ttft"}
+Pod = tuple[Traffic, ...]
+FINE: Pod = (WELL, WELL)
 
 
-def fleet(scenario: Scenario, *pods: Sequence[Traffic], target: float = 0.95) -> None:
-    """Each pod's traffic, span by span; a pod's roots are told by cause too."""
-    for number, spans in enumerate(pods):
-        lane(scenario, *spans, pod=f"engine-{number}", target=target)
-        causes(scenario, *spans, pod=f"engine-{number}")
+def fleet(*pods: Pod, target: float = 0.95) -> Happens:
+    """Each pod's traffic, span by span; roots are told by cause too."""
+
+    def happens(scenario: Scenario) -> None:
+        for number, spans in enumerate(pods):
+            lane(scenario, *spans, pod=f"engine-{number}", target=target)
+            causes(scenario, *spans, pod=f"engine-{number}")
+
+    return happens
 
 
-def odd(scenario: Scenario, minute: float, *pods: str) -> None:
-    """Exactly these pods are odd."""
-    scenario.records("pod:llm_slo:odd", minute, *(({"model": MODEL, "pod": pod}, 1.0) for pod in pods))
-
-
-def misses(share: float, per_minute: float = 120) -> tuple[Traffic, Traffic]:
+def misses(share: float, per_minute: float = 120) -> Pod:
     """From the second span on."""
     return Traffic(per_minute=per_minute), broken("prefill", share, per_minute)
 
 
-def one_of(size: int) -> None:
-    """One bad pod among so many."""
+def slow(per_minute: float) -> Pod:
+    return (Traffic(per_minute=per_minute),) * 2
 
-    def tell(scenario: Scenario) -> None:
-        fleet(scenario, misses(0.9), *[(WELL, WELL)] * (size - 1))
 
-        scenario.pages(8, "LLMPodBurn", phase="prefill")
-        scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0))
+for name, promise, happens, is_odd in (
+    ("three times the others", "It is odd.", fleet(misses(0.9), misses(0.29), misses(0.29)), True),
+    ("less than three times the others", "It is not.", fleet(misses(0.9), misses(0.31), misses(0.31)), False),
+    ("twenty requests each", "They are enough to compare.", fleet(misses(0.9, 10.2), slow(10.2)), True),
+    ("too few requests on the odd one", "It is not compared.", fleet(misses(0.9, 9.8), FINE, FINE), False),
+    ("too few requests on the other", "There is nothing to compare with.", fleet(misses(0.9), slow(9.8)), False),
+    ("half of its requests", "It burns, whatever the target.", fleet(misses(0.51), FINE, target=0.8), True),
+    ("less than half of its requests", "It does not.", fleet(misses(0.49), FINE, target=0.8), False),
+    ("ten times its budget", "It burns.", fleet(misses(0.102), FINE, target=0.99), True),
+    ("less than ten times its budget", "It does not.", fleet(misses(0.098), FINE, target=0.99), False),
+    ("ten misses of its own", "They are enough.", fleet(misses(0.34, 15), FINE, target=0.99), True),
+    ("nine misses of its own", "They are too few.", fleet(misses(0.32, 15), FINE, target=0.99), False),
+):
 
-    tell.__name__, tell.__doc__ = (
-        f"one-of-{size}",
-        "Named within two minutes, with its root; the lane of the others does not page.",
-    )
+    def tell(scenario: Scenario, happens: Happens = happens, is_odd: bool = is_odd) -> None:
+        happens(scenario)
+        scenario.records("pod:llm_slo:odd", 8, *([({"model": MODEL, "pod": "engine-0"}, 1.0)] if is_odd else []))
+
+    tell.__name__, tell.__doc__ = name, promise
     SUITE.scenario(6, 2)(tell)
 
+FIRST = broken("prefill", 0.9, queue=0.39), broken("prefill", 0.9, queue=0.41)
+THREE, TWO = (Traffic(0.9, {"decode": count / 2 / 108}) for count in (3.1, 2.8))
+for name, promise, happens, pages in (
+    *(
+        (f"one of {size}", "Named within two minutes.", fleet(misses(0.9), *[FINE] * (size - 1)), {8: "prefill"})
+        for size in (2, 3, 8, 16)
+    ),
+    ("roots that lead on a pod", "Six of ten are enough.", fleet((WELL, FIRST[0]), FINE), {8: "prefill"}),
+    (
+        "roots that are split",
+        "None leads: after a minute.",
+        fleet((WELL, FIRST[1]), FINE),
+        {7.25: "", 8.5: "unattributed"},
+    ),
+    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 9.5: "decode"}),
+    ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {9: "unattributed"}),
+    ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {9: "unattributed"}),
+):
 
-for many in (2, 3, 8, 16):
-    one_of(many)
+    def page(scenario: Scenario, happens: Happens = happens, pages: dict[float, str] = pages) -> None:
+        happens(scenario)
+        for minute, phase in pages.items():
+            scenario.pages(minute, *(["LLMPodBurn"] if phase else []), phase=phase)
+        scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0))
 
-
-@SUITE.scenario(6, 4)
-def half_of_eight(scenario: Scenario) -> None:
-    """That is the fleet's page, and no pod's."""
-    fleet(scenario, *[misses(1.0)] * 4, *[(WELL, WELL)] * 4)
-
-    scenario.pages(10, "LLMPrefillBurn")
-
-
-@SUITE.scenario(6, 4)
-def all_of_four(scenario: Scenario) -> None:
-    """So is this."""
-    fleet(scenario, *[misses(0.9)] * 4)
-
-    scenario.pages(10, "LLMPrefillBurn")
-
-
-@SUITE.scenario(6, 2)
-def three_times_the_others(scenario: Scenario) -> None:
-    """It is odd."""
-    fleet(scenario, misses(0.9), misses(0.29), misses(0.29))
-
-    odd(scenario, 8, "engine-0")
-
-
-@SUITE.scenario(6, 2)
-def less_than_three_times_the_others(scenario: Scenario) -> None:
-    """It is not."""
-    fleet(scenario, misses(0.9), misses(0.31), misses(0.31))
-
-    odd(scenario, 8)
+    page.__name__, page.__doc__ = name, promise
+    SUITE.scenario(6, 4)(page)
 
 
-@SUITE.scenario(6, 2)
-def twenty_requests_each(scenario: Scenario) -> None:
-    """They are enough to compare."""
-    fleet(scenario, misses(0.9, 10.2), (Traffic(per_minute=10.2),) * 2)
-
-    odd(scenario, 8, "engine-0")
+def another_model(scenario: Scenario) -> None:
+    lane(scenario, *FINE, pod="engine-1", model="large")
 
 
-@SUITE.scenario(6, 2)
-def too_few_requests_on_the_odd_one(scenario: Scenario) -> None:
-    """It is not compared."""
-    fleet(scenario, misses(0.9, 9.8), (WELL, WELL), (WELL, WELL))
-
-    odd(scenario, 8)
+def late(decided: float) -> Traffic:
+    """So many misses in two minutes are decided, all of them the sidecar's own."""
+    return Traffic(0.9, {"sidecar": decided / 2 / 108})
 
 
-@SUITE.scenario(6, 2)
-def too_few_requests_on_the_other(scenario: Scenario) -> None:
-    """There is nothing to compare with."""
-    fleet(scenario, misses(0.9), (Traffic(per_minute=9.8),) * 2)
-
-    odd(scenario, 8)
-
-
-@SUITE.scenario(6, 2)
-def half_of_its_requests(scenario: Scenario) -> None:
-    """It burns, whatever the target."""
-    fleet(scenario, misses(0.51), (WELL, WELL), target=0.8)
-
-    odd(scenario, 8, "engine-0")
-
-
-@SUITE.scenario(6, 2)
-def less_than_half_of_its_requests(scenario: Scenario) -> None:
-    """It does not."""
-    fleet(scenario, misses(0.49), (WELL, WELL), target=0.8)
-
-    odd(scenario, 8)
-
-
-@SUITE.scenario(6, 2)
-def ten_times_its_budget(scenario: Scenario) -> None:
-    """It burns."""
-    fleet(scenario, misses(0.102), (WELL, WELL), target=0.99)
-
-    odd(scenario, 8, "engine-0")
-
-
-@SUITE.scenario(6, 2)
-def less_than_ten_times_its_budget(scenario: Scenario) -> None:
-    """It does not."""
-    fleet(scenario, misses(0.098), (WELL, WELL), target=0.99)
-
-    odd(scenario, 8)
-
-
-@SUITE.scenario(6, 2)
-def ten_misses_of_its_own(scenario: Scenario) -> None:
-    """They are enough."""
-    fleet(scenario, misses(0.34, 15), (WELL, WELL), target=0.99)
-
-    odd(scenario, 8, "engine-0")
-
-
-@SUITE.scenario(6, 2)
-def nine_misses_of_its_own(scenario: Scenario) -> None:
-    """They are too few."""
-    fleet(scenario, misses(0.32, 15), (WELL, WELL), target=0.99)
-
-    odd(scenario, 8)
+STARVED = "LLMSidecarStarved page, LLMUnattributedBurn page"
+LATE = broken("sidecar", 0.9, queue=0.49)
+SUITE.cases(
+    (6, 3),
+    (
+        "half of eight",
+        "That is the fleet's page, and no pod's.",
+        fleet(*[misses(1.0)] * 4, *[FINE] * 4),
+        {9: "LLMPrefillBurn page"},
+    ),
+    ("all of four", "So is this.", fleet(*[misses(0.9)] * 4), {9: "LLMPrefillBurn page"}),
+    ("a pod of another model", "It is no sibling.", of(fleet(misses(0.9)), another_model), {9: "LLMPrefillBurn page"}),
+    ("a starved sidecar", "Half of its decided misses are the sidecar's own.", fleet((WELL, LATE)), {9: STARVED}),
+    (
+        "a sidecar that is late at times",
+        "Less than half.",
+        fleet((WELL, broken("queue", 0.9, sidecar=0.35))),
+        {9: "LLMQueueBurn page"},
+    ),
+    (
+        "an odd pod with a starved sidecar",
+        "Its lanes are well: both of its pages, of which Alertmanager sends one.",
+        fleet((WELL, LATE), FINE, FINE),
+        {9: "LLMSidecarStarved page, LLMPodBurn page unattributed"},
+    ),
+    (
+        "ten late misses",
+        "They are enough.",
+        fleet((WELL, late(10.2))),
+        {9: "LLMSidecarStarved page, LLMSidecarBurn page"},
+    ),
+    ("nine late misses", "They are too few.", fleet((WELL, late(9.8))), {9: "LLMSidecarBurn page"}),
+    ("late misses of a healthy pod", "They burn nothing.", fleet((WELL, broken("sidecar", 0.049))), {9: ""}),
+)
 
 
 @SUITE.scenario(6, 6, 9)
 def a_pod_that_was_odd(scenario: Scenario) -> None:
     """Its misses stay out of the lane for five minutes, so that the lane does not page for it afterwards."""
-    fleet(scenario, (WELL, broken("prefill", 0.9), WELL), (WELL, WELL, WELL))
+    fleet((WELL, broken("prefill", 0.9), WELL), (WELL, WELL, WELL))(scenario)
 
-    odd(scenario, 14)
+    scenario.records("pod:llm_slo:odd", 14)
     scenario.records("lane:llm_slo_miss:ratio_rate5m", 16, (WHO, 0))
     for minute in (17, 19, 21):
         scenario.pages(minute)
 
 
-@SUITE.scenario(6, 4)
-def an_odd_pod_whose_roots_are_split(scenario: Scenario) -> None:
-    """No root leads: unattributed, when that has lasted for a minute."""
-    fleet(scenario, (WELL, broken("prefill", 0.9, queue=0.41)), (WELL, WELL))
+for size, target in ((2, 0.8), (2, 0.95), (2, 0.99), (3, 0.99), (16, 0.99)):
 
-    scenario.pages(7.25)
-    scenario.pages(8.5, "LLMPodBurn", phase="unattributed")
+    def alone(scenario: Scenario, size: int = size, target: float = target) -> None:
+        fleet(misses(1.0), *[FINE] * (size - 1), target=target)(scenario)
+        others = f'ALERTS{{namespace="{scenario.name}",alertstate="firing",alertname!="LLMPodBurn"}}'
 
+        scenario.yields(f"count_over_time({others}[9m])", 11)
+        scenario.pages(8, "LLMPodBurn", phase="prefill")
 
-@SUITE.scenario(6, 4)
-def an_odd_pod_whose_roots_lead(scenario: Scenario) -> None:
-    """Six of ten are enough."""
-    fleet(scenario, (WELL, broken("prefill", 0.9, queue=0.39)), (WELL, WELL))
-
-    scenario.pages(8, "LLMPodBurn", phase="prefill")
-
-
-@SUITE.scenario(6, 2)
-def an_odd_pod_with_three_decided_misses(scenario: Scenario) -> None:
-    """They are enough."""
-    fleet(scenario, (WELL, Traffic(0.9, {"decode": 3.1 / 2 / 108})), (WELL, WELL))
-
-    scenario.pages(8, "LLMPodBurn", phase="decode")
-
-
-@SUITE.scenario(6, 3)
-def an_odd_pod_with_two_decided_misses(scenario: Scenario) -> None:
-    """They are too few."""
-    fleet(scenario, (WELL, Traffic(0.9, {"decode": 2.8 / 2 / 108})), (WELL, WELL))
-
-    scenario.pages(9, "LLMPodBurn", phase="unattributed")
-
-
-@SUITE.scenario(6, 3)
-def an_odd_pod_that_decides_nothing(scenario: Scenario) -> None:
-    """Its page says so."""
-    fleet(scenario, (WELL, undecided()), (WELL, WELL))
-
-    scenario.pages(9, "LLMPodBurn", phase="unattributed")
-
-
-@SUITE.scenario(6, 3)
-def a_pod_of_another_model(scenario: Scenario) -> None:
-    """Pods are compared with those of their own model."""
-    lane(scenario, WELL, broken("prefill"))
-    lane(scenario, WELL, WELL, pod="engine-1", model="large")
-
-    scenario.pages(9, "LLMPrefillBurn")
-
-
-# --- a sidecar without CPU -------------------------------------------------------------------------------------------------
-
-
-@SUITE.scenario(6, 2)
-def a_pod_whose_sidecar_is_starved(scenario: Scenario) -> None:
-    """Half of its decided misses are the sidecar's own: a page that says so."""
-    fleet(scenario, (WELL, broken("sidecar", 0.9, queue=0.49)))
-
-    scenario.pages(8, "LLMSidecarStarved", "LLMUnattributedBurn")
-
-
-@SUITE.scenario(6, 2)
-def a_pod_whose_sidecar_was_late_now_and_then(scenario: Scenario) -> None:
-    """Less than half: none."""
-    fleet(scenario, (WELL, broken("queue", 0.9, sidecar=0.35)))
-
-    scenario.pages(8, "LLMQueueBurn")
+    alone.__name__ = f"only the pod of {size} at a target of {target:g}".replace(".", "")
+    alone.__doc__ = "No lane pages for the odd pod, not even for one evaluation: it is odd before its lanes burn."
+    SUITE.scenario(6, 5)(alone)

@@ -17,17 +17,25 @@ PAGE = "at least half of the requests, or ten times what the target allows, or s
 TICKET = "twice what the target allows for half an hour, or all of it for six hours"
 
 
-def described(scenario: Scenario, meaning: str, windows: str, rest: str, objective: str = "TTFT") -> str:
+MEANINGS = {
+    "LLMPrefillBurn": "Prompts take longer to compute than they did, or more of them has to be computed.",
+    "LLMQueueBurn": "There is more work than room, or room is held for longer; the engine works at its usual pace.",
+    "LLMUnattributedBurn": "No root has 60 % of the decided misses, so no phase is named.",
+}
+ONLY_POD = "worst pod engine-0 (100% of the misses)"
+
+
+def told(scenario: Scenario, minute: float, one: str, summary: str, rest: str, **annotations: str) -> None:
+    """A lane's alert and its words; annotations are those of a page without evidence, unless told."""
+    name, severity = one.split()
+    objective = annotations.get("objective", "ttft").upper()
     lane_of = f"Lane interactive of model small in namespace {scenario.name} misses its {objective} objective"
-    return f"{meaning} {lane_of} ({windows}). {rest}"
+    description = f"{MEANINGS[name]} {lane_of} ({PAGE if severity == 'page' else TICKET}). {rest}"
+    plain = {"cause": "none", "confidence": "1.00", "worst_pod": "engine-0", "window": "2m", "rank": "first"}
+    scenario.reads(minute, one, summary, description, **{**plain, **annotations})
 
 
 # --- pages of a phase ------------------------------------------------------------------------------------------------------
-
-
-PREFILL = "Prompts take longer to compute than they did, or more of them has to be computed."
-QUEUE = "There is more work than room, or room is held for longer; the engine works at its usual pace."
-NO_ROOT = "No root has 60 % of the decided misses, so no phase is named."
 
 
 @SUITE.scenario(6, 6)
@@ -42,17 +50,9 @@ def dear_prompts(scenario: Scenario) -> None:
     scenario.shows("llm_evidence_ratio", 1.9, cause="prefill_cost", pod="engine-1")
     scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="prefill", cause="prefill_cost")
 
-    scenario.reads(
-        12,
-        "LLMPrefillBurn page",
-        "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)",
-        described(scenario, PREFILL, PAGE, "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."),
-        cause="prefill_cost",
-        confidence="0.84",
-        worst_pod="engine-0",
-        window="2m",
-        rank="first",
-    )
+    summary = "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)"
+    rest = "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."
+    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost", confidence="0.84")
 
 
 @SUITE.scenario(6, 6)
@@ -60,17 +60,8 @@ def a_queue_without_evidence(scenario: Scenario) -> None:
     """What is not known is left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
-    scenario.reads(
-        12,
-        "LLMQueueBurn page",
-        "queue broke; interactive misses TTFT 16.0x, worst pod engine-0 (100% of the misses)",
-        described(scenario, QUEUE, PAGE, "192 misses in 2m. Confidence: 100% of the decided misses say queue."),
-        cause="none",
-        confidence="1.00",
-        worst_pod="engine-0",
-        window="2m",
-        rank="first",
-    )
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    told(scenario, 12, "LLMQueueBurn page", f"the root is queue; interactive misses TTFT 16.0x, {ONLY_POD}", rest)
 
 
 @SUITE.scenario(6, 6)
@@ -79,18 +70,9 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"), objective="e2e")
     causes(scenario, WELL, broken("queue"))
 
-    scenario.reads(
-        12,
-        "LLMQueueBurn page",
-        "more load arrives; interactive misses E2E 16.0x, waited in queue, worst pod engine-0 (100% of the misses)",
-        described(scenario, QUEUE, PAGE, "192 misses in 2m. Confidence: 100% of the decided misses say queue.", "E2E"),
-        objective="e2e",
-        cause="load",
-        confidence="1.00",
-        worst_pod="engine-0",
-        window="2m",
-        rank="first",
-    )
+    summary = f"more load arrives; interactive misses E2E 16.0x, waited in queue, {ONLY_POD}"
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    told(scenario, 12, "LLMQueueBurn page", summary, rest, objective="e2e", cause="load")
 
 
 @SUITE.scenario(6, 6)
@@ -99,17 +81,9 @@ def a_lane_that_burns_less_than_another(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue", 0.6))
     lane(scenario, WELL, broken("prefill", 0.9), lane="batch")
 
-    scenario.reads(
-        12,
-        "LLMQueueBurn page",
-        "queue broke; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (100% of the misses)",
-        described(scenario, QUEUE, PAGE, "144 misses in 2m. Confidence: 100% of the decided misses say queue."),
-        cause="none",
-        confidence="1.00",
-        worst_pod="engine-0",
-        window="2m",
-        rank="other",
-    )
+    summary = f"the root is queue; interactive misses TTFT 12.0x, waited in queue, {ONLY_POD}"
+    rest = "144 misses in 2m. Confidence: 100% of the decided misses say queue."
+    told(scenario, 12, "LLMQueueBurn page", summary, rest, rank="other")
 
 
 @SUITE.scenario(6, 6)
@@ -119,24 +93,14 @@ def roots_that_are_split(scenario: Scenario) -> None:
     lane(scenario, *spans)
     causes(scenario, *spans, unattributed="young")
 
-    scenario.reads(
-        12,
-        "LLMUnattributedBurn page",
-        "the root is not known: there is no baseline yet; interactive misses TTFT 16.0x, waited in queue,"
-        " worst pod engine-0 (100% of the misses)",
-        described(
-            scenario,
-            NO_ROOT,
-            PAGE,
-            "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: ten quiet minutes, or a file"
-            " by `sidecar baseline export` from a healthy pod.",
-        ),
-        cause="young",
-        confidence="0.55",
-        worst_pod="engine-0",
-        window="2m",
-        rank="first",
+    summary = (
+        f"the root is not known: there is no baseline yet; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
     )
+    rest = (
+        "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: ten quiet minutes, or a file"
+        " by `sidecar baseline export` from a healthy pod."
+    )
+    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, cause="young", confidence="0.55")
 
 
 @SUITE.scenario(6, 6)
@@ -144,17 +108,9 @@ def no_root_at_all(scenario: Scenario) -> None:
     """It says that none is decided, and stands all the same."""
     lane(scenario, WELL, undecided())
 
-    scenario.reads(
-        12,
-        "LLMUnattributedBurn page",
-        "the root is not known; interactive misses TTFT 16.0x, worst pod engine-0 (100% of the misses)",
-        described(scenario, NO_ROOT, PAGE, "480 misses in 5m. No root leads: no miss is decided for any."),
-        cause="none",
-        confidence="0.00",
-        worst_pod="engine-0",
-        window="5m",
-        rank="first",
-    )
+    summary = f"the root is not known; interactive misses TTFT 16.0x, {ONLY_POD}"
+    rest = "480 misses in 5m. No root leads: no miss is decided for any."
+    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, confidence="0.00", window="5m")
 
 
 @SUITE.scenario(6, 60)
@@ -162,17 +118,9 @@ def a_ticket(scenario: Scenario) -> None:
     """The same words over its window."""
     lane(scenario, WELL, broken("queue", 0.15))
 
-    scenario.reads(
-        66,
-        "LLMQueueBurn ticket",
-        "queue broke; interactive misses TTFT 3.0x, waited in queue, worst pod engine-0 (100% of the misses)",
-        described(scenario, QUEUE, TICKET, "90 misses in 5m. Confidence: 100% of the decided misses say queue."),
-        cause="none",
-        confidence="1.00",
-        worst_pod="engine-0",
-        window="5m",
-        rank="first",
-    )
+    summary = f"the root is queue; interactive misses TTFT 3.0x, waited in queue, {ONLY_POD}"
+    rest = "90 misses in 5m. Confidence: 100% of the decided misses say queue."
+    told(scenario, 66, "LLMQueueBurn ticket", summary, rest, window="5m")
 
 
 @SUITE.scenario(6, 3)
@@ -191,7 +139,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 alone: decode costs 2.5x since 00:06 UTC; it misses 90% of its requests",
+        "engine-1 alone: decode costs 2.5x since 00:06 UTC; 216 decided misses in 2m",
         "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
         " same lanes. Lane alerts leave its misses out. Phase: decode, over 2 minutes of this pod's decided misses.",
         pod="engine-1",

@@ -37,18 +37,18 @@ def test_requests_that_wait_behind_a_very_long_prompt_were_held_up() -> None:
     came_at = lane.at
     lane.usual(5)
 
-    assert lane.prompts.hold_up(came_at, lane.at)
+    assert lane.prompts.hold_up(came_at, lane.at, None)
     lane.prompts.computed(long, lane.at)
-    assert lane.prompts.hold_up(came_at, lane.at + 60.0)
-    assert not lane.prompts.hold_up(lane.at + 1.0, lane.at + 60.0)
-    assert not lane.prompts.hold_up(came_at - 100.0, came_at - 50.0)
+    assert lane.prompts.hold_up(came_at, lane.at + 60.0, None)
+    assert not lane.prompts.hold_up(lane.at + 1.0, lane.at + 60.0, None)
+    assert not lane.prompts.hold_up(came_at - 100.0, came_at - 50.0, None)
 
 
 def test_usual_prompts_hold_up_no_other() -> None:
     lane = Lane()
     lane.arrives(USUAL_TOKENS, computed=False)
 
-    assert not lane.prompts.hold_up(lane.at - 2.0, lane.at)
+    assert not lane.prompts.hold_up(lane.at - 2.0, lane.at, None)
 
 
 def test_a_long_prompt_that_is_a_small_part_of_all_tokens_holds_up_no_other() -> None:
@@ -57,14 +57,14 @@ def test_a_long_prompt_that_is_a_small_part_of_all_tokens_holds_up_no_other() ->
     lane.arrives(2 * USUAL_TOKENS, computed=False)
     lane.usual(30)
 
-    assert not lane.prompts.hold_up(lane.at - 30.0, lane.at)
+    assert not lane.prompts.hold_up(lane.at - 30.0, lane.at, None)
 
 
 def test_nothing_is_long_before_a_hundred_prompts_stayed_calm_for_two_minutes() -> None:
     young = Lane(int(FEWEST_PROMPTS + CALM_AFTER_SECONDS) - 20)
     young.arrives(60_000.0, computed=False)
 
-    assert not young.prompts.hold_up(young.at - 1.0, young.at)
+    assert not young.prompts.hold_up(young.at - 1.0, young.at, None)
 
 
 def test_long_prompts_teach_nothing_in_the_two_minutes_before_an_objective_burns() -> None:
@@ -75,7 +75,7 @@ def test_long_prompts_teach_nothing_in_the_two_minutes_before_an_objective_burns
     lane.usual(300)
     lane.arrives(60_000.0, computed=False)
 
-    assert lane.prompts.hold_up(lane.at - 1.0, lane.at)
+    assert lane.prompts.hold_up(lane.at - 1.0, lane.at, None)
 
 
 def test_each_lane_has_its_own_length() -> None:
@@ -83,11 +83,11 @@ def test_each_lane_has_its_own_length() -> None:
     for _ in range(600):
         lane.arrives(20_000.0, lane="documents")
     lane.arrives(20_000.0, lane="documents", computed=False)
-    usual = lane.prompts.hold_up(lane.at - 1.0, lane.at)
+    usual = lane.prompts.hold_up(lane.at - 1.0, lane.at, None)
     lane.arrives(20_000.0, lane="chat", computed=False)
 
     assert not usual
-    assert lane.prompts.hold_up(lane.at - 1.0, lane.at)
+    assert lane.prompts.hold_up(lane.at - 1.0, lane.at, None)
 
 
 def test_a_limited_number_of_long_prompts_is_kept() -> None:
@@ -97,3 +97,17 @@ def test_a_limited_number_of_long_prompts_is_kept() -> None:
         lane.arrives(60_000.0, computed=False, calm=False)
 
     assert len(lane.prompts._open) == KEPT_PROMPTS
+
+
+def test_where_the_cost_is_known_half_a_threshold_of_long_prompts_holds_up_the_others() -> None:
+    """A prompt of 10,000 tokens takes 2 s, so it is half of a threshold of 4 s, and less than half of one of 5 s."""
+    prompts = LongPrompts(lambda tokens: tokens / 5000.0)
+    for second in range(400):
+        prompts.received(second, "chat", 500.0, float(second))
+        prompts.tick(float(second), calm=True)
+    prompts.received("long", "chat", 10_000.0, 400.0)
+    prompts.computed("long", 403.0)
+
+    assert prompts.hold_up(401.0, 405.0, 4.0)
+    assert not prompts.hold_up(401.0, 405.0, 5.0)
+    assert not prompts.hold_up(404.0, 405.0, 4.0)
