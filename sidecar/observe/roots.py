@@ -28,6 +28,7 @@ from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
+LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
 hang shows as silence, they wait in its queue too."""
@@ -56,7 +57,9 @@ class Roots:
         self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
-        self._next_slice_at = float("-inf")
+        self._next_slice_at = self._looked_at = float("-inf")
+        self.more = False
+        """More misses may be due than were decided in one turn."""
         self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
         self._causes = metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL)
         self._undecided = metrics.gauge(slo.SLO_UNDECIDED_MISSES)
@@ -108,10 +111,16 @@ class Roots:
     # --- time -----------------------------------------------------------------------------------------------------------
 
     def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False) -> None:
-        """Read the pod and decide what is due. Call it about once a second.
+        """Read the pod and decide what is due. Call it about once a second, and again at once while `more` is due.
 
         `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
         """
+        if not self.more or at >= self._looked_at + LOOK_SECONDS:
+            self._look(at, burning=burning, learn=learn, hurried=hurried)
+        self.more = self._open.tick(at)
+
+    def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
+        self._looked_at = at
         self.incident.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
@@ -127,7 +136,6 @@ class Roots:
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
-        self._open.tick(at)
 
     @property
     def learners(self) -> dict[str, Learner]:
