@@ -33,6 +33,7 @@ from sidecar.lifecycle import Life, Readiness
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.metrics import self_metrics as own
+from sidecar.observe.baselines import Baselines
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.instruments import Instruments
 from sidecar.otlp.receiver import PATH as TRACES
@@ -124,8 +125,22 @@ class App:
             sampled=settlement.sampled_traces,
             clock=clock,
         )
+        self.baselines = Baselines(
+            config,
+            self.slo,
+            self.engine,
+            clock=clock,
+            unix=time.time,  # noqa: TID251  a timestamp in a file; no duration is made from it
+            dropped=self.recorder.dropped,
+        )
         self.admin = AdminListener(
-            self, self.metrics, clock, traces=self.spans.handle, traces_from_anywhere=self.spans.from_anywhere
+            self,
+            self.metrics,
+            clock,
+            traces=self.spans.handle,
+            traces_from_anywhere=self.spans.from_anywhere,
+            incidents=self.slo.roots.incidents,
+            baseline=self.baselines.document,
         )
         self._state_at_scrape()
 
@@ -164,6 +179,7 @@ class App:
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
+            loop.create_task(self.baselines.run()),
         ]
         # Modules, config and every series that begins at 0 live as long as the process. They are frozen, because a full
         # garbage collection through them would stop every stream for milliseconds.
@@ -194,6 +210,7 @@ class App:
             log.warning("grace_over", cut_short=self.road.in_flight)
             self.traffic.abandon()
         self.settlement.pending.close_all(Reason.SHUTDOWN)
+        await self.baselines.last_save()
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
@@ -248,6 +265,7 @@ class App:
             uptime_seconds=self._clock() - self._began_at,
             config="the config before the refused reload" if notes else "as loaded",
             notes=tuple(notes),
+            usual=self.baselines.words,
         )
 
     async def reload(self) -> list[str]:
@@ -290,6 +308,7 @@ class App:
     def _engine_known(self) -> None:
         engine = self.engine
         self.settlement.engine_known()
+        self.baselines.engine_known()
         self.settlement.listens = self.report_fetcher.listens
         if self.estimates is not None and engine.models:
             self.estimates.serves(engine.models)

@@ -1,4 +1,4 @@
-"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose` and `capacity` accept, what they print, and the exit codes.
+"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose`, `capacity` and `baseline` accept and print, and exit codes.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
@@ -90,12 +90,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         from sidecar.capacity.capacity_command import main as capacity  # noqa: PLC0415  as above
 
         return capacity(arguments[1:])
+    if arguments[:1] == ["baseline"]:
+        from sidecar.admin.baseline_command import main as baseline  # noqa: PLC0415  as above
+
+        return baseline(arguments[1:])
     try:
         known = _parser().parse_args(arguments)
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write("sidecar: no command: serve, check, demo, diagnose or capacity; see `sidecar --help`\n")
+        sys.stderr.write(
+            "sidecar: no command: serve, check, demo, diagnose, capacity or baseline; see `sidecar --help`\n"
+        )
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {key: value for key in SHORT_FLAGS if (value := vars(known)[key]) is not None}
@@ -139,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         ("demo", "run the sidecar with a simulated engine on this machine", ""),
         ("diagnose", "name the phase that is too slow, and what to do about it", ""),
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
+        ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
     ):
         commands.add_parser(
             name,

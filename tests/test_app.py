@@ -121,3 +121,9 @@ def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
         app.logs.close()
 
     asyncio.run(scenario())
+
+
+def test_the_status_page_says_where_the_usual_values_came_from(tmp_path: Path) -> None:
+    app = Reloading(tmp_path).app
+
+    assert app.facts().usual == "usual values not known yet"

@@ -9,6 +9,7 @@
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
+| `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`slo/baseline.py`); 503 while there are none |
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
@@ -29,11 +30,12 @@ from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
 from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
-from sidecar.history.slices import run_sliced
+from sidecar.history.slices import Sliced, run_sliced
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
+from sidecar.slo.baseline import RefusedError
 
 
 SERVER = "llm-phase-sidecar"
@@ -63,6 +65,7 @@ class AdminListener:
     """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
 
     `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
+    `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
     """
 
     def __init__(
@@ -74,11 +77,13 @@ class AdminListener:
         traces: Handler | None = None,
         traces_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
+        baseline: Callable[[], Sliced[bytes]] | None = None,
     ) -> None:
         self._app = app
         self._take_traces = traces
         self._traces_from_anywhere = traces_from_anywhere
         self._incidents = incidents or IncidentLog()
+        self._usual = baseline or nothing_usual
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
@@ -98,6 +103,7 @@ class AdminListener:
         application = web.Application(middlewares=[_contained], client_max_size=4096)
         application.router.add_get("/metrics", self._page)
         application.router.add_get("/incident.json", self._incident)
+        application.router.add_get("/baseline.json", self._baseline)
         application.router.add_get("/-/healthy", self._healthy)
         application.router.add_get("/-/ready", self._ready)
         application.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
@@ -191,6 +197,13 @@ class AdminListener:
         document = {"schema_version": INCIDENT_VERSION, "incidents": self._incidents.as_json()}
         return web.json_response(document, headers=JSON_HEADERS)
 
+    async def _baseline(self, _request: web.Request) -> web.Response:
+        try:
+            text = await run_sliced(self._usual())
+        except RefusedError as refused:
+            return web.Response(status=503, text=f"{refused}\n", headers=JSON_HEADERS)
+        return web.Response(body=text, content_type="application/json", headers=JSON_HEADERS)
+
     async def _reload(self, request: web.Request) -> web.Response:
         if not _is_loopback(request.remote) or _from_browser(request):
             return web.Response(status=403, text="Only a process on this host may reload, not a browser.\n")
@@ -207,6 +220,12 @@ class AdminListener:
             )
         assert self._take_traces is not None
         return await self._take_traces(request)
+
+
+def nothing_usual() -> Sliced[bytes]:
+    """For a process that keeps no usual values."""
+    yield
+    raise RefusedError("no usual values are kept")
 
 
 def _verdict(verdict: tuple[bool, str]) -> web.Response:

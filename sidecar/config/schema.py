@@ -19,6 +19,7 @@ from sidecar.config.values import (
     EngineUrl,
     Exact,
     ExactTexts,
+    FileName,
     Folder,
     GrpcAddress,
     HeaderName,
@@ -299,6 +300,20 @@ class SpansConfig(_Section):
         return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
 
 
+class StateConfig(_Section):
+    """The memory that outlives a process."""
+
+    directory: Folder = ""
+    """A directory of this pod alone, which exists and may be written: usual values outlive a restart there (an emptyDir will do), so that a restart in mid-fault does not take the fault for the usual."""
+
+
+class BaselineConfig(_Section):
+    """Usual values for a pod that has no past."""
+
+    file: FileName = ""
+    """A file by `sidecar baseline export` from a healthy pod with the same engine: what broke can be named from the first minute on. state.directory comes first."""
+
+
 class ShutdownConfig(_Section):
     """Durations of a shutdown, from SIGTERM."""
 
@@ -331,6 +346,8 @@ class Config(_Section):
     labels: LabelsConfig = LabelsConfig()
     metrics: MetricsConfig = MetricsConfig()
     spans: SpansConfig = SpansConfig()
+    state: StateConfig = StateConfig()
+    baseline: BaselineConfig = BaselineConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     log: LogConfig = LogConfig()
 
@@ -341,6 +358,7 @@ NEEDS_RESTART = (
     *("proxy.listen_address", "proxy.max_headers", "proxy.client_buffer_bytes", "web.listen_address"),
     *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
     *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
+    *("state.directory", "baseline.file"),
     *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.

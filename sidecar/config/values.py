@@ -221,6 +221,7 @@ CollectorUrl = Annotated[
     str, AfterValidator(_collector_url), Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
 ]
 Folder = Annotated[str, AfterValidator(_folder), Description('the absolute path of a directory, or "" for none')]
+FileName = Annotated[str, AfterValidator(_folder), Description('the absolute path of a file, or "" for none')]
 EngineUrl = Annotated[
     str, AfterValidator(_engine_url), Description("a URL http://host:port without a path", secret=True)
 ]

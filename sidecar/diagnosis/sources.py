@@ -41,6 +41,12 @@ async def one_sidecar(url: str) -> dict[str, Any]:
     return answer
 
 
+async def one_baseline(url: str) -> Any:
+    """The usual values of another sidecar, as it answers (`slo/baseline.py`). Raises AskingError."""
+    async with _session() as session:
+        return await _get(session, URL(url).with_path("/baseline.json"), {})
+
+
 async def fleet(
     url: str,
     *,

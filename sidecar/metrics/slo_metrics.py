@@ -4,7 +4,7 @@ Declared apart from the measurements of each request (`catalogue.py`), because t
 is counted once per objective, at its deadline, and rules only add and divide. Holds no values.
 """
 
-from sidecar.metrics.declaration import Counter, Gauge, Label
+from sidecar.metrics.declaration import Counter, Gauge, Info, Label
 from sidecar.metrics.vocabulary import (
     BLAMED_PHASE,
     BLAMED_TOGETHER,
@@ -18,6 +18,7 @@ from sidecar.metrics.vocabulary import (
     ROOT_PHASE,
 )
 from sidecar.slo.causes import ROOTS
+from sidecar.slo.learning import Came
 from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Part, Reason
 
 
@@ -193,6 +194,14 @@ INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
 )
+BASELINE_INFO = Info(
+    "llm_baseline_info",
+    "Always 1. source: where the usual values of this pod came from: process (learned by this process), state (an earlier"
+    " process of this pod, from state.directory), file (another pod, from baseline.file), none (nothing is usual yet)."
+    " provisional=true: they were learned in the calmest tenth of a burn of an hour or more.",
+    (Label("source", tuple(Came)), Label("provisional", ("false", "true"))),
+    typical=0.125,
+)
 
 _PART = Label("part", tuple(Part))
 ENGINE_COST_RATIO = Gauge(
@@ -225,5 +234,5 @@ ENGINE_STEP_COST_SECONDS = Gauge(
     " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown.",
 )
 
-SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge))
+SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge | Info))
 """In the order of the page."""

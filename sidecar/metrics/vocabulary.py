@@ -83,6 +83,7 @@ DROP_REASONS = (
     *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
     *("report_unreadable", "report_source_failed", *Lost, "report_not_assembled"),
     *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
+    "baseline_failed",
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
 
@@ -111,6 +112,7 @@ SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
+    "provisional",
     *(
         "reason",
         "result",

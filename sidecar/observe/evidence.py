@@ -15,6 +15,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
+from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
@@ -48,6 +49,7 @@ class Evidence:
         self.steps = StepCosts(metrics)
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._seen: dict[Hashable, FirstToken] = {}
+        self._second_after: dict[Hashable, float] = {}
         self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child()
@@ -87,7 +89,9 @@ class Evidence:
     def output(self, key: Hashable, at: float, events: int) -> None:
         """`events` output events of this request were read."""
         self._catch_up()
-        if key in self._seen:
+        seen = self._seen.get(key)
+        if seen is not None:
+            self._second_after.setdefault(key, at - seen.first_token_at)
             spoke = self.spoke_of(key)
             if spoke is None:
                 self._silence.spoke(at)
@@ -101,8 +105,12 @@ class Evidence:
         self._silence.began(key, at)
 
     def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
-        """Callback for the instants and numbers of this request's further output, after its first; else None."""
-        return self.steps.spoke_of(key) if key in self._seen else None
+        """Callback for the instants and numbers of this request's further output, after its second; else None."""
+        return self.steps.spoke_of(key) if key in self._second_after else None
+
+    def second_after_seconds(self, key: Hashable) -> float | None:
+        """Seconds from the first output of this request to its second; None before that, and after its end."""
+        return self._second_after.get(key)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
@@ -131,6 +139,7 @@ class Evidence:
 
     def ended(self, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
+        self._second_after.pop(account.key, None)
         if account.outcome is Outcome.OK:
             self.finished(account.key, at)
             if account.streaming:
@@ -188,6 +197,15 @@ class Evidence:
         silent = self._silence.check(at)
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         return Inside(silent.seconds, self._work.waiting, self._work.streaming)
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All that learns here, by name."""
+        return {"prefill_work": self._work, **self.steps.learners}
+
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt takes; None if unknown."""
+        return self.steps.prefill_seconds(tokens)
 
     def costs(self, at: float) -> Costs:
         """The step model's view of now; nothing where it cannot answer."""

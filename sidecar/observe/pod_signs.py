@@ -1,7 +1,7 @@
 """Readings of this pod for the roots of misses: its own counters, as they stand on the metrics page.
 
 Knows which metric holds which number; so nothing is counted a second time on the hot path. Refuses to compare them
-(`slo/root/pod.py`).
+(`slo/root/`).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
 from sidecar.metrics.vocabulary import LANE
 from sidecar.observe.evidence import Inside
-from sidecar.slo.root.pod import LaneCounts, Reading
+from sidecar.slo.root.reading import LaneCounts, Reading
 
 
 class PodReader:

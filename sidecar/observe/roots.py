@@ -4,33 +4,39 @@ Stands between `slo_counters.py`, which tells each miss and each end, and the pu
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
+from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame, client_held
+from sidecar.slo.attribution import Blame, client_held, waited_between
 from sidecar.slo.judge import Case
+from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import SLICE_SECONDS, Costs, Pod
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
-CLEAR = 0.9
-"""A miss whose leading root has at least this weight needs no further evidence."""
+CLEAR = 0.92
+"""A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
+hang shows as silence, they wait in its queue too."""
 _FAILED = {
     Outcome.ENGINE_ERROR: Failed.ERROR,
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
     Outcome.ENGINE_TRUNCATED: Failed.ERROR,
     Outcome.ENGINE_UNREACHABLE: Failed.UNREACHABLE,
+    Outcome.SIDECAR_ERROR: Failed.SIDECAR,
 }
 
 
@@ -40,13 +46,14 @@ class Roots:
     def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
-        """Unix time of an instant; None: the beginning of an incident is not exported."""
+        """Unix time of an instant; None: incidents are neither exported nor written down."""
+        self.incidents = IncidentLog()
         self._reader = PodReader(metrics)
         self._pod = Pod()
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
-        self._long = LongPrompts()
+        self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
         self._next_slice_at = float("-inf")
@@ -62,7 +69,7 @@ class Roots:
         """A miss was counted."""
         self.incident.missed(at)
         self._undecided.child_for(case.labels, objective).inc()
-        self._open.missed(key, Miss(case.labels, objective, case.received_at, at))
+        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, _ttft_seconds(case.aims)))
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
@@ -81,8 +88,10 @@ class Roots:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account, aims: Aims) -> None:
-        """The request is over, and its ledger is closed if it will be closed soon."""
+    def ended(self, key: Hashable, account: Account, aims: Aims, second_after_seconds: float | None) -> None:
+        """The request is over, and its ledger is closed if it will be closed soon. `second_after_seconds`: from its
+        first output to its second.
+        """
         misses = self._open.of(key)
         if not misses:
             return
@@ -92,29 +101,49 @@ class Roots:
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is Objective.TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
+            if miss.objective is Objective.TPOT and second_after_seconds is not None:
+                miss.transferred = waited_between(account.marks, aims, second_after_seconds)
         self._open.ended(key)
 
     # --- time -----------------------------------------------------------------------------------------------------------
 
-    def tick(self, at: float, *, burning: bool) -> None:
-        """Read the pod and decide what is due. Call it about once a second."""
+    def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False) -> None:
+        """Read the pod and decide what is due. Call it about once a second.
+
+        `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
+        """
         self.incident.tick(at, burning=burning)
+        self._log(at)
         inside = self._evidence.inside(at)
-        self._backlog.tick(at, inside.waiting, calm=not burning)
+        self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
-            self._next_slice_at = at + SLICE_SECONDS
+            self._next_slice_at = at + READING_SECONDS
             costs = self._costs(at)
-            self._pod.read(self._reader.read(at, inside), costs, calm=not burning)
-            self._long.tick(at, calm=not burning)
+            after = 0.0 if hurried else CALM_AFTER_SECONDS
+            self._pod.teach_after(after)
+            self._pod.read(self._reader.read(at, inside), costs, calm=learn)
+            self._long.calm_after_seconds = after
+            self._long.tick(at, calm=learn)
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
         self._open.tick(at)
 
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All that learns here, by name."""
+        return {"pod": self._pod, "long_prompts": self._long, "backlog": self._backlog}
+
+    @property
+    def young(self) -> bool:
+        """Whether no usual values are known yet."""
+        return self._pod.young
+
     def begin(self, model: str, lane: str, objective: str) -> None:
         """Put the series of this lane on the page at 0."""
         self._roots.begin(model=model, lane=lane, objective=objective)
-        self._undecided.child(model, lane, objective).inc(0)
+        for values in self._undecided.combinations(model=model, lane=lane, objective=objective):
+            self._undecided.child(*values).inc(0)
 
     def begin_causes(self) -> None:
         """Put the causes of all models that are known by now on the page at 0."""
@@ -130,6 +159,17 @@ class Roots:
         lead, began_at = self.incident.lead, self.incident.began_at
         if lead is not None and began_at is not None and self.unix_of is not None:
             self._began.child(*lead).set(self.unix_of(began_at))
+
+    def _log(self, at: float) -> None:
+        """Write down that an incident has begun, has another lead, or is over."""
+        lead, began_at = self.incident.lead, self.incident.began_at
+        if self.unix_of is None:
+            return
+        if began_at is None:
+            grown = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
+            self.incidents.closed(self.unix_of(at), self.incident.votes, grown)
+        elif lead is not None:
+            self.incidents.opened(self.unix_of(at), *lead)
 
     # --- one miss -------------------------------------------------------------------------------------------------------
 
@@ -148,17 +188,26 @@ class Roots:
             miss.failed,
             miss.paused,
             None if fault is None else fault.cause,
-            self._long.hold_up(since, at),
+            self._long.hold_up(since, at, miss.threshold_seconds),
+            miss.transferred,
         )
         found = self._weighed.get(facts)
         if found is None:
             found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and max(found.values()) < CLEAR:
+        if not over and not _clear(found):
             return False
         for root, weight in found.items():
             self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
-            self._causes.child(miss.labels.model, *root).inc(weight)
+            self._causes.child_for(miss.labels, *root).inc(weight)
         self._undecided.child_for(miss.labels, miss.objective).inc(-1)
         self.incident.voted(found, at)
         return True
+
+
+def _ttft_seconds(aims: Aims) -> float | None:
+    return None if aims.ttft is None else aims.ttft.threshold_seconds
+
+
+def _clear(found: Mapping[Root, float]) -> bool:
+    return any(weight >= CLEAR and root.phase != Blame.UNATTRIBUTED for root, weight in found.items())

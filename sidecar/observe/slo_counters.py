@@ -18,9 +18,11 @@ from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.baseline import Baseline
 from sidecar.slo.judge import Case, Judge, TokenDeadlines
+from sidecar.slo.learner import Learner
+from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
-from sidecar.slo.recent import Burning
 from sidecar.timeline.outcome import Outcome
 
 
@@ -42,7 +44,9 @@ class Slo:
         self._evidence = Evidence(metrics)
         self.roots = Roots(metrics, self._evidence)
         self._closing: dict[Hashable, Case] = {}
-        self._burning = Burning()
+        self.learning = Learning()
+        self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
+        self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
         self._now = 0.0
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
@@ -140,9 +144,10 @@ class Slo:
     def ended(self, key: Hashable, account: Account, at: float) -> None:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
+        second_after = self._evidence.second_after_seconds(key)
         self._contained(self._evidence.ended, account, at)
         self.roots.spoke(key, at)
-        self._contained(self._ended, key, account, at)
+        self._contained(self._ended, key, account, at, second_after)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request with outcome ok is closed. Never raises."""
@@ -156,7 +161,7 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
 
-    def _ended(self, key: Hashable, account: Account, at: float) -> None:
+    def _ended(self, key: Hashable, account: Account, at: float, second_after: float | None) -> None:
         if account.marks.received_at is None and account.outcome is not Outcome.OK:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             self._judge.received(key, self._case(account.labels, at, account.streaming or None))
@@ -166,7 +171,7 @@ class Slo:
         if case.tokens is not None:
             self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
             self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
-        self.roots.ended(key, account, case.aims)
+        self.roots.ended(key, account, case.aims, second_after)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))
@@ -192,13 +197,38 @@ class Slo:
             self.on_blamed(account, votes)
 
     def _learned(self, account: Account, at: float) -> None:
-        self._evidence.settled(account, learn=not self._burning.at(at))
+        self._evidence.settled(account, learn=self.learning.teaches(at))
 
     def _price_steps(self, at: float) -> None:
-        self._evidence.tick(learn=not self._burning.at(at))
+        self._evidence.tick(learn=self.learning.teaches(at))
 
     def _root(self, at: float) -> None:
-        self.roots.tick(at, burning=self._burning.at(at))
+        learning = self.learning
+        if learning.tick(at, known=self.known):
+            self.unlearn()
+        self.roots.tick(at, burning=learning.burns(at), learn=learning.teaches(at), hurried=learning.hurries(at))
+
+    @property
+    def known(self) -> bool:
+        """Whether some usual values are known."""
+        return not self.roots.young
+
+    @property
+    def came(self) -> Came:
+        """The source of the usual values."""
+        return self.learning.came(known=self.known)
+
+    def restore(self, baseline: Baseline, came: Came, at: float) -> None:
+        """Know what another process learned."""
+        for name, learner in self.learners.items():
+            learner.take(baseline.learned[name])
+        self.learning.restored(came, at, burned=baseline.burning, provisional=baseline.provisional)
+
+    def unlearn(self) -> None:
+        """Drop everything that was learned."""
+        for name, learner in self.learners.items():
+            learner.restore(self._unlearned[name])
+        self.learning.dropped()
 
     def engine_restarted(self) -> None:
         """Forget what was learned about the old engine process."""
@@ -216,13 +246,14 @@ class Slo:
         if missed:
             self._misses.child_for(labels, objective).inc()
             self.roots.missed(case.key, case, objective, self._now)
-        self._burning.decided(
+        self.learning.decided(
             self._now, (labels.model, labels.lane, objective), missed=missed, allowed=aim.allowed_misses
         )
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
         self._contained(self.roots.set_gauges)
+        self._metrics.info(slo.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
         self._begin_at_zero()
         for child in self._overdue.children.values():
             child.set(0)

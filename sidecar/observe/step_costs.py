@@ -10,6 +10,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.factor import Factor
+from sidecar.slo.learner import Learner
 from sidecar.slo.root.pod import SOON_SECONDS, Costs
 from sidecar.slo.step_model import DECODE_SECONDS, PREFILL_SECONDS, Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
@@ -92,6 +93,15 @@ class StepCosts:
         self._model.learning = learn
         for step in self._steps.take(PRICED_AT_ONCE):
             self._model.step(step)
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All that learns here, by name."""
+        return {"step_model": self._model, "cached_shares": self._cached}
+
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt usually takes; None if unknown."""
+        return self._model.prefill_seconds(tokens)
 
     def costs(self, at: float) -> Costs:
         """Both factors in short windows and in long ones, and the use of the engine; None for what is unknown."""

@@ -49,6 +49,9 @@ E2E_SHARES: Mapping[Phase, float] = {
 """Share of an e2e threshold that each phase may use (ratio). Decoding takes most of a whole answer. The remaining work
 (front end, network) is no phase of a non-streamed request: `unattributed` holds it."""
 
+FEWEST_FOR_TRANSFER = 8
+"""Output tokens of an answer from which on the gap before its second output is told from any other gap."""
+
 _SPOILED = {
     Outcome.REJECTED: Blame.QUEUE,
     Outcome.ENGINE_ERROR: Blame.ENGINE,
@@ -92,6 +95,16 @@ def client_held(marks: Marks, aims: Aims) -> bool:
     if aims.tpot is None:
         return False
     return _held(marks, aims.tpot.threshold_seconds, marks.paused_seconds) is True
+
+
+def waited_between(marks: Marks, aims: Aims, second_after_seconds: float) -> bool:
+    """Whether at least half of the excess of a TPOT lies between its first output and its second, as where the KV cache
+    is handed from one worker to another.
+    """
+    if aims.tpot is None or marks.usage is None or (marks.usage.completion_tokens or 0) < FEWEST_FOR_TRANSFER:
+        return False
+    held = second_after_seconds - aims.tpot.threshold_seconds
+    return _held(marks, aims.tpot.threshold_seconds, held) is True
 
 
 def _tpot(ledger: Ledger, marks: Marks, threshold_seconds: float) -> Blame:

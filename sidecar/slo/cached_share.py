@@ -5,6 +5,11 @@ each lane has a mean, learned while prompts cost what they usually do: after the
 than expected.
 """
 
+from typing import ClassVar
+
+from sidecar.slo.learner import Amount, Learner, Past, Row, Table, Text
+
+
 NEWEST_WEIGHT = 1 / 200
 """Weight of the newest request in a lane's mean, once it has as many."""
 SPACING_SECONDS = 5.0
@@ -12,8 +17,10 @@ FREELY_LEARNED = 20
 """Beyond so many requests, a lane learns from one in SPACING_SECONDS: a lost cache becomes usual in an hour."""
 
 
-class CachedShares:
+class CachedShares(Learner):
     """The means of all lanes of one process."""
+
+    KEPT: ClassVar = {"_lanes": Table(Text(), Row(Amount(whole=True), Amount(), Past()))}
 
     def __init__(self) -> None:
         self._lanes: dict[str, tuple[int, float, float]] = {}

@@ -4,8 +4,11 @@ It knows sums of products. It refuses to know what its terms mean. A fit costs s
 number of samples. Of the sets of terms whose coefficients are all at least 0, the one that explains most is taken.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any, ClassVar
+
+from sidecar.slo.learner import Amount, Learner, Many
 
 
 HALVED_AT = 8_192.0
@@ -14,8 +17,10 @@ SINGULAR = 1e-9
 """A pivot below this share of its own diagonal cannot be told from 0."""
 
 
-class LeastSquares:
+class LeastSquares(Learner):
     """A linear model `y = c0 * x0 + c1 * x1 + ...`, fitted to the relative error of each sample."""
+
+    KEPT: ClassVar = {"_squares": Many(Many(Amount())), "_products": Many(Amount()), "weight": Amount()}
 
     def __init__(self, terms: int) -> None:
         self._terms = terms
@@ -23,6 +28,10 @@ class LeastSquares:
         self._products = [0.0] * terms
         self.weight = 0.0
         """Number of samples; halved with the sums."""
+
+    def problem(self, found: Mapping[str, Any]) -> str | None:
+        sizes = {len(row) for row in (*found["_squares"], found["_squares"], found["_products"])}
+        return None if sizes == {self._terms} else f"not the sums of {self._terms} terms"
 
     def add(self, x: Sequence[float], y: float, expected: float) -> None:
         """One sample. `expected`: the size of `y` that its error is relative to; above 0."""

@@ -8,10 +8,13 @@ again when it is asked for after a new sample.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Mapping
 from enum import StrEnum
 from math import log2
 from statistics import median, median_low
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from sidecar.slo.learner import Amount, Learner, Many, Row, Table
 
 
 READY_SAMPLES = 30
@@ -67,8 +70,14 @@ def length_of(prompt_tokens: int | None, cached_tokens: int | None, text_bytes: 
     return Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
 
 
-class Curve:
+class Curve(Learner):
     """Seconds as a rising function of length: medians of one model's samples."""
+
+    KEPT: ClassVar = {
+        "_rings": Table(Amount(whole=True), Many(Row(Amount(), Amount()))),
+        "_errors": Many(Amount()),
+        "_learned": Amount(whole=True),
+    }
 
     def __init__(self, ring: int = RING) -> None:
         """`ring`: samples kept per class of length."""
@@ -82,6 +91,13 @@ class Curve:
         self.samples = 0
         self._learned = 0
         self._refusal: Refusal | None = Refusal.FEW_SAMPLES
+
+    def take(self, found: Mapping[str, Any]) -> None:
+        super().take(found)
+        self._rings = {number: deque(ring, maxlen=self._ring) for number, ring in self._rings.items()}
+        self._errors = deque(self._errors, maxlen=RECENT_ERRORS)
+        self.samples = sum(map(len, self._rings.values()))
+        self._stale = True
 
     @property
     def refusal(self) -> Refusal | None:

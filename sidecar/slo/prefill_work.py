@@ -13,8 +13,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
 from operator import itemgetter
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from sidecar.slo.learner import Amount, Inner, Learner, Past, Row, Table, Text
 from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 
 
@@ -62,7 +63,13 @@ class FirstToken(NamedTuple):
     """No other request waited for its first token when this one got its own."""
 
 
-class PrefillWork:
+class PrefillWork(Learner):
+    KEPT: ClassVar = {
+        "_most_streaming": Amount(whole=True),
+        "_curves": Table(Row(Text(), Text()), Inner(lambda: Curve(REMEMBERED_SAMPLES)), MAX_CURVES),
+        "_learned_at": Table(Row(Text(), Text(), Amount(whole=True)), Row(Amount(whole=True), Past())),
+    }
+
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Arrival] = {}
         self._streaming: set[Hashable] = set()

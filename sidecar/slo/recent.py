@@ -58,6 +58,20 @@ class Burning:
 
     def at(self, at: float) -> bool:
         """Whether any objective burns at this instant."""
+        self._fade(at)
+        return any(recent.burns for recent in self._recent.values())
+
+    def exceeds(self, at: float) -> bool:
+        """Whether any objective has more than one recent miss, and more than FACTOR times what its target allows."""
+        self._fade(at)
+        return any(each.misses > 1.0 and each.misses > FACTOR * each.allowed for each in self._recent.values())
+
+    def worst(self, at: float) -> float:
+        """How many times its budget the objective misses that does worst, of those that burn; 0 if none does."""
+        self._fade(at)
+        burning = [each for each in self._recent.values() if each.burns]
+        return max((each.misses / max(each.allowed, 1e-9) for each in burning), default=0.0)
+
+    def _fade(self, at: float) -> None:
         for recent in self._recent.values():
             recent.fade(at)
-        return any(recent.burns for recent in self._recent.values())

@@ -11,10 +11,14 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
+from math import inf
+from typing import ClassVar
 
+from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
+from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
@@ -50,13 +54,6 @@ TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup, and teaches nothing."""
-USUAL = 1.25
-"""While recent work costs more than this many times its usual cost, or less than one over it, it teaches nothing: a
-fault must not become usual because no objective notices it."""
-RELEARN_SECONDS = 3600.0
-"""After this time at another cost without a burning objective, the other cost is the usual one."""
-INTERRUPTED_SECONDS = 300.0
-"""A longer time without enough work to compare interrupts that time."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
@@ -118,38 +115,19 @@ class _Stretch:
         )
 
 
-class _Guard:
-    """Whether recent work costs what it usually does, so that it may teach."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._recent: list[tuple[float, float]] = []
-        self._odd_since: float | None = None
-        self._compared_at = float("-inf")
-        self.usual = True
-
-    def relearns(self, at: float, seconds: float, expected: float, *, learning: bool) -> bool:
-        """Take in some work. True once another cost has lasted for RELEARN_SECONDS: what comes now is usual."""
-        self._recent.append((seconds, expected))
-        if len(self._recent) < self._size:
-            return False
-        ratio = sum(each[0] for each in self._recent) / max(sum(each[1] for each in self._recent), 1e-9)
-        self._recent.clear()
-        idle = at - self._compared_at > INTERRUPTED_SECONDS
-        self._compared_at = at
-        self.usual = 1 / USUAL <= ratio <= USUAL
-        if self.usual or not learning:
-            self._odd_since = None
-        elif self._odd_since is None or idle:
-            self._odd_since = at
-        elif at - self._odd_since >= RELEARN_SECONDS:
-            self._odd_since, self.usual = None, True
-            return True
-        return False
-
-
-class StepModel:
+class StepModel(Learner):
     """The cost of one engine's steps. A step takes some microseconds, an answer under 1 ms."""
+
+    KEPT: ClassVar = {
+        "costs": Maybe(Row(Amount(), Amount(), Amount(), make=Costs, split=astuple)),
+        "_decode_fit": Inner(lambda: LeastSquares(3)),
+        "_prefill_fit": Inner(lambda: LeastSquares(2)),
+        "_per_token": Maybe(Row(Amount(), Amount())),
+        **dict.fromkeys(("_learned_stretches", "_learned_steps", "_next_fit", "_next_halving"), Amount(whole=True)),
+        **dict.fromkeys(("_error", "_calm_work", "_residual"), Amount()),
+        "_calm_excess": Amount(-inf),
+        "_learned_batches": Table(Amount(whole=True), Amount(whole=True)),
+    }
 
     def __init__(self) -> None:
         self.learning = True
@@ -168,8 +146,8 @@ class StepModel:
         self._residual = 0.0
         """Mean relative error of pure steps while learning; fades."""
         self._next_learn_at = 0.0
-        self._decode_guard = _Guard(RECENT)
-        self._prefill_guard = _Guard(RECENT // 3)
+        self._decode_guard = CostGuard(RECENT)
+        self._prefill_guard = CostGuard(RECENT // 3)
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self._pure: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
@@ -240,8 +218,15 @@ class StepModel:
         usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
         return ratio_of(found, usual)
 
+    def prefill_seconds(self, tokens: float) -> float | None:
+        """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
+        if self.unknown is not None or self._per_token is None:
+            return None
+        per_token, per_token_context = self._per_token
+        return max(0.0, tokens * (per_token + per_token_context * tokens / 2))
+
     def while_waiting(self, at: float) -> Doing | None:
-        """What the engine does while requests wait; None if they hardly do, or steps are not known well enough."""
+        """The work of the engine while requests wait; None if they hardly do, or steps are not known well enough."""
         return None if self.unknown is not None else self._waits.doing(at)
 
     def step_seconds(self, at: float) -> float | None:

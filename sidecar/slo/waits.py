@@ -1,4 +1,4 @@
-"""What an engine does while requests wait for their first token: compute prompts, run a full batch, or neither. Pure.
+"""The work of an engine while requests wait for their first token: prompts, a full batch, or neither. Pure.
 
 Requests wait for compute only if nearly each step meanwhile holds prompts, and for a slot or for KV blocks only if as
 many sequences or tokens as ever are in the batch. If neither is true, they have not reached the scheduler. It knows
@@ -15,12 +15,12 @@ WITH_PROMPTS = 1.2
 """A step of this many times the cost of its decodes computes prompts too."""
 LEAST_WAITING = 2
 """One request that waits may be in prefill itself, whatever else is true."""
-RECENT_SECONDS = 30.0
-FEWEST_STEPS = 20
+WAITED_SECONDS = 30.0
+FEWEST_WAITS = 20
 FEWEST_SECONDS = 1.0
 FULL_SEQUENCES, FULL_TOKENS = 0.9, 0.75
 """Shares of the largest batch from which on a batch is full: answers of different lengths leave gaps in the blocks."""
-KEPT_STEPS = 1024
+KEPT_WAITS = 1024
 
 
 class Doing(NamedTuple):
@@ -44,7 +44,7 @@ class Waits:
     """The recent steps of one engine in which several requests waited."""
 
     def __init__(self) -> None:
-        self._steps: deque[_Waited] = deque(maxlen=KEPT_STEPS)
+        self._steps: deque[_Waited] = deque(maxlen=KEPT_WAITS)
 
     def step(self, step: Step, seconds: float, decode_seconds: float) -> None:
         """Take in a step of `seconds`, the decodes of which cost `decode_seconds` now."""
@@ -59,10 +59,10 @@ class Waits:
         self._steps.clear()
 
     def doing(self, at: float) -> Doing | None:
-        """What the engine did while requests waited in the last RECENT_SECONDS; None if they hardly did."""
-        seen = [each for each in self._steps if each.ended_at >= at - RECENT_SECONDS]
+        """The work of the engine while requests waited, in the last WAITED_SECONDS; None if they hardly did."""
+        seen = [each for each in self._steps if each.ended_at >= at - WAITED_SECONDS]
         total = sum(each.seconds for each in seen)
-        if len(seen) < FEWEST_STEPS or total < FEWEST_SECONDS:
+        if len(seen) < FEWEST_WAITS or total < FEWEST_SECONDS:
             return None
         computes = sum(each.seconds for each in seen if each.with_prompts)
         sequences = FULL_SEQUENCES * max(each.sequences for each in seen)

@@ -69,8 +69,6 @@ def test_every_phase_and_cause_of_a_root_can_be_read() -> None:
 
 
 def test_what_has_grown_by_less_than_a_fifth_or_belongs_to_another_phase_is_not_named() -> None:
-    found = [
-        top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (DEARER - 0.01, DEARER)
-    ]
+    found = [top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (DEARER - 0.01, DEARER)]
 
     assert found == [None, Cause.UNCACHED]

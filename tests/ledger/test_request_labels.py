@@ -92,6 +92,7 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
         *("llm_time_per_output_token_seconds_count", "llm_prompt_tokens_count", "llm_output_tokens_count"),
         *("llm_slo_requests_total", "llm_slo_misses_total", "llm_slo_allowed_misses_total"),
         *("llm_slo_blamed_misses_total", "llm_token_deadlines_total", "llm_token_deadline_misses_total"),
+        "llm_slo_root_misses_total",
     }
 
 

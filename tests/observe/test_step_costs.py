@@ -1,5 +1,7 @@
 """The step model's knowledge stands on the metrics page, with its interval or with the reason for which it is absent."""
 
+from functools import partial
+
 import pytest
 
 from sidecar.ledger.account import Account
@@ -31,11 +33,10 @@ class Page:
         self.evidence.received(key, LABELS, 200.0, self.now, streaming=True)
         self.now += 0.05
         self.evidence.output(key, self.now, 1)
-        spoke = self.evidence.spoke_of(key)
-        assert spoke is not None
+        assert self.evidence.spoke_of(key) is None
         for _ in range(steps):
             self.now += seconds
-            spoke(self.now, 1)
+            (self.evidence.spoke_of(key) or partial(self.evidence.output, key))(self.now, 1)
         self.evidence.finished(key, self.now)
 
     def whole(self, tokens: int) -> None:
@@ -105,6 +106,8 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     page = Page()
     page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
     page.evidence.output(1, page.now, 1)
+    page.now += 0.1
+    page.evidence.output(1, page.now, 1)
     spoke = page.evidence.spoke_of(1)
     assert spoke is not None
     for _ in range(3):
@@ -123,6 +126,8 @@ def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> No
     """Output comes back after 7.3 s, and the next tick comes a second later: no stall, which would begin at 8 s."""
     page = Page()
     page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.output(1, page.now, 1)
+    page.now += 0.1
     page.evidence.output(1, page.now, 1)
     spoke = page.evidence.spoke_of(1)
     assert spoke is not None

@@ -56,8 +56,11 @@ class SteppedEngine:
         deliver: Callable[[list[tuple[float, int, int]]], list[tuple[float, int, int]]] = lambda reads: reads,
         learns_until: float = CALM_SECONDS,
         costs: Costs = COSTS,
+        front_seconds: float = 0.0,
     ) -> None:
-        """`adjust`: instants with changes of the simulation's knobs. `deliver`: changes reads (instant, key, events)."""
+        """`adjust`: instants with changes of the simulation's knobs. `deliver`: changes reads (instant, key, events).
+        `front_seconds`: from the end of the calm time on, requests come so much before they reach the engine.
+        """
         simulation = Simulation(LIMITS, costs, noise)
         requests = self._played(simulation, arrivals, adjust)
         reads = [
@@ -72,7 +75,10 @@ class SteppedEngine:
         self._learns_until = learns_until
         self._streams: dict[int, Stream | None] = {}
         events: list[tuple[float, int, int, int]] = [(at, 1, key, count) for at, key, count in deliver(sorted(reads))]
-        events += [(arrival.at, 0, key, 0) for key, arrival in enumerate(arrivals)]
+        events += [
+            (arrival.at - front_seconds * (arrival.at > CALM_SECONDS), 0, key, 0)
+            for key, arrival in enumerate(arrivals)
+        ]
         events += [(one.token_instants[-1], 2, key, 0) for key, one in enumerate(requests) if one.finished]
         self._events = sorted(events)
         self._arrivals = arrivals

@@ -57,3 +57,17 @@ def test_one_lane_that_burns_is_not_hidden_by_others_that_do_well() -> None:
             found.decided(100.0, "chat/ttft", missed=True, allowed=0.05)
 
     assert found.at(100.0) is True
+
+
+@pytest.mark.parametrize(
+    ("requests", "misses", "exceeds"), [(1, 1, False), (2, 2, True), (100, 2, False), (99, 2, True)]
+)
+def test_twice_the_budget_is_exceeded_by_few_misses_too(requests: int, misses: int, exceeds: bool) -> None:
+    """One miss may be chance; two are too many for fewer than a hundred requests with a target of 99 %."""
+    assert burning(requests, misses).exceeds(100.0) is exceeds
+    assert burning(requests, misses).at(100.0) is False
+
+
+def test_the_worst_objective_says_how_badly_it_burns() -> None:
+    assert burning(20, 20, allowed=0.05).worst(100.0) == pytest.approx(20.0)
+    assert burning(20, 1, allowed=0.05).worst(100.0) == 0.0

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from sidecar.slo.cost_guard import RELEARN_SECONDS
 from sidecar.slo.factor import Factor
 from sidecar.slo.step_model import (
-    RELEARN_SECONDS,
     TYPICAL_CONTEXT,
     TYPICAL_SEQUENCES,
     Part,
     Reason,
     StepModel,
 )
+from sidecar.slo.waits import Doing
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, SteppedEngine, lognormal, traffic
 
 
@@ -239,3 +240,50 @@ def test_a_new_process_of_the_engine_is_compared_with_the_old_one() -> None:
 
     assert engine.model.decode(FAULT_AT) is Reason.FEW
     assert factors(engine.until(LATER), LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
+
+
+# --- while requests wait -------------------------------------------------------------------------------------------------
+
+
+def waiting(per_second: float = 1.5, *, front_seconds: float = 0.0, **knobs: Any) -> Doing:
+    """The work of an engine on which something changed two minutes ago."""
+    rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(LATER + 60 - FAULT_AT, per_second, seed=2)]
+    engine = SteppedEngine([*traffic(FAULT_AT), *rush], adjust=broken(**knobs), front_seconds=front_seconds)
+    found = engine.until(LATER).while_waiting(LATER)
+    assert found is not None
+    return found
+
+
+def test_while_requests_wait_for_dear_prompts_nearly_each_step_holds_some() -> None:
+    assert waiting(prefill_factor=6.0).computes > 0.85
+
+
+def test_while_requests_wait_for_a_slot_the_batch_is_full_and_few_steps_hold_prompts() -> None:
+    doing = waiting(slots=3)
+
+    assert doing.computes < 0.5
+    assert doing.full > 0.6
+
+
+def test_while_requests_wait_for_dear_decodes_steps_do_not_look_like_prompts() -> None:
+    assert waiting(slots=3, decode_factor=3.0).computes < 0.5
+
+
+def test_while_requests_wait_in_front_of_the_engine_steps_hold_few_prompts_and_the_batch_has_room() -> None:
+    doing = waiting(front_seconds=4.0)
+
+    assert doing.computes < 0.4
+    assert doing.full < 0.5
+
+
+def test_on_an_engine_that_is_well_hardly_a_request_waits() -> None:
+    model = SteppedEngine(traffic(LATER + 60)).until(LATER)
+
+    assert model.while_waiting(LATER) is None
+
+
+def test_without_costs_no_step_tells_what_requests_wait_for() -> None:
+    model = SteppedEngine(traffic(30.0, 6.0)).until(30.0)
+
+    assert model.unknown is Reason.YOUNG
+    assert model.while_waiting(30.0) is None

@@ -11,7 +11,7 @@ def after(*whole: bool) -> WholeAnswers:
 
 
 def test_where_most_answers_came_whole_the_next_one_probably_does() -> None:
-    """Of another lane nothing is known."""
+    """Another lane has no answers yet."""
     answers = after(*[True, False] * FEWEST_ANSWERS)
 
     assert answers.expected("agents")

@@ -66,6 +66,8 @@ class Facts:
     """Ways to make the engine report more: each names the exact flag."""
     notes: tuple[str, ...] = ()
     """Warnings for the operator: a refused reload, no report from the engine, ..."""
+    usual: str = ""
+    """The source of the usual values, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +142,5 @@ def _said(yes: str, no: str, verdict: tuple[bool, str]) -> str:
 
 def _facts(facts: Facts) -> str:
     up = span(facts.uptime_seconds)
-    return f"<p>up {up} · config {escape(facts.config)} · version {escape(facts.version)}</p>"
+    usual = f" · {escape(facts.usual)}" if facts.usual else ""
+    return f"<p>up {up} · config {escape(facts.config)}{usual} · version {escape(facts.version)}</p>"

@@ -6,20 +6,24 @@ always waits. It knows numbers of waiting requests. It refuses to know what they
 """
 
 from collections import deque
+from typing import ClassVar
 
+from sidecar.slo.learner import Amount, Learner
 from sidecar.slo.root.comparison import FADES
 
 
 LONGEST_SECONDS = 45.0
 """A miss is never traced back further than this before its own arrival."""
 MORE = 1.5
-"""So many times the usual number of waiting requests, and at least `FEWEST`, are a backlog."""
-FEWEST = 2.0
+"""So many times the usual number of waiting requests, and at least `FEWEST_WAITING`, are a backlog."""
+FEWEST_WAITING = 2.0
 REMEMBERED = 64
 
 
-class Backlog:
+class Backlog(Learner):
     """The backlogs of one pod."""
+
+    KEPT: ClassVar = {"_usual": Amount(), "_count": Amount()}
 
     def __init__(self) -> None:
         self._usual = 0.0
@@ -33,7 +37,7 @@ class Backlog:
             self._usual = FADES * self._usual + waiting
             self._count = FADES * self._count + 1.0
         usual = self._usual / self._count if self._count else 0.0
-        if waiting > max(FEWEST, MORE * usual):
+        if waiting > max(FEWEST_WAITING, MORE * usual):
             self._began_at = at if self._began_at is None else self._began_at
         elif self._began_at is not None:
             self._ended.append((self._began_at, at))

@@ -9,9 +9,12 @@ It knows numbers. It refuses to know their meaning (`pod.py`).
 """
 
 from collections import deque
-from math import exp, sqrt
+from collections.abc import Mapping
+from math import exp, inf, sqrt
+from typing import Any, ClassVar
 
 from sidecar.slo.factor import LEAST_MARGIN, Factor, Z
+from sidecar.slo.learner import Amount, Learner
 
 
 CALM_AFTER_SECONDS = 120.0
@@ -23,12 +26,23 @@ KEPT_SLICES = 60
 """Slices that are kept to compare: five minutes of slices of 5 s."""
 TOGETHER = 1.3
 """Neighbouring slices are not independent: the interval is wider by this factor."""
+MOST_MARGIN = 20.0
+"""Largest margin of a logarithm. After hours without traffic, a ratio to the usual traffic may be anything."""
 
 
-class Comparison:
+class Comparison(Learner):
     """One quantity of one pod. A slice is a few steps, an answer at most `KEPT_SLICES` of them."""
 
+    KEPT: ClassVar = {
+        "_learned": Amount(whole=True),
+        "_value": Amount(-inf),
+        "_expected": Amount(),
+        "_squares": Amount(),
+        "_count": Amount(),
+    }
+
     def __init__(self) -> None:
+        self.calm_after_seconds = CALM_AFTER_SECONDS
         self._slices: deque[tuple[float, float, float]] = deque(maxlen=KEPT_SLICES)
         """Instant of its end, value, expected value."""
         self._waiting: deque[tuple[float, float, float]] = deque()
@@ -43,6 +57,9 @@ class Comparison:
         """Whether too few slices taught to know the usual ratio."""
         return self._learned < FEWEST_SLICES or self._value <= 0.0
 
+    def problem(self, found: Mapping[str, Any]) -> str | None:
+        return "a value of nothing that was expected" if found["_value"] > 0.0 >= found["_expected"] else None
+
     def add(self, at: float, value: float, expected: float, *, calm: bool) -> None:
         """A slice ended at this instant. Nothing was expected in it if `expected` is 0. `calm`: no objective burns."""
         if expected > 0.0:
@@ -52,7 +69,7 @@ class Comparison:
             return
         if expected > 0.0:
             self._waiting.append((at, value, expected))
-        while self._waiting and self._waiting[0][0] <= at - CALM_AFTER_SECONDS:
+        while self._waiting and self._waiting[0][0] <= at - self.calm_after_seconds:
             _, *taught = self._waiting.popleft()
             self._learn(*taught)
 
@@ -82,5 +99,5 @@ class Comparison:
         spread = TOGETHER * sqrt(scatter * (1.0 / expected + 1.0 / self._expected)) / usual
         ratio = max(value / expected / usual, 1e-6)
         # The scatter of a sum that is larger than usual is larger too; of logarithms it stays the same.
-        margin = max(Z * spread / max(1.0, sqrt(ratio)), LEAST_MARGIN)
+        margin = min(max(Z * spread / max(1.0, sqrt(ratio)), LEAST_MARGIN), MOST_MARGIN)
         return Factor(ratio, ratio * exp(-margin), ratio * exp(margin))

@@ -13,7 +13,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.root.weigh import Root
 
 
-MEMORY_SECONDS = 60.0
+VOTES_SECONDS = 60.0
 """Time constant with which votes fade."""
 TAKES_OVER = 2.0
 """With so many times the votes of the lead, another root takes it over at once."""
@@ -32,6 +32,8 @@ class Incident:
         self.began_at: float | None = None
         """None: no incident is open."""
         self.lead: Root | None = None
+        self.votes: dict[str, float] = {}
+        """Phase to its votes since this incident was noticed or, without one, since the last one was."""
         self._votes: dict[Root, float] = {}
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
@@ -46,6 +48,7 @@ class Incident:
         """A miss was decided."""
         self._fade(at)
         for root, weight in weights.items():
+            self.votes[root.phase] = self.votes.get(root.phase, 0.0) + weight
             if root.phase != Blame.UNATTRIBUTED:
                 self._votes[root] = self._votes.get(root, 0.0) + weight
 
@@ -58,6 +61,7 @@ class Incident:
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
+            self.votes = {}
         self._lead(at)
 
     def _lead(self, at: float) -> None:
@@ -82,6 +86,6 @@ class Incident:
 
     def _fade(self, at: float) -> None:
         if at > self._faded_at:
-            faded = exp((self._faded_at - at) / MEMORY_SECONDS)
+            faded = exp((self._faded_at - at) / VOTES_SECONDS)
             self._votes = {root: votes * faded for root, votes in self._votes.items() if votes * faded > 0.01}
             self._faded_at = at

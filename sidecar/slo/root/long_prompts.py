@@ -6,48 +6,59 @@ It refuses to know why a request waits.
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from math import inf, log2
+from typing import ClassVar
 
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
+from sidecar.slo.learner import Amount, Learner, Table, Text
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FADES
 
 
 CLASSES = 8
 """Classes of lengths per octave: neighbouring classes differ by 9 %."""
-FADES = 0.9981
-FEWEST = 100.0
+FEWEST_PROMPTS = 100.0
 MOST_LONG = 0.005
 """Share of usual prompts that may be longer than the longest usual one."""
 LONG_SHARE = 0.25
 """Share of all prompt tokens from which on long prompts hold up the others: their cost rises faster than their length,
 and it comes at once."""
-KEPT = 256
-SLICE_SECONDS = 1.0
+HOLDS_UP = 0.5
+KEPT_PROMPTS = 256
+ARRIVALS_SECONDS = 1.0
+"""Arrivals within so many seconds are counted together."""
 
 
-class LongPrompts:
+class LongPrompts(Learner):
     """All prompts of one process. An arrival is a few steps."""
 
-    def __init__(self) -> None:
+    KEPT: ClassVar = {
+        "_usual": Table(Text(), Table(Amount(whole=True), Amount())),
+        "_longest": Table(Text(), Amount(whole=True)),
+    }
+
+    def __init__(self, prefill_seconds: Callable[[float], float | None] = lambda _tokens: None) -> None:
+        """`prefill_seconds`: of an uncached prompt of so many tokens; None if unknown."""
+        self._prefill_seconds = prefill_seconds
+        self.calm_after_seconds = CALM_AFTER_SECONDS
         self._usual: dict[str, dict[int, float]] = {}
         self._arrived: deque[tuple[float, str, int]] = deque()
         """Arrivals that have yet to stay calm before they teach."""
         self._longest: dict[str, int] = {}
         self._open: dict[Hashable, tuple[float, float]] = {}
         """Long prompts that are not computed yet: the instant of their arrival, and their tokens."""
-        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT)
-        self._received: deque[list[float]] = deque(maxlen=KEPT)
+        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT_PROMPTS)
+        self._received: deque[list[float]] = deque(maxlen=KEPT_PROMPTS)
         """Tokens of all prompts, by slice of time."""
 
     def received(self, key: Hashable, lane: str, tokens: float, at: float) -> None:
         """A request arrived; `tokens`: of its prompt, at least 1, counted or estimated."""
         size = int(CLASSES * log2(tokens))
         self._arrived.append((at, lane, size))
-        if self._received and at - self._received[-1][0] < SLICE_SECONDS:
+        if self._received and at - self._received[-1][0] < ARRIVALS_SECONDS:
             self._received[-1][1] += tokens
         else:
             self._received.append([at, tokens])
-        if size > self._longest.get(lane, inf) and len(self._open) < KEPT:
+        if size > self._longest.get(lane, inf) and len(self._open) < KEPT_PROMPTS:
             self._open[key] = at, tokens
 
     def computed(self, key: Hashable, at: float) -> None:
@@ -62,7 +73,7 @@ class LongPrompts:
             self._arrived.clear()
             return
         taught = set()
-        while self._arrived and self._arrived[0][0] <= at - CALM_AFTER_SECONDS:
+        while self._arrived and self._arrived[0][0] <= at - self.calm_after_seconds:
             _, lane, size = self._arrived.popleft()
             usual = self._usual.setdefault(lane, {})
             usual[size] = usual.get(size, 0.0) + 1.0
@@ -75,7 +86,7 @@ class LongPrompts:
         for size in usual:
             usual[size] *= FADES
         total = sum(usual.values())
-        if total < FEWEST:
+        if total < FEWEST_PROMPTS:
             return
         above = 0.0
         for size in sorted(usual, reverse=True):
@@ -84,8 +95,12 @@ class LongPrompts:
                 self._longest[lane] = size + 1
                 return
 
-    def hold_up(self, since: float, until: float) -> bool:
-        """Whether long prompts were most of the work while a request waited between these instants."""
+    def hold_up(self, since: float, until: float, threshold_seconds: float | None) -> bool:
+        """Whether long prompts held up a request that waited between these instants.
+
+        They did if they alone take half of `threshold_seconds` to compute. Where that is unknown, they must be a good
+        part of the prompts that came meanwhile.
+        """
         found = [(came_at, until, tokens) for came_at, tokens in self._open.values() if came_at <= until]
         for each in reversed(self._computed):
             if each[1] < since:
@@ -94,6 +109,10 @@ class LongPrompts:
                 found.append(each)
         if not found:
             return False
+        costs = [self._prefill_seconds(tokens) for _, _, tokens in found]
+        known = [cost for cost in costs if cost is not None]
+        if threshold_seconds is not None and len(known) == len(costs):
+            return sum(known) >= HOLDS_UP * threshold_seconds
         began_at, ended_at = min(each[0] for each in found), max(each[1] for each in found)
-        received = sum(tokens for at, tokens in self._received if began_at - SLICE_SECONDS < at <= ended_at)
+        received = sum(tokens for at, tokens in self._received if began_at - ARRIVALS_SECONDS < at <= ended_at)
         return sum(each[2] for each in found) >= LONG_SHARE * received

@@ -45,6 +45,8 @@ class Signs:
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
+    limited: bool = False
+    """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None

@@ -27,14 +27,16 @@ class Root(NamedTuple):
 
 
 class Failed(Enum):
-    """How the engine failed a request."""
+    """How a request failed on the server side."""
 
     ERROR = auto()
     UNREACHABLE = auto()
+    SIDECAR = auto()
+    """The sidecar itself could not serve it."""
 
 
 class Facts(NamedTuple):
-    """What the root of a miss may depend on. Two misses with equal facts have the same root at the same instant."""
+    """All that the root of a miss may depend on. Two misses with equal facts have the same root at the same instant."""
 
     waited_in: Blame | None = None
     """The phase in which it waited, once its ledger is closed."""
@@ -45,6 +47,8 @@ class Facts(NamedTuple):
     """A fault of the engine that its life overlaps."""
     behind_long_prompt: bool = False
     """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
+    transferred: bool = False
+    """Most of its excess lies between its first output and its second."""
 
 
 Weights = Mapping[Root, float]
@@ -67,13 +71,13 @@ LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
-COMPUTES = 0.55, 0.85
+COMPUTES = 0.65, 0.9
 """Shares of the time in which requests waited: if the engine computes prompts in less than the first, they wait for
 something else; in more than the second, for that."""
 WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
-MOSTLY = 0.5
+MOST_WAIT = 0.5
 """Share of the pod's recent misses, above which a miss whose ledger is still open is taken to wait as they did."""
 
 
@@ -83,48 +87,67 @@ def root_of(cause: Cause) -> Root:
 
 
 def unknown(reason: Unknown) -> Root:
-    """The root of a miss that nobody can tell, for this reason."""
+    """The root of a miss that cannot be told, for this reason."""
     return Root(Blame.UNATTRIBUTED.value, str(reason))
 
 
 def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, float]:
     """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
-    found: dict[Root, float] = {}
-    left = 1.0
-
-    def give(cause: Cause, share: float) -> None:
-        nonlocal left
-        root = root_of(cause)
-        found[root] = found.get(root, 0.0) + left * share
-        left -= left * share
-
+    if facts.failed is Failed.SIDECAR:
+        return {root_of(Cause.SIDECAR_BUDGET): 1.0}
     if facts.failed is not None:
         down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
-        give(Cause.DOWN if down else Cause.ERRORS, 1.0)
-        return found
-    late = _between(signs.late_ratio, LATE_FROM, LATE_AT)
-    if late > 0.0:
-        give(Cause.SIDECAR_LATE, SURE * late)
+        return {root_of(Cause.DOWN if down else Cause.ERRORS): 1.0}
+    given = _Given()
+    given.give(Cause.SIDECAR_LATE, SURE * _between(signs.late_ratio, LATE_FROM, LATE_AT))
     if facts.fault is not None:
-        give(facts.fault, SURE)
+        given.give(facts.fault, SURE)
     waited_in = facts.waited_in if facts.waited_in not in (None, Blame.UNATTRIBUTED) else _mostly(signs.waited)
-    if facts.paused and facts.waited_in is Blame.STREAM:
-        give(Cause.CLIENT, SURE)
-    elif waited_in is Blame.STREAM:
-        give(Cause.HOP, SURE)
-    if signs.together is not None:
-        give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
+    _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
-        give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
+        given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
+    _give_grown(given, facts, signs)
+    _give_rest(given, waited_in, signs, lead)
+    return given.weights
+
+
+class _Given:
+    """The weights that were given, and the share that is left."""
+
+    def __init__(self) -> None:
+        self.weights: dict[Root, float] = {}
+        self._left = 1.0
+
+    def give(self, cause: Cause, share: float) -> None:
+        """Give a cause this share of what is left."""
+        self.give_all({root_of(cause): share})
+
+    def give_all(self, shares: Mapping[Root, float]) -> None:
+        """Give each root its share of what is left; in sum at most 1."""
+        for root, share in shares.items():
+            if self._left * share > 0.0:
+                self.weights[root] = self.weights.get(root, 0.0) + self._left * share
+        self._left *= 1.0 - sum(shares.values())
+
+
+def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
+    """Give what something held back between the engine and the client."""
+    if facts.transferred and facts.waited_in is not Blame.STREAM:
+        given.give(Cause.KV_TRANSFER, WAITS)
+    if facts.paused and facts.waited_in is Blame.STREAM:
+        given.give(Cause.CLIENT, SURE)
+    elif waited_in is Blame.STREAM:
+        given.give(Cause.HOP, SURE)
+    if signs.together is not None:
+        given.give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
+
+
+def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
     grown = _grown(signs)
     if facts.behind_long_prompt and not signs.kv_full:
         # The mean hardly grows by some very long prompts, and each of them holds up all others.
-        give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - sum(grown.values())))
-    for cause, share in grown.items():
-        found[root_of(cause)] = found.get(root_of(cause), 0.0) + left * share
-    left -= left * sum(grown.values())
-    _rest(found, left, waited_in, signs, lead)
-    return found
+        given.give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - sum(grown.values())))
+    given.give_all({root_of(cause): share for cause, share in grown.items()})
 
 
 def chance(factor: Factor, threshold: float) -> float:
@@ -157,27 +180,22 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     return shares
 
 
-def _rest(found: dict[Root, float], left: float, waited_in: Blame | None, signs: Signs, lead: Root | None) -> None:
-    """Give what is not decided to the open incident, to the queue or to nobody."""
-
-    def add(root: Root, share: float) -> None:
-        if left * share > 0.0:
-            found[root] = found.get(root, 0.0) + left * share
-
-    if lead is not None and lead.phase != Blame.UNATTRIBUTED:
-        add(lead, WAITS)
-        add(unknown(Unknown.UNCLEAR), 1.0 - WAITS)
+def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> None:
+    """Give what is not decided to the open incident, to the queue or to `unattributed`."""
+    waits_inside = (signs.engine_waiting or 0.0) >= 1.0
+    if signs.limited:
+        root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
+    elif lead is not None and lead.phase != Blame.UNATTRIBUTED:
+        root, share = lead, WAITS
+    elif signs.preempts or signs.kv_full:
+        root, share = root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS
+    elif signs.young:
+        given.give_all({unknown(Unknown.YOUNG): 1.0})
         return
-    if signs.preempts or signs.kv_full:
-        add(root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS)
-        add(unknown(Unknown.UNCLEAR), 1.0 - WAITS)
-        return
-    if signs.young:
-        add(unknown(Unknown.YOUNG), 1.0)
-        return
-    waits = WAITS if waited_in is Blame.QUEUE or (signs.engine_waiting or 0.0) >= 1.0 else MAYBE_WAITS
-    add(root_of(Cause.SLOTS if (signs.engine_waiting or 0.0) >= 1.0 else Cause.LOAD), waits)
-    add(unknown(Unknown.UNCLEAR), 1.0 - waits)
+    else:
+        root = root_of(Cause.SLOTS if waits_inside else Cause.LOAD)
+        share = WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS
+    given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
 
 
 def _computes(signs: Signs) -> float:
@@ -187,7 +205,7 @@ def _computes(signs: Signs) -> float:
 
 def _mostly(waited: Mapping[Blame, float]) -> Blame | None:
     phase = max(waited, key=waited.__getitem__, default=None)
-    return phase if phase is not None and waited[phase] > MOSTLY else None
+    return phase if phase is not None and waited[phase] > MOST_WAIT else None
 
 
 def _between(value: float, low: float, high: float) -> float:

@@ -1,5 +1,7 @@
 """A quantity is compared with its usual self, which only calm times teach."""
 
+from math import inf
+
 from sidecar.slo.factor import Factor
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, Comparison
 
@@ -67,3 +69,13 @@ def test_slices_in_which_nothing_was_expected_do_not_count() -> None:
         comparison.add(at, 0.0, 0.0, calm=True)
     assert comparison.since(at - 60.0) is None
     assert not comparison.young
+
+
+def test_after_a_day_without_traffic_the_ratio_may_be_anything() -> None:
+    """The usual value has nearly faded away: a wide interval, and no error."""
+    comparison = Comparison()
+    at = played([9.0, 11.0] * 100, comparison=comparison)
+    at = played([0.0] * 17_280, comparison=comparison, at=at)
+    nothing = known(comparison.since(at - 60.0))
+
+    assert 0.0 < nothing.low < nothing.value < 1.0 < nothing.high < inf

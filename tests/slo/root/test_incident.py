@@ -3,7 +3,7 @@
 from math import exp
 
 from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.root.incident import MEMORY_SECONDS, Incident
+from sidecar.slo.root.incident import VOTES_SECONDS, Incident
 from sidecar.slo.root.weigh import root_of, unknown
 
 
@@ -30,7 +30,7 @@ def test_it_began_with_the_oldest_miss_of_the_minute_before_it_was_noticed() -> 
     assert incident.lead is None
 
 
-def test_a_lead_needs_three_votes_and_no_vote_of_nobody() -> None:
+def test_a_lead_needs_three_votes_and_no_vote_for_an_unknown_root() -> None:
     incident = Incident()
     voted(incident, unknown(Unknown.UNCLEAR), 0, 20)
     assert incident.lead is None
@@ -67,7 +67,7 @@ def test_a_small_lead_must_last_for_a_minute() -> None:
 def _votes(each_second: float, since: int, until: int, at: int | None = None) -> float:
     """Votes of these seconds, faded until `at`."""
     seen_at = until if at is None else at
-    return each_second * sum(exp((second - seen_at) / MEMORY_SECONDS) for second in range(since, until + 1))
+    return each_second * sum(exp((second - seen_at) / VOTES_SECONDS) for second in range(since, until + 1))
 
 
 def test_the_cause_of_the_lead_may_change_within_its_phase() -> None:

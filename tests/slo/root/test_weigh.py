@@ -105,11 +105,15 @@ def test_a_request_that_the_engine_failed_is_the_engines() -> None:
     assert leader(Facts(failed=Failed.ERROR, fault=Cause.DOWN), dear) == root_of(Cause.DOWN)
 
 
+def test_a_request_that_the_sidecar_failed_is_the_sidecars() -> None:
+    assert weights(Facts(failed=Failed.SIDECAR, fault=Cause.DOWN), Signs()) == {root_of(Cause.SIDECAR_BUDGET): 1.0}
+
+
 def test_a_fault_of_the_engine_in_its_life_is_the_root() -> None:
     assert leader(Facts(fault=Cause.SILENCE), Signs()) == root_of(Cause.SILENCE)
 
 
-def test_a_sidecar_that_was_late_blames_itself_and_nobody_else() -> None:
+def test_a_sidecar_that_was_late_blames_itself_and_no_other() -> None:
     dear = {Cause.PREFILL_COST: sharp(5.0)}
     assert leader(WAITED, Signs(grown=dear, late_ratio=0.5)) == root_of(Cause.SIDECAR_LATE)
     assert leader(WAITED, Signs(grown=dear, late_ratio=0.02)) == root_of(Cause.PREFILL_COST)

@@ -1,0 +1,124 @@
+"""The traffic of a slice of time, lane by lane, beside what as many requests of the lane usually bring. Pure.
+
+A lane that sends more does not look like longer prompts, and the other way round. It knows cumulative counts. It refuses
+to know time, and to say whether a ratio is large (`comparison.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sidecar.slo.learner import Amount, Inner, Learner, Table, Text
+from sidecar.slo.root.comparison import FADES
+from sidecar.slo.root.reading import LaneCounts
+
+
+FEWEST_OF_LANE = 20.0
+"""Requests of a lane, of answers or of reads, from which on their usual mean is known."""
+
+
+@dataclass(slots=True)
+class Brought:
+    """Sums over lanes: of a slice, and of as many requests as came in it if they were usual ones."""
+
+    work: float = 0.0
+    """Arrivals; one of a lane with twice the usual prompts and answers of all lanes counts twice."""
+    prompt_tokens: float = 0.0
+    usual_prompt_tokens: float = 0.0
+    uncached_tokens: float = 0.0
+    usual_uncached_tokens: float = 0.0
+    output_tokens: float = 0.0
+    usual_output_tokens: float = 0.0
+    events: float = 0.0
+    usual_events: float = 0.0
+
+
+class _Usual(Learner):
+    """The usual means of one lane."""
+
+    __slots__ = (
+        "answered",
+        "cached_tokens",
+        "events",
+        "output_tokens",
+        "outputs",
+        "prompt_tokens",
+        "prompts",
+        "reads",
+    )
+    KEPT: ClassVar = dict.fromkeys(__slots__, Amount())
+
+    def __init__(self) -> None:
+        self.prompts = self.prompt_tokens = 0.0
+        self.outputs = self.output_tokens = 0.0
+        self.answered = self.cached_tokens = 0.0
+        self.reads = self.events = 0.0
+
+    def learn(self, grown: LaneCounts) -> None:
+        for name in self.__slots__:
+            setattr(self, name, FADES * getattr(self, name))
+        self.prompts += grown.measured
+        self.prompt_tokens += grown.received_tokens
+        self.outputs += grown.outputs
+        self.output_tokens += grown.output_tokens
+        self.answered += grown.answered
+        self.cached_tokens += grown.cached_tokens
+        self.reads += grown.reads
+        self.events += grown.events
+
+
+class Lanes(Learner):
+    """All lanes of one process, with their usual means."""
+
+    KEPT: ClassVar = {"_usual": Table(Text(), Inner(_Usual))}
+
+    def __init__(self) -> None:
+        self._usual: dict[str, _Usual] = {}
+
+    def compare(self, last: Mapping[str, LaneCounts], now: Mapping[str, LaneCounts], *, learn: bool) -> Brought:
+        """The traffic between two readings. `learn`: it is usual."""
+        brought = Brought()
+        prompt, answer = self._mean_lengths()
+        for lane, counts in now.items():
+            grown = _growth(last.get(lane, LaneCounts()), counts)
+            usual = self._usual.setdefault(lane, _Usual())
+            brought.work += grown.arrivals * _work(usual, prompt, answer)
+            _add(brought, grown, usual)
+            if learn:
+                usual.learn(grown)
+        return brought
+
+    def _mean_lengths(self) -> tuple[float, float]:
+        """Usual tokens of a prompt and of an answer, over all lanes; 0 if unknown."""
+        lanes = self._usual.values()
+        prompt_tokens, prompts = sum(each.prompt_tokens for each in lanes), sum(each.prompts for each in lanes)
+        output_tokens, outputs = sum(each.output_tokens for each in lanes), sum(each.outputs for each in lanes)
+        return prompt_tokens / prompts if prompts else 0.0, output_tokens / outputs if outputs else 0.0
+
+
+def _work(usual: _Usual, prompt: float, answer: float) -> float:
+    """Work of one usual request of a lane, over that of one of all lanes; 1 if unknown."""
+    if usual.prompts < FEWEST_OF_LANE or usual.outputs < FEWEST_OF_LANE or prompt <= 0.0 or answer <= 0.0:
+        return 1.0
+    return 0.5 * (usual.prompt_tokens / usual.prompts / prompt + usual.output_tokens / usual.outputs / answer)
+
+
+def _add(brought: Brought, grown: LaneCounts, usual: _Usual) -> None:
+    if usual.prompts >= FEWEST_OF_LANE:
+        brought.prompt_tokens += grown.received_tokens
+        brought.usual_prompt_tokens += grown.measured * usual.prompt_tokens / usual.prompts
+    if usual.outputs >= FEWEST_OF_LANE:
+        brought.output_tokens += grown.output_tokens
+        brought.usual_output_tokens += grown.outputs * usual.output_tokens / usual.outputs
+    if usual.answered >= FEWEST_OF_LANE:
+        # Longer prompts with the same cached beginning are no loss of the cache.
+        cached = grown.answered * usual.cached_tokens / usual.answered
+        brought.uncached_tokens += grown.prompt_tokens - grown.cached_tokens
+        brought.usual_uncached_tokens += max(grown.prompt_tokens - cached, 0.0)
+    if usual.reads >= FEWEST_OF_LANE:
+        brought.events += grown.events
+        brought.usual_events += grown.reads * usual.events / usual.reads
+
+
+def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:
+    return LaneCounts(*(new - old for new, old in zip(now, before, strict=True)))

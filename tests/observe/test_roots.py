@@ -1,0 +1,304 @@
+"""Each miss is decided once and soon, by what broke on its pod; the page always adds up."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
+from sidecar.metrics import catalogue as c
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.causes import ROOT_PHASES
+from sidecar.slo.objective import Objective
+from sidecar.slo.root.open_misses import WAIT_SECONDS
+from sidecar.timeline.marks import Marks
+from sidecar.timeline.outcome import Outcome
+from tests.observe.pod_story import OUTPUT_TOKENS, PodStory
+
+
+TICK_SECONDS = 1.0
+
+
+def leader(votes: dict[str, float]) -> str:
+    return max(votes, key=votes.__getitem__)
+
+
+# --- with no ledger closed -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine_waiting", [None, 5.0])
+def test_a_hang_is_the_engines_silence_though_no_ledger_is_closed_for_ten_minutes(engine_waiting: float | None) -> None:
+    """Requests in the engine's own queue are no clear evidence for a limit, in the seconds before the silence shows."""
+    pod = PodStory().calm()
+    pod.set(c.ENGINE_REQUESTS_WAITING, engine_waiting)
+    pod.waits(60)
+    soon = pod.roots("ttft")
+    pod.waits(540)
+
+    assert leader(soon) == Blame.ENGINE
+    assert soon[Blame.ENGINE] >= 0.9 * sum(soon.values())
+    assert pod.causes()["engine", "silence"] >= 0.95 * pod.misses("ttft") > 500
+    assert pod.harness.votes() == {}
+
+
+def test_a_young_process_waits_for_evidence_too() -> None:
+    """That no usual value is known does not decide a miss before its 15 s are over."""
+    pod = PodStory().waits(60)
+
+    assert pod.roots()[Blame.ENGINE] >= 0.9 * pod.misses()
+
+
+def test_a_decode_so_slow_that_nothing_ends_is_decided_as_decode() -> None:
+    """Steps cost five times as much, no answer ends, and requests wait for a slot."""
+    pod = PodStory().calm()
+    pod.steps(120.0, decode=5.0)
+
+    roots = pod.roots("ttft")
+
+    assert leader(roots) == Blame.DECODE
+    assert roots[Blame.DECODE] >= 0.8 * sum(roots.values())
+    assert pod.misses("ttft") > 100
+    assert pod.harness.votes() == {}
+
+
+def test_no_miss_is_undecided_for_longer_than_fifteen_seconds_and_a_tick() -> None:
+    pod = PodStory().calm()
+    pod.steps(5.0, decode=1.0)
+    missed = pod.misses()
+    before = pod.undecided()
+    for _ in range(int(WAIT_SECONDS + TICK_SECONDS)):
+        pod.harness.later(1.0)
+
+    assert 0 < before <= missed
+    assert pod.undecided() <= pod.misses() - missed
+
+
+# --- requests that were turned away or failed -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(
+    ("outcome", "root"),
+    [
+        (Outcome.REJECTED, "queue"),
+        (Outcome.ENGINE_ERROR, "engine"),
+        (Outcome.ENGINE_TIMEOUT, "engine"),
+        (Outcome.ENGINE_TRUNCATED, "engine"),
+        (Outcome.ENGINE_UNREACHABLE, "engine"),
+        (Outcome.SIDECAR_ERROR, "sidecar"),
+    ],
+)
+def test_a_request_that_is_turned_away_or_failed_has_a_root(outcome: Outcome, root: str, *, streaming: bool) -> None:
+    pod = PodStory().calm()
+    pod.harness.comes(streaming=streaming).ends(outcome)
+
+    assert leader(pod.roots()) == root
+    assert sum(pod.roots().values()) == pytest.approx(1.0)
+    assert pod.undecided() == 0.0
+
+
+def test_a_request_that_was_turned_away_before_its_body_came_has_a_root() -> None:
+    pod = PodStory().calm()
+    labels = RequestLabels("llama", "chat", "unknown")
+    account = Account(labels, True, Outcome.REJECTED, Marks(accepted_at=pod.now), None, key=object())
+    pod.harness.slo.ended(account.key, account, pod.now)
+
+    assert leader(pod.roots()) == Blame.QUEUE
+    assert sum(pod.roots().values()) == pytest.approx(1.0)
+
+
+def test_a_client_that_did_not_read_is_the_root_of_its_own_slow_answer() -> None:
+    pod = PodStory().calm()
+    request = pod.harness.comes().speaks(after=0.5)
+    pod.calm(10)
+    request.speaks()
+    request.marks = request.marks._replace(paused_seconds=9.0)
+    request.ends(tokens=OUTPUT_TOKENS)
+
+    assert leader(pod.roots("tpot")) == Blame.STREAM
+    assert max(pod.causes(), key=pod.causes().__getitem__) == ("stream", "client")
+
+
+# --- every root of every objective ----------------------------------------------------------------------------------------
+
+
+def lacks_kv_blocks(pod: PodStory) -> None:
+    pod.set(c.ENGINE_KV_CACHE_USAGE_RATIO, 0.97)
+    pod.set(c.ENGINE_REQUESTS_WAITING, 5.0)
+    pod.second()
+
+
+def prefills_dearly(pod: PodStory) -> None:
+    pod.second(prefill=3.0)
+
+
+def waits_in_front(pod: PodStory) -> None:
+    """Requests wait that the engine does not know, and it reports no phases."""
+    pod.metrics.counter(c.PHASE_ATTRIBUTION_TOTAL).child("chat", "none", "no_report").inc(3)
+    pod.set(c.ENGINE_REQUESTS_WAITING, 0.0)
+    pod.set(c.ENGINE_REQUESTS_RUNNING, 1.0)
+    pod.steps(1.0, decode=1.0)
+
+
+def decodes_dearly(pod: PodStory) -> None:
+    pod.second(decode=3.0)
+
+
+def speaks_in_lumps(pod: PodStory) -> None:
+    pod.second(events=4)
+
+
+def is_down(pod: PodStory) -> None:
+    pod.set(c.ENGINE_UP, 0.0)
+    pod.second()
+
+
+def lacks_cpu(pod: PodStory) -> None:
+    pod.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.5)
+    pod.second()
+
+
+def is_well(pod: PodStory) -> None:
+    pod.second()
+
+
+BREAKS: dict[str, Callable[[PodStory], None]] = {
+    Blame.QUEUE: lacks_kv_blocks,
+    Blame.PREFILL: prefills_dearly,
+    Blame.FIRST_TOKEN: waits_in_front,
+    Blame.DECODE: decodes_dearly,
+    Blame.STREAM: speaks_in_lumps,
+    Blame.ENGINE: is_down,
+    SIDECAR: lacks_cpu,
+    Blame.UNATTRIBUTED: is_well,
+}
+
+
+def test_there_is_a_story_for_every_root() -> None:
+    assert {*BREAKS} == {*ROOT_PHASES}
+
+
+@pytest.mark.parametrize("phase", BREAKS)
+def test_every_objective_can_have_every_root(phase: str) -> None:
+    """A young process knows no usual values: its misses are `unattributed`."""
+    pod = PodStory()
+    if phase != Blame.UNATTRIBUTED:
+        pod.calm()
+    for _ in range(25):
+        BREAKS[phase](pod)
+    slow = pod.harness.comes().speaks(after=0.1)
+    pod.harness.comes()
+    pod.harness.comes(streaming=False)
+    for _ in range(10):
+        BREAKS[phase](pod)
+    slow.speaks()
+    slow.ends(tokens=OUTPUT_TOKENS)
+    for _ in range(int(WAIT_SECONDS + TICK_SECONDS)):
+        BREAKS[phase](pod)
+
+    assert {objective: leader(pod.roots(objective)) for objective in Objective} == dict.fromkeys(Objective, phase)
+
+
+# --- what a fault may claim -----------------------------------------------------------------------------------------------
+
+
+def test_a_restart_that_is_over_claims_no_miss_of_an_overload() -> None:
+    """The engine was restarted 80 s ago on purpose; now four times as many requests come as usually."""
+    pod = PodStory().calm()
+    pod.metrics.counter(c.ENGINE_RESTARTS_TOTAL).child().inc()
+    pod.harness.slo.engine_restarted()
+    pod.calm(80)
+    for _ in range(60):
+        for _ in range(4):
+            pod.harness.comes()
+        pod.second()
+
+    roots = pod.roots()
+
+    assert leader(roots) == Blame.QUEUE
+    assert roots.get(Blame.ENGINE, 0.0) == 0.0
+
+
+def test_a_restart_claims_the_misses_of_its_cold_minute() -> None:
+    pod = PodStory().calm()
+    pod.metrics.counter(c.ENGINE_RESTARTS_TOTAL).child().inc()
+    pod.harness.slo.engine_restarted()
+    for _ in range(40):
+        pod.harness.comes()
+        pod.second()
+
+    assert leader(pod.roots()) == Blame.ENGINE
+    assert pod.causes()["engine", "restart"] >= 0.9 * sum(pod.causes().values())
+
+
+# --- the page ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_roots_of_a_lane_are_on_the_page_at_zero_from_the_start() -> None:
+    pod = PodStory()
+    pod.harness.page()
+    children = pod.metrics.counter(slo.SLO_ROOT_MISSES_TOTAL).children
+    found = {key: child.value for key, child in children.items() if key[:2] == ("llama", "chat")}
+
+    assert found == {("llama", "chat", of, phase): 0.0 for of in Objective for phase in ROOT_PHASES}
+    undecided = pod.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
+    assert [undecided["llama", "chat", of].value for of in Objective] == [0.0, 0.0, 0.0]
+
+
+def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> None:
+    pod = PodStory().calm()
+    pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
+    began_at = pod.now
+    pod.waits(60)
+    pod.harness.page()
+    family = pod.metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+    open_ones = {key: child.value for key, child in family.children.items() if child.value is not None}
+    pod.calm(1500)
+    pod.harness.page()
+
+    assert list(open_ones) == [("engine", "silence")]
+    assert open_ones["engine", "silence"] == pytest.approx(1_000_000.0 + began_at, abs=5.0)
+    assert [child.value for child in family.children.values() if child.value is not None] == []
+
+
+def test_the_ratios_of_causes_are_absent_until_they_are_known() -> None:
+    pod = PodStory()
+    pod.harness.page()
+    ratios = pod.metrics.gauge(slo.EVIDENCE_RATIO)
+    young = [ratios.child(cause).value for cause in ("load", "prompt_mix", "decode_cost")]
+    pod.calm()
+    pod.harness.page()
+    usual = [ratios.child(cause).value for cause in ("load", "prompt_mix", "decode_cost")]
+
+    assert young == [None, None, None]
+    assert usual == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
+
+
+def test_an_error_in_a_root_leaves_the_page_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = PodStory().calm(10)
+    monkeypatch.setattr(pod.harness.slo.roots, "tick", None)
+    pod.waits(3)
+    pod.harness.page()
+
+    assert pod.metrics.counter(DROPPED_TOTAL).child("observer_error").value > 0
+    assert pod.misses("ttft") == 2
+
+
+def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
+    """Tokens are dear for a minute, and then all is well again."""
+    pod = PodStory().calm()
+    roots = pod.harness.slo.roots
+    roots.unix_of = lambda at: 1_000_000.0 + at
+    for _ in range(60):
+        decodes_dearly(pod)
+    open_one = roots.incidents.as_json()[0]
+    pod.calm(900)
+    over = roots.incidents.as_json()[0]
+
+    assert open_one["ended_timestamp_seconds"] is None
+    assert len(roots.incidents.as_json()) == 1
+    assert over["phase"] == Blame.DECODE
+    assert over["ended_timestamp_seconds"] > over["began_timestamp_seconds"] > 1_000_000.0
+    assert leader(over["votes"]) == Blame.DECODE

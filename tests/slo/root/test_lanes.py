@@ -1,0 +1,123 @@
+"""The traffic of a slice beside as much usual traffic of the same lanes."""
+
+import pytest
+
+from sidecar.slo.root.lanes import FEWEST_OF_LANE, Brought, Lanes
+from sidecar.slo.root.reading import LaneCounts
+
+
+class Traffic:
+    """Cumulative counts of two lanes: `chat` with short prompts and answers, `rag` with ten times as long ones."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes()
+        self._counts = {"chat": LaneCounts(), "rag": LaneCounts()}
+
+    def slice(
+        self,
+        chat: int = 10,
+        rag: int = 2,
+        *,
+        prompt: float = 1.0,
+        cached: float = 1.0,
+        output: float = 1.0,
+        events: float = 1.0,
+        learn: bool = False,
+    ) -> Brought:
+        """So many requests come and end. Factors: prompt tokens, cached tokens, output tokens, events in a read."""
+        before = dict(self._counts)
+        for lane, count, size in (("chat", chat, 100.0), ("rag", rag, 1000.0)):
+            tokens = count * size
+            came = LaneCounts(
+                arrivals=count,
+                measured=count,
+                received_tokens=tokens * prompt,
+                answered=count,
+                prompt_tokens=tokens * prompt,
+                cached_tokens=0.4 * tokens * cached,
+                outputs=count,
+                output_tokens=tokens * output,
+                reads=10 * count,
+                events=10 * count * events,
+            )
+            self._counts[lane] = LaneCounts(*(old + new for old, new in zip(before[lane], came, strict=True)))
+        return self.lanes.compare(before, self._counts, learn=learn)
+
+    def usual(self) -> "Traffic":
+        for _ in range(100):
+            self.slice(learn=True)
+        return self
+
+
+def ratio(value: float, usual: float) -> float:
+    return value / usual
+
+
+def test_a_lane_that_sends_more_is_more_work_and_not_longer_prompts() -> None:
+    """The mean prompt of all lanes doubles, because the lane with long ones sends four times as much."""
+    traffic = Traffic().usual()
+    before, now = traffic.slice(), traffic.slice(rag=8)
+
+    assert now.work / before.work > 2.0
+    assert ratio(now.prompt_tokens, now.usual_prompt_tokens) == pytest.approx(1.0)
+    assert ratio(now.output_tokens, now.usual_output_tokens) == pytest.approx(1.0)
+
+
+def test_longer_prompts_of_as_many_requests_are_no_more_work() -> None:
+    traffic = Traffic().usual()
+    before, now = traffic.slice(), traffic.slice(prompt=3.0)
+
+    assert now.work == pytest.approx(before.work)
+    assert ratio(now.prompt_tokens, now.usual_prompt_tokens) == pytest.approx(3.0)
+
+
+def test_work_counts_a_request_by_the_usual_length_of_its_lane() -> None:
+    """A request of rag is ten of chat; of usual traffic, the mean request is one."""
+    traffic = Traffic().usual()
+
+    assert traffic.slice(chat=0, rag=1).work == pytest.approx(10 * traffic.slice(chat=1, rag=0).work)
+    assert traffic.slice().work == pytest.approx(12.0)
+
+
+def test_a_lost_cache_is_more_uncached_tokens() -> None:
+    now = Traffic().usual().slice(cached=0.0)
+
+    assert ratio(now.uncached_tokens, now.usual_uncached_tokens) == pytest.approx(1.0 / 0.6)
+    assert ratio(now.prompt_tokens, now.usual_prompt_tokens) == pytest.approx(1.0)
+
+
+def test_longer_prompts_with_the_same_cached_beginning_are_no_lost_cache() -> None:
+    now = Traffic().usual().slice(prompt=3.0)
+
+    assert ratio(now.uncached_tokens, now.usual_uncached_tokens) == pytest.approx(1.0)
+
+
+def test_longer_answers_and_collected_events_are_told_apart() -> None:
+    traffic = Traffic().usual()
+    longer, collected = traffic.slice(output=2.0), traffic.slice(events=4.0)
+
+    assert ratio(longer.output_tokens, longer.usual_output_tokens) == pytest.approx(2.0)
+    assert ratio(longer.events, longer.usual_events) == pytest.approx(1.0)
+    assert ratio(collected.events, collected.usual_events) == pytest.approx(4.0)
+    assert ratio(collected.output_tokens, collected.usual_output_tokens) == pytest.approx(1.0)
+
+
+def test_a_lane_with_few_requests_has_no_usual_value_and_a_request_of_it_is_one() -> None:
+    traffic = Traffic()
+    for _ in range(int(FEWEST_OF_LANE)):
+        young = traffic.slice(chat=1, rag=0, learn=True)
+    usual = traffic.usual().slice(chat=1, rag=0)
+
+    assert (young.work, young.usual_prompt_tokens, young.usual_output_tokens) == (1.0, 0.0, 0.0)
+    assert young.usual_uncached_tokens == 0.0
+    assert usual.work < 1.0
+    assert usual.usual_prompt_tokens == pytest.approx(100.0)
+
+
+def test_what_is_not_usual_teaches_nothing() -> None:
+    traffic = Traffic().usual()
+    for _ in range(200):
+        traffic.slice(prompt=5.0, output=5.0)
+    now = traffic.slice()
+
+    assert ratio(now.prompt_tokens, now.usual_prompt_tokens) == pytest.approx(1.0)

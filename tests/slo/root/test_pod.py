@@ -1,0 +1,314 @@
+"""The signs of a pod: what has grown, what is full, what failed, and what is as usual."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
+from sidecar.slo.factor import Factor
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
+from sidecar.slo.root.signs import Signs
+from sidecar.slo.waits import Doing
+
+
+CALM = 60
+"""Readings of five minutes."""
+RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
+USUAL = Factor(1.0, 0.95, 1.05)
+DEAR = Factor(2.0, 1.8, 2.2)
+
+
+class Story:
+    """Readings of a pod with ten requests in each, of 100 prompt tokens (40 cached) and 50 output tokens."""
+
+    def __init__(self) -> None:
+        self.pod = Pod()
+        self.costs = Costs((USUAL, USUAL), (USUAL, USUAL))
+        self.last = Reading(0.0, engine_up=True)
+        self._counts = LaneCounts()
+        self.reads(CALM, calm=True)
+
+    def reads(
+        self,
+        count: int = 4,
+        *,
+        calm: bool = False,
+        requests: float = 10.0,
+        prompt: float = 100.0,
+        cached: float = 40.0,
+        output: float = 50.0,
+        events: float = 1.0,
+        own: float = 1.0,
+        reported: bool = True,
+        **stated: float | bool | None,
+    ) -> Signs:
+        """So many readings; returns the signs at the last one. `own`: prefill seconds; `stated`: fields of `Reading`,
+        in which counters state their growth.
+        """
+        for number in range(count):
+            wave = 1.0 + 0.1 * (-1) ** number
+            came = requests * wave
+            grown = (
+                came,
+                came,
+                came * prompt,
+                came,
+                came * prompt,
+                came * cached,
+                came,
+                came * output,
+                came,
+                came * events,
+            )
+            self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
+            counted = {
+                name: getattr(self.last, name) + stated.get(name, 0.0)
+                for name in ("restarts", "stalled_seconds", "late_seconds", "preemptions")
+            }
+            self.last = replace(
+                self.last,
+                at=self.last.at + READING_SECONDS,
+                lanes={"chat": self._counts},
+                own_seconds=self.last.own_seconds + own * wave * bool(requests),
+                expected_seconds=self.last.expected_seconds + bool(requests),
+                reported=self.last.reported + (came if reported else 0.0),
+                unreported=self.last.unreported + (0.0 if reported else came),
+                **{**stated, **counted},
+            )
+            self.pod.read(self.last, self.costs, calm=calm)
+        return self.pod.signs(self.last.at, self.costs)
+
+
+def grown(signs: Signs, threshold: float = 1.3) -> set[Cause]:
+    """Causes whose whole interval is above the threshold."""
+    return {cause for cause, factor in signs.grown.items() if factor.low > threshold}
+
+
+# --- what has grown ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_has_grown_on_a_usual_pod() -> None:
+    signs = Story().reads()
+
+    assert grown(signs) == set()
+    assert {*signs.grown} == {*RATIOS, Cause.DECODE_COST, Cause.PREFILL_COST}
+    assert all(factor.low < 1.0 < factor.high for factor in signs.grown.values())
+    assert signs.together is not None
+    assert signs.together.low < 1.0 < signs.together.high
+    assert (signs.faults, signs.kv_full, signs.preempts, signs.front_end, signs.young) == (
+        (),
+        False,
+        False,
+        False,
+        False,
+    )
+
+
+def test_a_young_pod_knows_no_ratio() -> None:
+    signs = Pod().signs(100.0, Costs())
+
+    assert (signs.young, signs.grown, signs.together) == (True, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"requests": 25.0}, Cause.LOAD),
+        ({"prompt": 300.0, "cached": 240.0}, Cause.PROMPT_MIX),
+        ({"cached": 0.0}, Cause.UNCACHED),
+        ({"output": 150.0}, Cause.LONGER_OUTPUTS),
+        ({"own": 3.0}, Cause.PREFILL_COST),
+    ],
+)
+def test_each_change_of_the_traffic_is_one_cause_alone(change: dict[str, float], cause: Cause) -> None:
+    assert grown(Story().reads(**change)) == {cause}  # type: ignore[arg-type]
+
+
+def test_longer_prompts_with_the_same_cached_beginning_are_no_lost_cache() -> None:
+    assert grown(Story().reads(prompt=300.0)) == {Cause.PROMPT_MIX}
+
+
+def test_a_change_of_load_shows_in_full_after_a_minute_and_is_over_a_minute_after_its_end() -> None:
+    story = Story()
+    soon = story.reads(12, requests=30.0)
+    later = story.reads(13)
+
+    assert soon.grown[Cause.LOAD].value == pytest.approx(3.0, rel=0.1)
+    assert Cause.LOAD not in grown(later)
+
+
+def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:
+    story = Story()
+    story.reads(720, requests=30.0, output=150.0)
+
+    assert grown(story.reads(requests=30.0, output=150.0)) == {Cause.LOAD, Cause.LONGER_OUTPUTS}
+
+
+def test_a_night_without_traffic_makes_no_overload_of_the_usual_traffic_of_the_morning() -> None:
+    story = Story()
+    story.reads(720, calm=True)
+    night = story.reads(8 * 720, calm=True, requests=0.0)
+    story.reads(24, calm=True)
+    morning = story.reads()
+
+    assert Cause.LOAD not in night.grown
+    assert morning.grown[Cause.LOAD].low < 1.0 < morning.grown[Cause.LOAD].high
+    assert grown(story.reads(requests=30.0)) == {Cause.LOAD}
+
+
+def test_one_request_in_two_minutes_is_a_load_like_any_other() -> None:
+    """The time between them is no idleness."""
+    story = Story()
+    for _ in range(240):
+        story.reads(1, calm=True, requests=1.0)
+        story.reads(23, calm=True, requests=0.0)
+
+    assert story.reads(12, requests=1.0).grown[Cause.LOAD].value > 10.0
+
+
+def test_events_that_come_together_are_told_apart_from_longer_answers() -> None:
+    signs = Story().reads(events=4.0)
+
+    assert grown(signs) == set()
+    assert signs.together is not None
+    assert signs.together.low > 3.0
+
+
+# --- costs ---------------------------------------------------------------------------------------------------------------
+
+
+def test_dearer_steps_are_no_dearer_prefill_although_reported_prefills_take_as_much_longer() -> None:
+    """A reported prefill holds the decodes of the steps that it shares."""
+    story = Story()
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
+
+    assert grown(story.reads(own=2.0)) == {Cause.DECODE_COST}
+
+
+def test_dearer_steps_are_taken_out_of_reported_prefills_where_steps_do_not_tell() -> None:
+    story = Story()
+    story.costs = Costs((DEAR, DEAR), (None, None))
+    assert grown(story.reads(own=2.0)) == {Cause.DECODE_COST}
+
+    assert grown(story.reads(20, own=6.0)) == {Cause.DECODE_COST, Cause.PREFILL_COST}
+
+
+def test_the_clearer_of_a_short_and_a_long_window_counts() -> None:
+    story = Story()
+    story.costs = Costs((DEAR, USUAL), (None, USUAL))
+
+    assert story.reads().grown[Cause.DECODE_COST] == DEAR
+
+
+def test_a_prefill_that_is_only_guessed_has_a_wider_interval() -> None:
+    story = Story()
+    story.costs = Costs((USUAL,), (None,))
+    reported = story.reads(13).grown[Cause.PREFILL_COST]
+    guessed = story.reads(14, reported=False).grown[Cause.PREFILL_COST]
+
+    assert guessed.high / guessed.low > 2.0 * reported.high / reported.low
+
+
+# --- what is full --------------------------------------------------------------------------------------------------------
+
+
+def test_kv_is_full_only_if_requests_wait_for_it() -> None:
+    assert Story().reads(kv_usage=0.95, engine_waiting=4.0).kv_full
+    assert not Story().reads(kv_usage=0.95, engine_waiting=0.0).kv_full
+    assert not Story().reads(kv_usage=0.5, engine_waiting=4.0).kv_full
+    assert not Story().reads(kv_usage=0.95).kv_full
+    assert not Story().reads(engine_waiting=4.0).kv_full
+
+
+def test_an_engine_preempts_if_it_does_so_with_one_request_in_twenty() -> None:
+    assert Story().reads(13, preemptions=1.0).preempts
+    assert not Story().reads(13, preemptions=0.2).preempts
+    assert not Story().reads(13, requests=0.1, preemptions=0.2).preempts
+    assert not Story().reads(13).preempts
+
+
+# --- the front end -------------------------------------------------------------------------------------------------------
+
+
+def test_requests_that_the_engine_does_not_know_wait_in_front_of_it() -> None:
+    outside = {"waiting": 8.0, "streaming": 4.0, "engine_running": 4.0, "reported": False}
+
+    assert Story().reads(16, engine_waiting=0.0, **outside).front_end  # type: ignore[arg-type]
+    assert not Story().reads(16, engine_waiting=7.0, **outside).front_end  # type: ignore[arg-type]
+    assert not Story().reads(16, engine_waiting=None, **outside).front_end  # type: ignore[arg-type]
+    assert not Story().reads(16, engine_waiting=0.0, **{**outside, "engine_running": 11.0}).front_end  # type: ignore[arg-type]
+
+
+def test_requests_that_came_since_the_engine_stated_its_numbers_do_not_wait_in_front_of_it() -> None:
+    """Every second reading finds some more of them."""
+    story = Story()
+    for _ in range(10):
+        story.reads(1, waiting=8.0, engine_waiting=0.0, engine_running=4.0, streaming=4.0, reported=False)
+        signs = story.reads(1, waiting=0.0, engine_waiting=0.0, engine_running=4.0, streaming=4.0, reported=False)
+
+    assert not signs.front_end
+
+
+def test_where_the_engine_states_no_numbers_its_steps_tell_who_waits_in_front_of_it() -> None:
+    """Requests wait while hardly a step holds prompts and the batch has room."""
+    story = Story()
+    story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.2))
+    idle = story.reads(14, reported=False)
+    story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.9))
+    full = story.reads(reported=False)
+    story.costs = story.costs._replace(doing=Doing(computes=0.9, full=0.2))
+    computes = story.reads(reported=False)
+
+    assert (idle.front_end, full.front_end, computes.front_end) == (True, False, False)
+    assert (idle.computes_ratio, computes.computes_ratio) == (0.1, 0.9)
+
+
+def test_an_engine_that_states_a_queue_of_its_own_has_no_queue_in_front() -> None:
+    story = Story()
+    story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.2))
+
+    assert not story.reads(14, reported=False, engine_waiting=3.0).front_end
+
+
+def test_where_the_engine_reports_phases_the_ledger_tells_who_waited_in_front_of_it() -> None:
+    story = Story()
+    story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.2))
+
+    assert not story.reads(14, engine_waiting=0.0).front_end
+
+
+# --- the sidecar, faults, votes ------------------------------------------------------------------------------------------
+
+
+def test_lateness_is_the_share_of_the_last_fifteen_seconds() -> None:
+    story = Story()
+    late = story.reads(4, late_seconds=1.0)
+    over = story.reads(5)
+
+    assert late.late_ratio == pytest.approx(1.0 / READING_SECONDS)
+    assert over.late_ratio == 0.0
+
+
+def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is_dearer() -> None:
+    story = Story()
+    up_at = story.last.at
+    down = story.reads(2, engine_up=False)
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
+    cold = story.reads(30, engine_up=True)
+
+    assert [(fault.cause, fault.began_at, fault.ended_at) for fault in down.faults] == [(Cause.DOWN, up_at, inf)]
+    assert [fault.cause for fault in cold.faults] == [Cause.DOWN, Cause.RESTART]
+    assert cold.faults[1].ended_at > story.last.at
+
+
+def test_the_shares_of_phases_are_those_of_the_last_minute_that_are_known() -> None:
+    story = Story()
+    at = story.last.at
+    story.pod.waited(at - 90.0, Blame.DECODE)
+    for phase in (Blame.QUEUE, Blame.QUEUE, Blame.QUEUE, Blame.PREFILL, Blame.UNATTRIBUTED):
+        story.pod.waited(at, phase)
+
+    assert story.reads(1).waited == {Blame.QUEUE: 0.75, Blame.PREFILL: 0.25}
