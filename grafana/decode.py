@@ -8,7 +8,6 @@ from grafana.shapes import (
     TPOTS,
     burn,
     engine_cost,
-    evidence,
     kv_usage,
     phase_quantiles,
     preemptions,
@@ -45,7 +44,6 @@ _CONFIRM = Row(
             (Query("sum by (POD) (rate(llm_prefill_own_seconds_total[R]))", "{{pod}} {{namespace}}"),),
             steps=((0.5, YELLOW), (0.9, ORANGE)),
         ),
-        engine_cost(Part.DECODE, width=24),
     ),
 )
 
@@ -89,7 +87,7 @@ _DECODE = Row(
             "cps",
             (Query("sum by (POD) (rate(llm_output_tokens_sum[R]))", "{{pod}} {{namespace}}"),),
         ),
-        evidence(),
+        engine_cost(Part.DECODE),
     ),
 )
 

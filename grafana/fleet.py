@@ -82,12 +82,16 @@ _HEALTH = Row(
         Panel(
             Kind.TABLE,
             "What runs where",
-            "What each engine says that it is, with the two labels that every series carries.",
+            "What each engine says that it is, with the two labels that every series carries; source and provisional say where the pod's"
+            " usual values come from.",
             "pods whose engine has told its version",
             "none",
-            (Query("group by (POD, engine, version, quantization, gpu_type) (llm_engine_info)", "known"),),
+            (
+                Query("group by (POD, engine, version, quantization, gpu_type) (llm_engine_info)", "known"),
+                Query("group by (POD, quantization, gpu_type, source, provisional) (llm_baseline_info)", "baseline"),
+            ),
             empty="",
-            hidden=("known",),
+            hidden=("known", "baseline"),
         ),
         waiting(width=8),
         kv_usage(width=8),

@@ -275,6 +275,17 @@ _READINGS = Row(
             hidden=("known",),
         ),
         Panel(
+            Kind.TABLE,
+            "Usual values",
+            "Where each pod's usual values come from: its own process, an earlier one (state), a file, or none yet.",
+            _PODS,
+            "none",
+            (Query("group by (POD, source, provisional, quantization, gpu_type) (llm_baseline_info)", "known"),),
+            width=12,
+            empty="",
+            hidden=("known",),
+        ),
+        Panel(
             Kind.TIMELINE,
             "Constant labels that no longer hold",
             "The engine now says another value than the one on every series, which is fixed for the process's life: restart the sidecar.",

@@ -139,6 +139,7 @@ class App:
             clock,
             traces=self.spans.handle,
             traces_from_anywhere=self.spans.from_anywhere,
+            incidents=self.slo.roots.incidents,
             baseline=self.baselines.document,
         )
         self._state_at_scrape()

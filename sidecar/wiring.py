@@ -72,6 +72,7 @@ def observers_of(
         random_hex=random_hex or RandomHex(),
         mints=config.spans.receive,
     )
+    instruments.slo.roots.unix_of = lambda at: unix() - (clock() - at)
     return Observers(settlement, config, headers_for_log)
 
 

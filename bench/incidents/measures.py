@@ -37,6 +37,10 @@ BOOTSTRAPS = 400
 BAND_EDGES = (0.6, 0.8, 0.95, 1.0)
 """Edges of the bands of stated confidence, below which a page names no phase. A value on an edge belongs to the band
 above, and 1 to the highest."""
+BAND_PAGES = 50
+"""A band of fewer pages keeps or breaks no bound."""
+BAND_POINTS = 0.10
+"""What a band states may differ so much from the share that is right."""
 RunKey = tuple[str, int]
 """Kind and seed."""
 Values = Sequence[tuple[RunKey, float]]
@@ -102,9 +106,9 @@ class Band(NamedTuple):
     right: Measure
 
     @property
-    def kept(self) -> bool:
-        """Whether what they state lies within the bracket of what is right."""
-        return self.right.low <= self.stated <= self.right.high
+    def kept(self) -> bool | None:
+        """Whether what they state is within ten points of what is right; None for fewer than 50 pages."""
+        return None if self.right.size < BAND_PAGES else abs(self.right.value - self.stated) <= BAND_POINTS
 
 
 FALSE_WHYS = (BEFORE_FAULT, NOTHING_BURNS, LANE_CALM, AFTER_RECOVERY, NEW_PHASE, CHANGED)

@@ -100,7 +100,8 @@ class Process:
     def tick(self, at: float) -> None:
         """A second has passed."""
         self.now = at
-        self._settlement.expire(at)
+        while self._settlement.expire(at):
+            pass
 
     def received(self, request: Request, at: float) -> None:
         """The body of a request is complete."""

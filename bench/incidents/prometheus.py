@@ -58,7 +58,7 @@ class Firing:
     at: float
     labels: dict[str, str]
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of alerts that state a confidence, and began after the fault."""
+    """Confidence of the alerts that state one, and began after the fault."""
 
     @property
     def alert(self) -> str:
@@ -244,7 +244,7 @@ def _printed(
     alerts: Iterable[tuple[str, float]],
     rule_files: Sequence[Path],
 ) -> str:
-    """What promtool prints about these expressions, and about alerts at these instants (name and seconds).
+    """The lines that promtool prints about these expressions, and about alerts at these instants (name and seconds).
 
     Groups of rules are evaluated in the order of their files: without an order, promtool shuffles them in each run.
     """

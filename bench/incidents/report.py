@@ -110,7 +110,10 @@ def _past(figure: Figure) -> str:
 
 def _confidence(cases: Sequence[Case]) -> str:
     found = bands(cases)
-    return f"{sum(each.kept for each in found)} of {len(found)} bands kept" if found else "none stated"
+    large = [each.kept for each in found if each.kept is not None]
+    if not large:
+        return "too few pages" if found else "none stated"
+    return f"{sum(large)} of {len(large)} bands kept"
 
 
 def _misses(cases: Sequence[Case], found: dict[Figure, Measure], mode: Mode) -> str:
@@ -123,7 +126,7 @@ def _misses(cases: Sequence[Case], found: dict[Figure, Measure], mode: Mode) -> 
 
 def _band(band: Band) -> str:
     right = f"{band.right.value:.1%} [{band.right.low:.1%}, {band.right.high:.1%}] right of {band.right.size}"
-    kept = "kept" if band.kept else "not kept"
+    kept = {True: "kept", False: "not kept", None: "too few pages"}[band.kept]
     return f"stated confidence {band.low:.0%} to {band.high:.0%}, mean {band.stated:.1%}: {right}, {kept}"
 
 

@@ -239,7 +239,7 @@ def engine_up(fleet: Fleet) -> str:
 def engines_coming_up(fleet: Fleet) -> str:
     """Query for the pods with an engine that was never up and may still load its model, as in the alert LLMEngineDown."""
     mine, limit = fleet.of(), f"{COMING_UP_SECONDS:.0f}"
-    began = f"process_start_time_seconds{{{mine}}} and on (namespace, pod, instance) llm_sidecar_build_info{{{mine}}}"
+    began = f"process_start_time_seconds{{{mine}}}"
     return (
         f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{limit}s])) == 0"
         f" and on (pod) max by (pod) (time() - {began}) < {limit}"

@@ -6,6 +6,7 @@ weight belongs to which counter, and how old the signs of the pod may be. It ref
 
 from collections.abc import Callable, Hashable, Mapping
 
+from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
@@ -27,6 +28,7 @@ from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
+LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
 hang shows as silence, they wait in its queue too."""
@@ -45,7 +47,8 @@ class Roots:
     def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
-        """Unix time of an instant; None: the beginning of an incident is not exported."""
+        """Unix time of an instant; None: incidents are neither exported nor written down."""
+        self.incidents = IncidentLog()
         self._reader = PodReader(metrics)
         self._pod = Pod()
         self.incident = Incident()
@@ -54,7 +57,9 @@ class Roots:
         self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
         self._weighed: dict[Facts, dict[Root, float]] = {}
-        self._next_slice_at = float("-inf")
+        self._next_slice_at = self._looked_at = float("-inf")
+        self.more = False
+        """More misses may be due than were decided in one turn."""
         self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
         self._causes = metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL)
         self._undecided = metrics.gauge(slo.SLO_UNDECIDED_MISSES)
@@ -106,11 +111,18 @@ class Roots:
     # --- time -----------------------------------------------------------------------------------------------------------
 
     def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False) -> None:
-        """Read the pod and decide what is due. Call it about once a second.
+        """Read the pod and decide what is due. Call it about once a second, and again at once while `more` is due.
 
         `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
         """
+        if not self.more or at >= self._looked_at + LOOK_SECONDS:
+            self._look(at, burning=burning, learn=learn, hurried=hurried)
+        self.more = self._open.tick(at)
+
+    def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
+        self._looked_at = at
         self.incident.tick(at, burning=burning)
+        self._log(at)
         inside = self._evidence.inside(at)
         self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
@@ -124,7 +136,6 @@ class Roots:
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
-        self._open.tick(at)
 
     @property
     def learners(self) -> dict[str, Learner]:
@@ -156,6 +167,17 @@ class Roots:
         lead, began_at = self.incident.lead, self.incident.began_at
         if lead is not None and began_at is not None and self.unix_of is not None:
             self._began.child(*lead).set(self.unix_of(began_at))
+
+    def _log(self, at: float) -> None:
+        """Write down that an incident has begun, has another lead, or is over."""
+        lead, began_at = self.incident.lead, self.incident.began_at
+        if self.unix_of is None:
+            return
+        if began_at is None:
+            grown = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
+            self.incidents.closed(self.unix_of(at), self.incident.votes, grown)
+        elif lead is not None:
+            self.incidents.opened(self.unix_of(at), *lead)
 
     # --- one miss -------------------------------------------------------------------------------------------------------
 

@@ -139,14 +139,14 @@ class Settlement:
         """End waits that have lasted long enough; call it once a second. True: more are due, so call it again after
         other work had its turn.
         """
-        self._slo.tick(at)
+        more = self._slo.tick(at)
         if self._assembler is not None:
             self._due_reports.extend(self._assembler.due(at))
             self._recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
         for _ in range(min(SETTLED_AT_ONCE, len(self._due_reports))):
             self._span_reported(self._due_reports.popleft())
-        return self.pending.expire(at, SETTLED_AT_ONCE) or bool(self._due_reports)
+        return self.pending.expire(at, SETTLED_AT_ONCE) or bool(self._due_reports) or more
 
     def _is_minted(self, key: RequestKey) -> bool:
         return key.kind == "span" and key.id in self.minted

@@ -132,12 +132,15 @@ class Slo:
         """The engine has sent the whole answer; the client may still be reading it."""
         self._evidence.finished(key, at)
 
-    def tick(self, at: float) -> None:
-        """Decide the deadlines that have passed; call it at least once a second. Never raises."""
+    def tick(self, at: float) -> bool:
+        """Decide the deadlines that have passed; call it at least once a second. Never raises. True: more is due, so call
+        it again after other work had its turn.
+        """
         self._now = at
         self._contained(self._judge.tick, at)
         self._contained(self._price_steps, at)
         self._contained(self._root, at)
+        return self.roots.more
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 

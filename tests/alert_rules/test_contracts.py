@@ -129,7 +129,6 @@ LATER = {
     "llm_engine_up": "nobody knows before the first check",
     "llm_engine_kv_cache_usage_ratio": "the engine's own gauge: absent while it does not tell",
     "llm_engine_requests_waiting": "the engine's own gauge",
-    "llm_engine_requests_running": "the engine's own gauge",
     "llm_engine_traffic_seen_ratio": "absent until the engine counted enough to compare",
     "llm_engine_report_agreement_ratio": "as above",
     "llm_engine_preemptions_total": "the engine's own count: begins at 0 with its first reading",

@@ -9,7 +9,7 @@ from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LE
 from sidecar.simulator.physics import Knobs
 from sidecar.slo.attribution import Blame
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES
-from sidecar.slo.root.pod import SLICE_SECONDS
+from sidecar.slo.root.reading import READING_SECONDS
 
 
 def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:
@@ -33,7 +33,7 @@ def test_a_name_repeats_one_after_a_healthy_minute_each_time_and_the_first_comes
 
     assert [act.incident for act in played] == [None, INCIDENTS["decode"]] * 2
     assert [act.seconds for act in played] == [LEARNING_SECONDS, FAULT_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS]
-    assert LEARNING_SECONDS > SLICE_SECONDS * FEWEST_SLICES + CALM_AFTER_SECONDS
+    assert LEARNING_SECONDS > READING_SECONDS * FEWEST_SLICES + CALM_AFTER_SECONDS
     assert {act.coming.name for act in played} == {"decode"}
 
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from math import isnan
 
+import pytest
+
 from bench.incidents.grade import CHANGED, LANE_CALM, Case, FalsePage
 from bench.incidents.measures import (
     FALSE_WHYS,
@@ -136,14 +138,16 @@ def test_no_page_that_states_no_confidence_is_in_a_band() -> None:
     assert bands([RIGHT, WRONG, MISSED]) == []
 
 
-def test_a_band_is_kept_if_what_it_states_lies_within_the_bracket_of_what_is_right() -> None:
-    """Twenty pages state 85 %, and 17 of them are right; ten state 65 %, and none is. An edge belongs to the upper band."""
-    sure = [replace(each, confidence=0.85) for each in [RIGHT] * 17 + [WRONG] * 3]
-    unsure = [replace(WRONG, confidence=0.65)] * 10
+def test_a_band_of_fifty_pages_is_kept_if_it_states_within_ten_points_what_is_right() -> None:
+    """Of 60 pages that state 85 %, 48 are right; 50 state 65 %, and none is. An edge belongs to the upper band."""
+    sure = [replace(each, confidence=0.85) for each in [RIGHT] * 48 + [WRONG] * 12]
+    unsure = [replace(WRONG, confidence=0.65)] * 50
     low, high = bands(of_seeds(*sure, *unsure))
 
-    assert (low.low, low.high, low.stated, low.right.value, low.kept) == (0.6, 0.8, 0.65, 0.0, False)
-    assert (high.low, high.high, high.right.value, high.right.size, high.kept) == (0.8, 0.95, 0.85, 20, True)
+    assert (low.low, low.high, low.right.value, low.kept) == (0.6, 0.8, 0.0, False)
+    assert low.stated == pytest.approx(0.65)
+    assert (high.low, high.high, high.right.value, high.right.size, high.kept) == (0.8, 0.95, 0.8, 60, True)
+    assert [each.kept for each in bands(of_seeds(*unsure[:49]))] == [None]
     assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=0.95)])] == [(0.95, 1.0)]
     assert [(each.low, each.high) for each in bands([replace(RIGHT, confidence=1.0)])] == [(0.95, 1.0)]
 

@@ -66,9 +66,11 @@ def test_the_scoreboard_names_each_class_that_misses_its_bound() -> None:
 
 
 def test_the_scoreboard_states_no_confidence_as_long_as_no_page_does() -> None:
+    """Nine pages are too few for a bound; six times as many keep it."""
     stated = [replace(case, confidence=0.95) for case in CASES]
 
     assert row(scoreboard(CASES, []), "confidence") == ["none stated", "none stated"]
-    told = scoreboard(stated, [])
+    assert row(scoreboard(stated, []), "confidence")[0] == "too few pages"
+    told = scoreboard(stated * 6, [])
     assert row(told, "confidence")[0] == "1 of 1 bands kept"
     assert "- stated confidence 95% to 100%, mean 95.0%: 88.9% [" in told

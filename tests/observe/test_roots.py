@@ -284,3 +284,21 @@ def test_an_error_in_a_root_leaves_the_page_and_is_counted(monkeypatch: pytest.M
 
     assert pod.metrics.counter(DROPPED_TOTAL).child("observer_error").value > 0
     assert pod.misses("ttft") == 2
+
+
+def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
+    """Tokens are dear for a minute, and then all is well again."""
+    pod = PodStory().calm()
+    roots = pod.harness.slo.roots
+    roots.unix_of = lambda at: 1_000_000.0 + at
+    for _ in range(60):
+        decodes_dearly(pod)
+    open_one = roots.incidents.as_json()[0]
+    pod.calm(900)
+    over = roots.incidents.as_json()[0]
+
+    assert open_one["ended_timestamp_seconds"] is None
+    assert len(roots.incidents.as_json()) == 1
+    assert over["phase"] == Blame.DECODE
+    assert over["ended_timestamp_seconds"] > over["began_timestamp_seconds"] > 1_000_000.0
+    assert leader(over["votes"]) == Blame.DECODE

@@ -48,7 +48,8 @@ class SloHarness:
 
     def later(self, seconds: float) -> None:
         self.now += seconds
-        self.slo.tick(self.now)
+        while self.slo.tick(self.now):
+            pass
 
     def page(self) -> None:
         """Scrape the page."""

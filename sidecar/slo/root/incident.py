@@ -32,6 +32,8 @@ class Incident:
         self.began_at: float | None = None
         """None: no incident is open."""
         self.lead: Root | None = None
+        self.votes: dict[str, float] = {}
+        """Phase to its votes since this incident was noticed or, without one, since the last one was."""
         self._votes: dict[Root, float] = {}
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
@@ -46,6 +48,7 @@ class Incident:
         """A miss was decided."""
         self._fade(at)
         for root, weight in weights.items():
+            self.votes[root.phase] = self.votes.get(root.phase, 0.0) + weight
             if root.phase != Blame.UNATTRIBUTED:
                 self._votes[root] = self._votes.get(root, 0.0) + weight
 
@@ -58,6 +61,7 @@ class Incident:
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
+            self.votes = {}
         self._lead(at)
 
     def _lead(self, at: float) -> None:

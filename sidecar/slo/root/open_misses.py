@@ -17,9 +17,7 @@ from sidecar.slo.root.weigh import Failed
 
 WAIT_SECONDS = 15.0
 DECIDED_AT_ONCE = 128
-"""Misses that are decided in one turn, of those that are over and of the others each: about a millisecond. If there are
-many, it is this part of them: so none waits for long, however many come."""
-PART = 1 / 8
+"""Most misses that are decided in one turn: about a millisecond."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +29,7 @@ class Miss:
     received_at: float
     missed_at: float
     threshold_seconds: float | None = None
-    """Of the TTFT objective of its lane; None without one."""
+    """Threshold of the TTFT objective of its lane; None without one."""
     waited_in: Blame | None = None
     failed: Failed | None = None
     paused: bool = False
@@ -72,20 +70,26 @@ class OpenMisses:
             miss.over = True
             self._over.append(miss)
 
-    def tick(self, at: float) -> None:
-        """Decide the misses of requests that are over, those that have waited long enough, and those that are clear."""
-        at_once = max(DECIDED_AT_ONCE, int(PART * len(self._in_order)))
-        for _ in range(min(at_once, len(self._over))):
+    def tick(self, at: float) -> bool:
+        """Decide the misses of requests that are over, those that have waited long enough, and those that are clear: at
+        most `DECIDED_AT_ONCE`. True: more may be due, so call it again after other work had its turn.
+        """
+        left = DECIDED_AT_ONCE
+        while self._over and left:
             self._take(self._over.popleft(), at)
-        for miss in list(islice(self._in_order, at_once)):
-            self._take(miss, at)
+            left -= 1
+        oldest = list(islice(self._in_order, left))
+        decided = [self._take(miss, at) for miss in oldest]
+        return bool(self._over) or (bool(decided) and all(decided) and len(self._in_order) > 0)
 
-    def _take(self, miss: Miss, at: float) -> None:
+    def _take(self, miss: Miss, at: float) -> bool:
+        """Decide a miss, if that is due. Returns whether it is decided now."""
         if miss not in self._in_order or not self._decide(miss, at):
-            return
+            return False
         key = self._in_order.pop(miss)
         left = [each for each in self._by_key[key] if each is not miss]
         if left:
             self._by_key[key] = left
         else:
             del self._by_key[key]
+        return True
