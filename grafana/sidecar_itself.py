@@ -369,24 +369,6 @@ _ESTIMATOR = Row(
             empty="known",
             words=((0, "no", GREEN), (1, "unknown", YELLOW)),
         ),
-        Panel(
-            Kind.TIMELINE,
-            "Source of the usual values",
-            "process: learned by this process. state: an earlier process of the pod. file: another pod. none: nothing is usual"
-            " yet, and misses that need a comparison are young. provisional: learned in the calmest tenth of a long burn.",
-            "all pods",
-            "none",
-            (
-                gauge(
-                    "llm_baseline_info",
-                    by="POD, source, provisional, quantization, gpu_type",
-                    legend="{{source}}, provisional {{provisional}} ({{pod}} {{namespace}} {{quantization}} {{gpu_type}})",
-                ),
-            ),
-            width=24,
-            empty="not known",
-            words=((1, "now", GREEN),),
-        ),
     ),
 )
 
