@@ -40,7 +40,7 @@ above, and 1 to the highest."""
 BAND_PAGES = 50
 """A band of fewer pages keeps or breaks no bound."""
 BAND_POINTS = 0.10
-"""What a band states may differ so much from the share that is right."""
+"""Largest difference between what a band states and the share that is right."""
 RunKey = tuple[str, int]
 """Kind and seed."""
 Values = Sequence[tuple[RunKey, float]]

@@ -139,7 +139,7 @@ def test_no_page_that_states_no_confidence_is_in_a_band() -> None:
 
 
 def test_a_band_of_fifty_pages_is_kept_if_it_states_within_ten_points_what_is_right() -> None:
-    """Of 60 pages that state 85 %, 48 are right; 50 state 65 %, and none is. An edge belongs to the upper band."""
+    """48 of 60 pages that state 85 % are right; 50 state 65 %, and none is. An edge belongs to the upper band."""
     sure = [replace(each, confidence=0.85) for each in [RIGHT] * 48 + [WRONG] * 12]
     unsure = [replace(WRONG, confidence=0.65)] * 50
     low, high = bands(of_seeds(*sure, *unsure))
