@@ -33,6 +33,8 @@ class Row:
     still: float = 0
     """Threshold of the shorter window, exclusive, so that an idle lane does not pass."""
     still_in: str = ""
+    most_requests: int = 0
+    """Of the last 30 minutes; 0: any number. A busy lane that has a few decided requests is no lane with little traffic."""
 
 
 TIERS = (
@@ -42,7 +44,7 @@ TIERS = (
     # A lane of one request a minute, all of them missed: 4 misses stand in 5 minutes, and none was met. A healthy lane that
     # spends its whole budget of 5 % misses 4 of 4 requests in 5 minutes by chance 0.04 times in 30 days: 43,200 arrivals x
     # 0.05^4 x P(just 3 others in the 5 minutes before, Poisson) 0.14; at 1 % of misses 0.00006 times.
-    Row("outage", REQUESTS, 0.9, "5m", 4, 0, "2m"),
+    Row("outage", REQUESTS, 0.9, "5m", 4, 0, "2m", most_requests=100),
     Row("fast", ALLOWED, 10, "5m", 10, 10, "2m"),
     Row("steady", ALLOWED, 6, "30m", 10, 6, "5m"),
     Row("slow", ALLOWED, 2, "30m", 10, 1, "5m"),
@@ -100,6 +102,8 @@ def _condition(row: Row) -> str:
     text = f"{misses} >= {row.at_least} * {grown(row.against, row.window)}\n  and {misses} >= {row.fewest_misses}"
     if row.still_in:
         text += f"\n  and {grown('misses', row.still_in)} > {row.still} * {grown(row.against, row.still_in)}"
+    if row.most_requests:
+        text += f"\n  and {grown(REQUESTS, '30m')} <= {row.most_requests}"
     return f"  {text}"
 
 

@@ -81,7 +81,8 @@ class Kind:
 
     def root(self, lane: str, objective: str, *, kv_ran_full: bool) -> Labels:
         """The phases that are right for one lane and objective, with every reading that describes the same fault."""
-        labels = self.own_lane.get(lane, self.roots)[objective]
+        # The team of the injected fault is never the wrong one, whatever the lane waited in.
+        labels = self.own_lane.get(lane, self.roots)[objective] | self.phases
         return labels | {"engine"} if self.kv and kv_ran_full else labels
 
     def strict(self, lane: str, objective: str, *, kv_ran_full: bool) -> Labels:

@@ -1,7 +1,7 @@
 """Passes a played run through the product, and keeps the series that decide a page: how each root was found.
 
-It takes only what `rules.py` and `show.py` read, and switches off the histogram of gaps, which nothing reads, because
-this passage is repeated at each change of the product. It refuses to know rules and grades.
+It takes only what `rules.py` and `show.py` read, because this passage is repeated at each change of the product. It
+refuses to know rules and grades.
 """
 
 import gc
@@ -9,7 +9,6 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from bench.incidents.engines import EngineConfig
-from bench.incidents.process import Process
 from bench.incidents.product import SCRAPE_SECONDS, Product
 from bench.incidents.request import Run
 from bench.incidents.samples import Column, Labels
@@ -58,21 +57,12 @@ def scraped(
             if quick and pod not in run.at_fault:
                 pods.append(_counted(engine, run.of_pod(pod), scrapes))
                 continue
-            product = _Lean(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
+            product = Product(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
             pods.append(_filled(product.play(NAMES).columns, scrapes))
     finally:
         gc.enable()
         gc.collect()
     return Scraped(tuple(pods), scrapes)
-
-
-class _Lean(Product):
-    """The product without the histogram of gaps, which takes a tenth of its time."""
-
-    def _begun(self, at: float) -> Process:
-        process = super()._begun(at)
-        process._gaps = dict.fromkeys(process._gaps, _nothing)  # noqa: SLF001  bench/incidents pays for them
-        return process
 
 
 def _counted(engine: EngineConfig, run: Run, scrapes: int) -> Columns:
@@ -90,10 +80,6 @@ def _counted(engine: EngineConfig, run: Run, scrapes: int) -> Columns:
         found[MISSES, labels] = [float(bisect_right(missed, at)) for at in instants]
         found[ALLOWED, labels] = [aim.allowed_misses * bisect_right(decided, at) for at in instants]
     return found
-
-
-def _nothing(_value: float) -> None:
-    pass
 
 
 def _filled(columns: Columns, scrapes: int) -> Columns:

@@ -40,7 +40,8 @@ class PodReader:
         )
         self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._histograms = tuple(
-            metrics.histogram(metric) for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ)
+            metrics.histogram(metric)
+            for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ, c.INTER_TOKEN_SECONDS)
         )
 
     def read(self, at: float, inside: Inside) -> Reading:
@@ -84,7 +85,7 @@ class PodReader:
             of_lane = [label.name for label in family.metric.labels].index(LANE.name)
             for child in family.children.values():
                 counts(child.labels[of_lane])[place] += child.value
-        for place, histogram in zip((3, 6, 8), self._histograms, strict=True):
+        for place, histogram in zip((3, 6, 8, 10), self._histograms, strict=True):
             of_lane = [label.name for label in histogram.metric.labels].index(LANE.name)
             for each in histogram.children.values():
                 numbers = counts(each.labels[of_lane])

@@ -31,6 +31,8 @@ class Brought:
     usual_output_tokens: float = 0.0
     events: float = 0.0
     usual_events: float = 0.0
+    gap_seconds: float = 0.0
+    usual_gap_seconds: float = 0.0
 
 
 class _Usual(Learner):
@@ -40,6 +42,8 @@ class _Usual(Learner):
         "answered",
         "cached_tokens",
         "events",
+        "gap_seconds",
+        "gaps",
         "output_tokens",
         "outputs",
         "prompt_tokens",
@@ -53,6 +57,7 @@ class _Usual(Learner):
         self.outputs = self.output_tokens = 0.0
         self.answered = self.cached_tokens = 0.0
         self.reads = self.events = 0.0
+        self.gaps = self.gap_seconds = 0.0
 
     def learn(self, grown: LaneCounts) -> None:
         for name in self.__slots__:
@@ -65,6 +70,8 @@ class _Usual(Learner):
         self.cached_tokens += grown.cached_tokens
         self.reads += grown.reads
         self.events += grown.events
+        self.gaps += grown.gaps
+        self.gap_seconds += grown.gap_seconds
 
 
 class Lanes(Learner):
@@ -118,6 +125,9 @@ def _add(brought: Brought, grown: LaneCounts, usual: _Usual) -> None:
     if usual.reads >= FEWEST_OF_LANE:
         brought.events += grown.events
         brought.usual_events += grown.reads * usual.events / usual.reads
+    if usual.gaps >= FEWEST_OF_LANE:
+        brought.gap_seconds += grown.gap_seconds
+        brought.usual_gap_seconds += grown.gaps * usual.gap_seconds / usual.gaps
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

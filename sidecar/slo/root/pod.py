@@ -55,7 +55,7 @@ class Costs(NamedTuple):
 class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
 
-    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_reported", "_together")
+    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_reported", "_together", "_pace")
     KEPT: ClassVar = {"_lanes": Inner(Lanes), **dict.fromkeys(COMPARED, Inner(Comparison))}
 
     def __init__(self) -> None:
@@ -69,6 +69,7 @@ class Pod(Learner):
         self._outputs = Comparison()
         self._reported = Comparison()
         self._together = Comparison()
+        self._pace = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
         self._faults = Faults()
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
@@ -110,6 +111,7 @@ class Pod(Learner):
             (self._outputs, brought.output_tokens, brought.usual_output_tokens),
             (self._reported, now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds),
             (self._together, brought.events, brought.usual_events),
+            (self._pace, brought.gap_seconds, brought.usual_gap_seconds),
         ):
             comparison.add(now.at, value, expected, calm=calm)
 
@@ -118,9 +120,10 @@ class Pod(Learner):
     def signs(self, at: float, costs: Costs) -> Signs:
         """All signs at this instant."""
         soon = at - SOON_SECONDS
-        decode = clearest(costs.decode, DEARER)
+        load = self._load.since(at - RECENT_SECONDS)
+        decode = clearest(costs.decode, DEARER) or self._paced(at, load)
         found = {
-            Cause.LOAD: self._load.since(at - RECENT_SECONDS),
+            Cause.LOAD: load,
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
             Cause.LONGER_OUTPUTS: self._outputs.since(at - RECENT_SECONDS),
@@ -151,6 +154,16 @@ class Pod(Learner):
             [comparison.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)], WORTH_NAMING[cause]
         )
 
+    def _paced(self, at: float, load: Factor | None) -> Factor | None:
+        """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
+
+        Gaps grow with more load too, and with dearer prompts, but less than reported prefills do then.
+        """
+        pace, reported = (self._now(each, at, Cause.DECODE_COST) for each in (self._pace, self._reported))
+        if pace is None or reported is None or not self._reports() or pace.value < reported.value:
+            return None
+        return None if load is not None and chance(load, WORTH_NAMING[Cause.LOAD]) > 0.5 else pace
+
     def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
         measured = self._now(self._reported, at, Cause.PREFILL_COST)
@@ -161,7 +174,7 @@ class Pod(Learner):
             value = decode.value
             measured = Factor(measured.value / value, measured.low / value, measured.high / value)
         if self._reports():
-            return measured
+            return measured if dearer else clearest((measured, stepwise), DEARER)
         return Factor(measured.value, measured.low / IDLE_SPREAD, measured.high * IDLE_SPREAD)
 
     def _reports(self) -> bool:

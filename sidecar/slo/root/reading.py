@@ -28,6 +28,9 @@ class LaneCounts(NamedTuple):
     output_tokens: float = 0.0
     reads: float = 0.0
     events: float = 0.0
+    gaps: float = 0.0
+    gap_seconds: float = 0.0
+    """Sum of the gaps between the events of a stream."""
 
 
 @dataclass(frozen=True, slots=True)

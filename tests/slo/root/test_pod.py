@@ -42,6 +42,7 @@ class Story:
         output: float = 50.0,
         events: float = 1.0,
         own: float = 1.0,
+        gap: float = 0.02,
         reported: bool = True,
         **stated: float | bool | None,
     ) -> Signs:
@@ -62,6 +63,8 @@ class Story:
                 came * output,
                 came,
                 came * events,
+                came * output,
+                came * output * gap * wave,
             )
             self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
             counted = {
@@ -138,6 +141,26 @@ def test_a_change_of_load_shows_in_full_after_a_minute_and_is_over_a_minute_afte
 
     assert soon.grown[Cause.LOAD].value == pytest.approx(3.0, rel=0.1)
     assert Cause.LOAD not in grown(later)
+
+
+def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> None:
+    """Reported prefills hold the decodes of the steps that they share: both look dearer, and the gaps more so."""
+    story = Story()
+    story.costs = Costs()
+    decode = story.reads(gap=0.1, own=3.0)
+    assert grown(decode) >= {Cause.DECODE_COST}
+    assert decode.grown[Cause.DECODE_COST].value == pytest.approx(5.0, rel=0.2)
+
+    story = Story()
+    story.costs = Costs()
+    assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
+
+
+def test_gaps_that_grow_with_the_load_are_no_dearer_decode() -> None:
+    story = Story()
+    story.costs = Costs()
+
+    assert grown(story.reads(12, requests=30.0, gap=0.05)) == {Cause.LOAD}
 
 
 def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:
