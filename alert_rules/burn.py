@@ -44,7 +44,7 @@ TIERS = (
     # A lane of one request a minute, all of them missed: 4 misses stand in 5 minutes, and none was met. A healthy lane that
     # spends its whole budget of 5 % misses 4 of 4 requests in 5 minutes by chance 0.04 times in 30 days: 43,200 arrivals x
     # 0.05^4 x P(just 3 others in the 5 minutes before, Poisson) 0.14; at 1 % of misses 0.00006 times.
-    Row("outage", REQUESTS, 0.9, "5m", 4, 0, "2m", most_requests=100),
+    Row("outage", REQUESTS, 0.9, "5m", 4, 0, "2m", most_requests=60),
     Row("fast", ALLOWED, 10, "5m", 10, 10, "2m"),
     Row("steady", ALLOWED, 6, "30m", 10, 6, "5m"),
     Row("slow", ALLOWED, 2, "30m", 10, 1, "5m"),

@@ -86,7 +86,7 @@ def truth_of(engine: EngineConfig, kinds: Sequence[Kind], run: Run, pair: Run) -
             key = (load.lane, objective.value)
             if aim is None or key not in told:
                 continue
-            tiers, bad_pods = _tiers(told[key], aim.allowed_misses, run, sparse=_is_sparse(run, load.lane))
+            tiers, bad_pods = _tiers(told[key], aim.allowed_misses, run, sparse=_is_sparse(told[key], run.fault_at))
             quiet_at = max(quiet_at, tiers.quiet_at)
             during = [each for each in told[key] if run.fault_at <= each.at]
             found[key] = LaneTruth(
@@ -122,10 +122,10 @@ def _tiers(told: Sequence[Verdict], allowed: float, run: Run, *, sparse: bool) -
     return tiers, tuple(bad_pods)
 
 
-def _is_sparse(run: Run, lane: str) -> bool:
-    """Whether the lane had few requests per minute before the fault."""
-    before = sum(each.lane == lane and each.received_at < run.fault_at for each in run.requests)
-    return before * 60.0 < SPARSE_PER_MINUTE * run.fault_at
+def _is_sparse(told: Sequence[Verdict], fault_at: float) -> bool:
+    """Whether few requests per minute were judged by this objective before the fault."""
+    before = sum(each.at < fault_at for each in told)
+    return before * 60.0 < SPARSE_PER_MINUTE * fault_at
 
 
 def verdicts(run: Run, objectives: Objectives) -> dict[Key, list[Verdict]]:
