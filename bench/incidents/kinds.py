@@ -25,7 +25,8 @@ rule was run, with a reason for each set of more than one phase.
 - A slow transfer of KV caches comes between the first token and the second: decode.
 - An overload after a planned restart is due to load. The restart is over and was harmless: `engine` does not count.
 
-These are the *lenient* sets (`Kind.root`). The *strict* ones (`Kind.strict`) are the phases of the injected causes
+These are the *lenient* sets (`Kind.root`); the phase of the injected cause is in each of them, whatever a lane waited in.
+The *strict* ones (`Kind.strict`) are the phases of the injected causes
 (`sidecar/slo/causes.py`), with the three accept-sets of issue 4: queue or engine when the KV pool ran full, either of two
 faults, and queue in the lanes that long prompts do not belong to. A TPOT is missed in decode, whatever broke, unless
 tokens come late after the engine has made them.

@@ -13,8 +13,8 @@ from typing import Any
 from sidecar.simulator.physics import Knobs
 
 
-LEARNING_SECONDS = 210.0
-"""Time before the first incident: the sidecar learns what is usual from minutes that stay calm for two minutes more."""
+LEARNING_SECONDS = 130.0
+"""Time before the first incident: a young sidecar learns what is usual in under two minutes."""
 HEALTHY_SECONDS = 60.0
 """Time before each other incident: long enough for the previous one to end."""
 FAULT_SECONDS = 60.0

@@ -28,6 +28,9 @@ from sidecar.slo.root.weigh import Facts, Failed, Root, weights
 from sidecar.timeline.outcome import Outcome
 
 
+YOUNG_CALM_SECONDS = 30.0
+"""A process without usual values learns from slices that stayed calm for so long: any usual value is better than none,
+and in its first ten minutes it learns nothing while misses are many (`slo/learning.py`)."""
 LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
@@ -128,7 +131,7 @@ class Roots:
         if at >= self._next_slice_at:
             self._next_slice_at = at + READING_SECONDS
             costs = self._costs(at)
-            after = 0.0 if hurried else CALM_AFTER_SECONDS
+            after = 0.0 if hurried else YOUNG_CALM_SECONDS if self.young else CALM_AFTER_SECONDS
             self._pod.teach_after(after)
             self._pod.read(self._reader.read(at, inside), costs, calm=learn)
             self._long.calm_after_seconds = after

@@ -6,9 +6,10 @@ from itertools import islice
 import pytest
 
 from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LEARNING_SECONDS, acts
+from sidecar.observe.roots import YOUNG_CALM_SECONDS
 from sidecar.simulator.physics import Knobs
 from sidecar.slo.attribution import Blame
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES
+from sidecar.slo.root.comparison import FEWEST_SLICES
 from sidecar.slo.root.reading import READING_SECONDS
 
 
@@ -33,7 +34,7 @@ def test_a_name_repeats_one_after_a_healthy_minute_each_time_and_the_first_comes
 
     assert [act.incident for act in played] == [None, INCIDENTS["decode"]] * 2
     assert [act.seconds for act in played] == [LEARNING_SECONDS, FAULT_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS]
-    assert LEARNING_SECONDS > READING_SECONDS * FEWEST_SLICES + CALM_AFTER_SECONDS
+    assert LEARNING_SECONDS > READING_SECONDS * (FEWEST_SLICES + 2) + YOUNG_CALM_SECONDS
     assert {act.coming.name for act in played} == {"decode"}
 
 
