@@ -29,12 +29,12 @@ class Row:
     at_least: float
     window: str
     fewest_misses: int
-    """In the window: a ratio of few requests pages nobody."""
+    """In the window: a ratio of few requests is no reason for a page."""
     still: float = 0
     """Threshold of the shorter window, exclusive, so that an idle lane does not pass."""
     still_in: str = ""
     most_requests: int = 0
-    """Of the last 30 minutes; 0: any number. A busy lane that has a few decided requests is no lane with little traffic."""
+    """Requests of the last 30 minutes; 0: any number. A busy lane that has a few decided requests is no lane with little traffic."""
 
 
 TIERS = (

@@ -14,7 +14,7 @@ import yaml
 
 
 Object = dict[str, Any]
-"""What `yaml.safe_load` makes of a mapping."""
+"""A mapping as `yaml.safe_load` reads it."""
 
 LABELS = {"app.kubernetes.io/name": "llm-phase-sidecar", "release": "kube-prometheus-stack"}
 """By default kube-prometheus-stack picks up only what carries the name of its Helm release in the label `release`."""

@@ -1,4 +1,4 @@
-"""What broke, as the pods decided it: sums of roots, shares of a lane, and the pod that misses more than the others.
+"""The roots as the pods decided them: sums of roots, shares of a lane, and the pod that misses more than the others.
 
 Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
 """

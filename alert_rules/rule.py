@@ -1,6 +1,6 @@
-"""What a rule is, and how rules become a file that people read: recording rules and alerts in groups, as Prometheus takes them.
+"""Rules, and the files that people read them in: recording rules and alerts in groups, as Prometheus takes them.
 
-Knows YAML and nothing of latency. The files are committed, so that nobody needs Python to use them.
+Knows YAML and nothing of latency. The files are committed, so that their users need no Python.
 """
 
 import re

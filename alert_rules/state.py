@@ -127,7 +127,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             """,
             "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the prompt tokens are cached, less than half of before",
             "The prefix cache hits less than half as often as three hours before. Every prompt costs more prefill,"
-            " and that turns up as everybody's queue.",
+            " and that turns up as the queue of all requests.",
             bases=bases,
             hold="5m",
         ),
@@ -150,7 +150,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
 
 
 def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
-    """What clients do, lane by lane."""
+    """Alerts about clients, lane by lane."""
     who = ", ".join(_WHO)
     return (
         _alert(
@@ -280,7 +280,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             """,
             "{{ $labels.pod }}: the sidecar cannot be scraped",
             "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
-            " engine is a target of its own, it must be up. Its traffic fails, or nobody measures it.",
+            " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",
             hold="1m",
             severity="page",
         ),
@@ -288,7 +288,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMSidecarBypassed",
             f"max by ({_POD}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
             "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the engine's requests pass the sidecar",
-            "The engine counts more finished requests than the sidecar sees. Somebody uses the engine's own port, or an API that is"
+            "The engine counts more finished requests than the sidecar sees. Some client uses the engine's own port, or an API that is"
             " not measured.",
             hold="10m",
         ),
@@ -333,7 +333,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               / (sum by (namespace, job, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
             and on (namespace, job, lane) sum by (namespace, job, lane) (increase(llm_phase_attribution_total[30m])) >= 50
             """,
-            "{{ $labels.lane }}: nobody can split the TTFT of {{ $value | humanizePercentage }} of the requests"
+            "{{ $labels.lane }}: no split is known of the TTFT of {{ $value | humanizePercentage }} of the requests"
             + most_on("llm_phase_attribution_total", 'source="none"', "30m", ("namespace", "job", "lane")),
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
@@ -358,7 +358,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         Alert(
             "Watchdog",
             "vector(1)",
-            "Always fires: whoever does not hear it any more has lost Prometheus, Alertmanager or the way between them.",
+            "Always fires: if it is no longer heard, Prometheus, Alertmanager or the way between them is lost.",
             {"severity": "none", "phase": SIDECAR},
             {
                 "summary": "Alerting works",

@@ -11,7 +11,7 @@ from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
-"""Where runbooks are served: a sidecar's admin listener has them. `python -m alert_rules --runbook-base=URL` writes another."""
+"""The address of runbooks: a sidecar's admin listener has them. `python -m alert_rules --runbook-base=URL` writes another."""
 DASHBOARDS = "http://grafana:3000/d"
 """Grafana. `--dashboard-base=URL` writes another."""
 
@@ -219,7 +219,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
 
 
 def _headline(phase: str, labels: tuple[str, ...]) -> str:
-    """What broke, its size, and since when. `phase` empty: that of the alert's label."""
+    """The root, its size, and since when. `phase` empty: that of the alert's label."""
     phases = (phase,) if phase else (*CAUSES_BY_PHASE, Blame.UNATTRIBUTED)
     plain = _UNKNOWN if phase == Blame.UNATTRIBUTED else f"the root is {phase or '{{ $labels.phase }}'}"
     return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
@@ -248,7 +248,7 @@ def pod_annotations(name: str, bases: tuple[str, str]) -> dict[str, str]:
 
 
 def links(name: str, bases: tuple[str, str], variables: str, dashboard: str = "llm-anatomy") -> dict[str, str]:
-    """Where to read on. `variables`: the dashboard's, as `&var-x=...`."""
+    """Links for further reading. `variables`: the dashboard's, as `&var-x=...`."""
     return {
         "runbook_url": f"{bases[0]}/{name}",
         "dashboard_url": f"{bases[1]}/{dashboard}?{variables.lstrip('&')}",

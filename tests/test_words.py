@@ -23,8 +23,6 @@ PERSONS = re.compile(
 )
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 EXEMPT = {
-    "alert_rules": "rewritten with the rules (issue 10)",
-    "tests/alert_rules": "rewritten with the rules (issue 10)",
     "grafana": "rewritten with the dashboards (issue 14)",
     "tests/grafana": "rewritten with the dashboards (issue 14)",
 }

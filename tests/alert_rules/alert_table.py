@@ -11,7 +11,7 @@ from sidecar.slo.attribution import SIDECAR, Blame
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)
-"""What an alert's `phase` may say."""
+"""The closed set of an alert's `phase`."""
 
 _LANE = ("namespace", "job", "model", "lane")
 _POD = ("namespace", "job", "pod")

@@ -23,9 +23,9 @@ from tests.support.tools import need_tool
 RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
 TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
-"""What rules read target by target."""
+"""Series that rules read target by target."""
 JOB, POD, MODEL, LANE = "sidecar", "engine-0", "small", "interactive"
-"""Who a scenario is about, unless it says otherwise."""
+"""Labels of a scenario's subject, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Anew:
 
 
 Rate = float | Anew | None
-"""How a counter rises in one span, per minute; None: nobody scrapes it."""
+"""How a counter rises in one span, per minute; None: it is not scraped."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Scenario:
         self._add(metric, pod, labels, parts)
 
     def shows(self, metric: str, *values: float | None, pod: str = POD, **labels: str) -> None:
-        """A gauge. None: nobody scrapes it."""
+        """A gauge. None: it is not scraped."""
         each = self._each(values)
         if len(values) == 1 and values[0] is not None:
             self._add(metric, pod, labels, [_run(values[0], 0, 1 + sum(steps for steps, _ in each))])
@@ -262,12 +262,12 @@ class Suite:
 
     @property
     def file_name(self) -> str:
-        """Of its test file."""
+        """Name of its test file."""
         return f"llm-{self.name}_test.yml"
 
     @property
     def groups(self) -> list[str]:
-        """Of the shipped rules that are played, in their order."""
+        """Files of the shipped rules that are played, in their order."""
         return [group["name"] for name in self.rules for group in _groups(name)]
 
     def text(self) -> str:
@@ -280,7 +280,7 @@ class Suite:
     def document(
         self, rule_files: Sequence[str], groups: Sequence[str], scenarios: Sequence[Scenario]
     ) -> dict[str, Any]:
-        """What promtool reads: some scenarios, and the rule files with the groups in them."""
+        """Input of promtool: some scenarios, and the rule files with the groups in them."""
         together = [[one] for one in scenarios] if self.apart else [scenarios]
         tests = [
             {
@@ -332,7 +332,7 @@ def _judgement(suite: Suite, folder: Path) -> str:
 
 
 def _named(suite: Suite, complaint: str) -> str | None:
-    """A rule that fails is everybody's: nothing was judged after it."""
+    """A rule that fails concerns each scenario: nothing was judged after it."""
     if " err: " in complaint:
         return None
     quoted = re.search(r'namespace=\\?"([\w-]+)\\?"', complaint)

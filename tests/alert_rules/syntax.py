@@ -21,10 +21,10 @@ from sidecar.metrics.declaration import Counter, Histogram
 FOLDER = Path(__file__).parents[2] / "alert_rules"
 FILES = ("llm-recording.yml", "llm-alerts.yml")
 TARGET = frozenset({"namespace", "pod", "instance", "job"})
-"""What Prometheus adds to whatever it scrapes (alert_rules/README.md)."""
+"""Labels that Prometheus adds to all that it scrapes (alert_rules/README.md)."""
 
 RATES = {"rate", "irate", "increase", "resets"}
-"""What is only done to counters."""
+"""Functions of counters only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def test_the_alerts_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize(("name", "cause"), CAUSES.items())
 def test_the_phase_of_an_alert_is_that_of_its_cause(name: str, cause: Cause) -> None:
-    """By the closed table, so that its owner is the one whom a miss of that cause would page."""
+    """By the closed table, so that a miss of that cause would page the same owner."""
     assert {one.phase for one in ALERTS if one.name == name} == {PHASE_OF[cause]}
 
 
@@ -126,7 +126,7 @@ def test_phases_are_found_where_they_stand() -> None:
 
 
 LATER = {
-    "llm_engine_up": "nobody knows before the first check",
+    "llm_engine_up": "unknown before the first check",
     "llm_engine_kv_cache_usage_ratio": "the engine's own gauge: absent while it does not tell",
     "llm_engine_requests_waiting": "the engine's own gauge",
     "llm_engine_traffic_seen_ratio": "absent until the engine counted enough to compare",
@@ -143,7 +143,7 @@ LATER = {
     "llm_sidecar_overhead_seconds": "a histogram",
     "llm_sidecar_event_loop_lag_seconds": "a histogram",
 }
-"""What rules read and a fresh page does not show, each with the reason why nothing is lost by it."""
+"""Series that rules read and a fresh page does not show, each with the reason why nothing is lost by it."""
 
 
 def fresh_page() -> set[str]:

@@ -1,4 +1,4 @@
-"""What rules must be before anybody plays them: only what exists, only what Prometheus 2.42 knows, and one closed set of phases.
+"""Demands on rules before they are played: only what exists, only what Prometheus 2.42 knows, and one closed set of phases.
 
 Read from the shipped files as trees. What pint checks and cannot be installed here is checked in its spirit; no rule is evaluated.
 """
@@ -131,7 +131,7 @@ def test_a_lost_label_is_found(expr: str, lost: list[str]) -> None:
 
 @each_rule
 def test_a_matcher_names_a_value_that_exists(rule: Shipped) -> None:
-    """Of a closed set, or an edge of a histogram as the page writes it."""
+    """The value is of a closed set, or an edge of a histogram as the page writes it."""
     values = {
         (name, label.name): set(label.values)
         for metric in CATALOGUE
@@ -155,7 +155,7 @@ def test_a_matcher_names_a_value_that_exists(rule: Shipped) -> None:
 
 @each_rule
 def test_a_rate_is_of_a_counter_and_over_four_scrapes(rule: Shipped) -> None:
-    """Of recorded sums only where they are one process's, or a restart would be growth; and one lost scrape leaves two samples."""
+    """Growth is taken of recorded sums only where they are one process's, or a restart would be growth; and one lost scrape leaves two samples."""
     wrong = []
     rising = counters() | {name for name in recorded() if re.fullmatch(r"instance:\w+:sum", name)}
     for node in inside(promql.parse(rule.expr)):
@@ -211,7 +211,7 @@ def test_a_recorded_name_says_its_level(rule: Shipped) -> None:
 
 
 def test_what_is_recorded_is_read() -> None:
-    """By a rule, an annotation, a runbook, a dashboard, a command, or the explanation of a failed test; a series that nobody asks for only costs."""
+    """It is read by a rule, an annotation, a runbook, a dashboard, a command, or the explanation of a failed test; a series that is never asked for only costs."""
     texts = [path.read_text() for folder in ("sidecar", "docs", "grafana", "bench", "tests/support", "alert_rules/README.md") for path in sorted([CHECKOUT / folder, *(CHECKOUT / folder).rglob("*.*")]) if path.suffix in {".md", ".json", ".py"}]  # fmt: skip
     asked = [rule.expr for rule in RULES] + [" ".join(rule.fields.get("annotations", {}).values()) for rule in RULES]
     windows = re.compile(r"(?<=ratio_rate|..increase)\d+[mh]$")  # a template asks for the window of the verdict
@@ -255,7 +255,7 @@ def test_an_alert_says_four_things_and_a_burn_gives_plain_values_for_programs(ru
 
 @each_alert
 def test_a_template_names_labels_that_survive(rule: Shipped) -> None:
-    """What the expression aggregates away would be empty in the message."""
+    """Labels that the expression aggregates away would be empty in the message."""
     carried = Labels(KNOWN).of(promql.parse(rule.expr)) | set(rule.labels)
     named = {label for text in rule.fields["annotations"].values() for label in re.findall(r"\$labels\.(\w+)", text)}
 
@@ -264,7 +264,7 @@ def test_a_template_names_labels_that_survive(rule: Shipped) -> None:
 
 @each_alert
 def test_a_query_in_a_template_reads_what_exists(rule: Shipped) -> None:
-    """And whoever speaks of a lane, over all its pods, asks which of them is the worst."""
+    """And a text about a lane, over all its pods, asks which of them is the worst."""
     lost = []
     for query in asked_in(rule):
         for node in selectors(promql.parse(query)):

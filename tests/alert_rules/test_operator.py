@@ -31,7 +31,7 @@ KNOWN_FIELDS = {
     "webhookConfigs": {"sendResolved", "url", "urlSecret", "maxAlerts"},
     "secret": {"name", "key", "optional"},
 }
-"""What the operator's v1alpha1 types name (pkg/apis/monitoring/v1alpha1/alertmanager_config_types.go, 2026), as far as needed."""
+"""Fields that the operator's v1alpha1 types name (pkg/apis/monitoring/v1alpha1/alertmanager_config_types.go, 2026), as far as needed."""
 
 MADE = alertmanager_config(shipped())
 
@@ -132,7 +132,7 @@ def test_every_secret_has_the_name_of_the_file_that_it_stands_for() -> None:
 
 
 def test_no_address_is_a_template() -> None:
-    """Operator 0.88 refuses those: an address is checked before anybody fills it in."""
+    """Operator 0.88 refuses those: an address is checked before it is filled in."""
     addresses = [hook["url"] for one in MADE["spec"]["receivers"] for hook in one.get("webhookConfigs", [])]
 
     assert len(addresses) == len(MADE["spec"]["receivers"])

@@ -1,4 +1,4 @@
-"""What alert_rules/README.md says exists: files, links, flags, tiers, receivers, and configuration that Prometheus takes."""
+"""Everything that alert_rules/README.md names exists: files, links, flags, tiers, receivers, and configuration that Prometheus takes."""
 
 import re
 import subprocess

@@ -24,7 +24,7 @@ def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def receivers_of(labels: Mapping[str, str]) -> str:
-    """Who hears of an alert with these labels, by Alertmanager's own judgement; several are joined with commas."""
+    """The receivers of an alert with these labels, by Alertmanager's own judgement; several are joined with commas."""
     words = [f"{name}={value}" for name, value in labels.items()]
     return amtool("config", "routes", "test", f"--config.file={CONFIG}", *words).stdout.strip()
 
@@ -73,16 +73,16 @@ def test_no_alert_that_we_ship_ends_with_the_default_receivers() -> None:
 @pytest.mark.parametrize(
     ("labels", "receiver"),
     [
-        pytest.param({"phase": "warp", "severity": "page"}, "default-page", id="a phase that nobody knows"),
+        pytest.param({"phase": "warp", "severity": "page"}, "default-page", id="an unknown phase"),
         pytest.param({"phase": "warp", "severity": "ticket"}, "default-ticket", id="its ticket"),
         pytest.param({"alertname": "NodeDown", "severity": "page"}, "default-page", id="no phase"),
         pytest.param({"alertname": "NodeDown"}, "default-ticket", id="neither phase nor severity"),
-        pytest.param({"phase": "queue", "severity": "warning"}, "queue-ticket", id="a severity that nobody knows"),
+        pytest.param({"phase": "queue", "severity": "warning"}, "queue-ticket", id="an unknown severity"),
         pytest.param({"phase": "queue"}, "queue-ticket", id="no severity"),
     ],
 )
 def test_what_the_file_does_not_know_is_still_heard(labels: dict[str, str], receiver: str) -> None:
-    """A page stays a page, and nothing else wakes anybody."""
+    """A page stays a page, and nothing else reaches a pager."""
     assert receivers_of(labels) == receiver
 
 
@@ -137,7 +137,7 @@ def test_a_page_takes_one_evaluation_from_the_two_minutes_and_a_ticket_waits_for
     assert seconds_of(root["group_wait"]) > 4 * 15
 
 
-# --- who is silenced by whom ---------------------------------------------------------------------------------------------
+# --- inhibition ----------------------------------------------------------------------------------------------------------
 
 
 ORDER = ("engine", "sidecar", "stream", "first_token", "prefill", "decode", "queue", "unattributed")
@@ -170,7 +170,7 @@ def test_every_alert_that_mutes_or_is_muted_has_the_labels_that_must_be_equal(ru
 
 @each_inhibition
 def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: dict[str, Any]) -> None:
-    """Whatever the alerts carry one day: without those labels neither mutes nor is muted."""
+    """For all labels that alerts may carry one day: without those labels neither mutes nor is muted."""
     of_source, of_target = (
         {one["name"] for one in rule[side] if one["matchType"] == "!="} for side in ("sourceMatch", "targetMatch")
     )

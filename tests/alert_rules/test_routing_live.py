@@ -25,7 +25,7 @@ ANNOTATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AlertmanagerStack:
-    """The running server and everybody whom it tells."""
+    """The running server and all its receivers."""
 
     alertmanager: Alertmanager
     sink: Sink
@@ -50,7 +50,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertmanagerStac
 
 @pytest.fixture(scope="module")
 def one_of_each(stack: AlertmanagerStack) -> dict[tuple[str, str], list[Notification]]:
-    """What each receiver's webhook got after one alert of every phase and severity fired, each in a lane of its own."""
+    """The notifications of each receiver's webhook after one alert of every phase and severity fired, each in a lane of its own."""
     kinds = [(phase, severity) for phase in PHASES for severity in ("page", "ticket")]
     # A page and a ticket of one phase in different lanes, so that none is muted.
     stack.fire(
@@ -172,7 +172,7 @@ def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: Alertman
     assert [stack.alertmanager.muted(one) for one in free] == [False] * 3
 
 
-def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nobody_elses(stack: AlertmanagerStack) -> None:
+def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nothing_elses(stack: AlertmanagerStack) -> None:
     here = {"namespace": "starved", "job": "llm"}
     mine = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
     free = [mine | {"pod": "llama-1"}, alert("LLMDecodeBurn", "page").example(**here | {"job": "llm-2"})]
@@ -182,7 +182,7 @@ def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nobody_elses(stack: Aler
     assert [stack.alertmanager.muted(one) for one in free] == [False, False]
 
 
-def test_an_alert_that_lost_its_job_or_pod_mutes_nobody(stack: AlertmanagerStack) -> None:
+def test_an_alert_that_lost_its_job_or_pod_mutes_nothing(stack: AlertmanagerStack) -> None:
     """The footgun: for Alertmanager a label that is missing on both sides is equal."""
     here = {"namespace": "lost", "job": "llm"}
     bystanders = [
@@ -223,5 +223,5 @@ def test_of_every_two_pages_at_once_at_least_one_is_told(stack: AlertmanagerStac
 
 
 def namespaces_in(told: Notification) -> set[str]:
-    """Of a webhook's message; chats and pagers get text."""
+    """Fields of a webhook's message; chats and pagers get text."""
     return {one["labels"].get("namespace", "") for one in told.body.get("alerts", [])}

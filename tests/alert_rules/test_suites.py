@@ -37,7 +37,7 @@ def test_promtool_finds_what_the_scenario_tells(suite: Suite, scenario: Scenario
     assert found == "", f"{scenario.promise}\n{found}"
 
 
-def test_the_suites_are_written_for_whoever_has_promtool(tmp_path: Path) -> None:
+def test_the_suites_are_written_for_promtool(tmp_path: Path) -> None:
     """One file per suite, by a command, and promtool takes it where it lies: here the suite of the fewest scenarios."""
     folder = tmp_path / "suites"
     command = [sys.executable, "-m", "tests.alert_rules.suites", str(folder)]

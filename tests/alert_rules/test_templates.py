@@ -1,4 +1,4 @@
-"""What a person reads, rendered by amtool as Alertmanager 0.25 would: each message template with groups of alerts."""
+"""The texts that a person reads, rendered by amtool as Alertmanager 0.25 would: each message template with groups of alerts."""
 
 import json
 import re
@@ -26,7 +26,7 @@ NEWER_FUNCTIONS = (
     "trimSpace",
     "safeUrl",
 )
-"""What Alertmanager learned after 0.25."""
+"""Functions that Alertmanager has since 0.26 or later."""
 
 SUMMARY = "interactive: TTFT budget burns 14x, 83 % of misses waited in queue, worst pod llama-0 (61 %)"
 QUEUE = {
@@ -100,7 +100,7 @@ def rendered(template: str, *alerts: dict[str, Any], folder: Path) -> str:
         pytest.param(
             [alert(DOWN), alert(DOWN | {"pod": "llama-1"})], "[FIRING:2] LLMEngineDown engine", id="two pods, so none"
         ),
-        pytest.param([alert({"alertname": "NodeDown"})], "[FIRING:1] NodeDown", id="somebody else's alert"),
+        pytest.param([alert({"alertname": "NodeDown"})], "[FIRING:1] NodeDown", id="an alert of another product"),
     ],
 )
 def test_the_title_says_how_many_which_alert_which_phase_and_where(
@@ -210,7 +210,7 @@ def test_of_a_hundred_alerts_ten_are_told_and_the_rest_is_a_number(template: str
 
 
 def test_only_functions_that_alertmanager_0_25_has() -> None:
-    """The amtool at hand may be newer than the one that somebody runs."""
+    """The amtool at hand may be newer than the one in production."""
     actions = " ".join(re.findall(r"{{.*?}}", TEMPLATES.read_text()))
 
     assert [name for name in NEWER_FUNCTIONS if re.search(rf"(?<![.\w$]){name}\b(?!\.)", actions)] == []

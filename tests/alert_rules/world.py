@@ -1,4 +1,4 @@
-"""What a sidecar exposes, as far as rules read it, told in the words of a scenario: traffic that misses, roots, an engine.
+"""The page of a sidecar, as far as rules read it, told in the words of a scenario: traffic that misses, roots, an engine.
 
 Knows the names and labels of the metrics (sidecar/metrics/slo_metrics.py), and that they stand at 0 from the start. Knows no rule.
 """

@@ -23,7 +23,7 @@ from tests.alert_rules.syntax import KNOWN, Labels, rules, selectors
 
 
 COPIES = 16
-"""Of scenarios in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
+"""Number of scenarios in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Candidate:
 
     @cached_property
     def cost(self) -> float:
-        """Of a run, in evaluations of rules."""
+        """Length of a run, in evaluations of rules."""
         seconds = max(int(question["eval_time"].removesuffix("s")) for question in self._asked)
         return seconds / self.suite.evaluation_seconds * len(self.played)
 

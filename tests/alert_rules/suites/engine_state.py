@@ -144,7 +144,7 @@ DOWN.cases(
 )
 DOWN.cases(
     (4, 0.75, 3),
-    ("an engine that misses three checks", "Nobody is woken.", up(1, 0, 1), {4.5: "", 4.75: "", 5: "", 6: ""}),
+    ("an engine that misses three checks", "No page is sent.", up(1, 0, 1), {4.5: "", 4.75: "", 5: "", 6: ""}),
 )
 DOWN.cases(
     (4, 0.25, 12),

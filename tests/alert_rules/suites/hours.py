@@ -108,7 +108,7 @@ SINCE.cases(
     ("a prefix cache that hits a little less often", "None.", cached(0.6, 0.31), {268: ""}),
     ("a prefix cache that hit one token in five", "It was worth something.", cached(0.205, 0.05), {268: COLLAPSED}),
     ("a prefix cache that never hit much", "It had nothing to lose.", cached(0.195, 0.05), {268: ""}),
-    ("a prefix cache that nobody asks", "An idle engine hits nothing, of nothing.", cached(0.5, 0, 0), {268: ""}),
+    ("a prefix cache that is not asked", "An idle engine hits nothing, of nothing.", cached(0.5, 0, 0), {268: ""}),
     ("one client in twenty gives up", "And none did before: a ticket.", giving_up(0, 0.051), {268: LEAVING}),
     ("fewer than one client in twenty give up", "None.", giving_up(0, 0.049), {268: ""}),
     ("three times as many clients give up", "More than before: a ticket.", giving_up(0.1, 0.31), {268: LEAVING}),

@@ -43,7 +43,7 @@ SUITE.cases(
     ),
     (
         "a pod that is gone as a whole",
-        "Somebody else's page.",
+        "A page of another alert.",
         of(up(1, 0), other_target("up", "engine", "1x20 0x40")),
         {7: "", 15: ""},
     ),
@@ -55,7 +55,7 @@ SUITE.cases(
         {15: DOWN},
     ),
 )
-SUITE.cases((5, 0.5, 9.5), ("one scrape that fails", "It wakes nobody.", up(1, 0, 1), {5: "", 5.5: "", 6: "", 7: ""}))
+SUITE.cases((5, 0.5, 9.5), ("one scrape that fails", "No page is sent.", up(1, 0, 1), {5: "", 5.5: "", 6: "", 7: ""}))
 
 
 # --- what it no longer sees, and what it costs -----------------------------------------------------------------------------

@@ -64,7 +64,7 @@ for told in (
         "outage",
     ),
     ("few-requests-of-a-busy-lane", "Its other requests are not decided yet.", LOOSE, ((20, 0, 3), (5, 1.0, 1))),
-    ("misses-before-nobody-came", "A lane without requests does not burn.", LOOSE, ((2.75, 1.0, 2), (2.25, 0, 0))),
+    ("misses-before-no-request-came", "A lane without requests does not burn.", LOOSE, ((2.75, 1.0, 2), (2.25, 0, 0))),
     ("ten-times-the-budget", "Fast, over five minutes and still.", STRICT, ((5, 0.102, 120),), "fast"),
     ("less-than-ten-times-the-budget", "None.", STRICT, ((5, 0.098, 120),)),
     ("ten-times-with-ten-misses", "They are enough.", STRICT, ((5, 0.2, 10.2),), "fast"),
@@ -76,7 +76,7 @@ for told in (
 
 
 @SUITE.scenario(10)
-def a_lane_that_nobody_uses(scenario: Scenario) -> None:
+def a_lane_without_use(scenario: Scenario) -> None:
     """It divides nothing by nothing, and burns nothing."""
     lane(scenario, NOTHING)
 

@@ -1,4 +1,4 @@
-"""What alerts say: every annotation of every alert, rendered once, with its numbers in units that people read.
+"""Texts of alerts: every annotation of every alert, rendered once, with its numbers in units that people read.
 
 Each scenario is played alone, because promtool compares the words of all alerts of one name at once.
 """
@@ -57,7 +57,7 @@ def dear_prompts(scenario: Scenario) -> None:
 
 @SUITE.scenario(6, 6)
 def a_queue_without_evidence(scenario: Scenario) -> None:
-    """What is not known is left out: size, beginning, cause; the numbers stand."""
+    """Unknown things are left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
     rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
@@ -199,7 +199,7 @@ def a_sidecar_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.reads(
         70,
         "LLMAttributionLow ticket",
-        "interactive: nobody can split the TTFT of 75% of the requests, worst pod engine-0 (100% of it)",
+        "interactive: no split is known of the TTFT of 75% of the requests, worst pod engine-0 (100% of it)",
     )
     scenario.reads(70, "LLMLabelOverflow ticket", "engine-0: 60 observations were counted under `other`")
     scenario.reads(70, "LLMConfigReloadFailed ticket", "engine-0: the last config reload was refused")
