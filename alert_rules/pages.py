@@ -81,6 +81,10 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     )
 
 
+_ODD = "max_over_time(pod:llm_slo:odd[5m]) == 1"
+"""A lane leaves a pod out for as long: the pod must page for as long too."""
+
+
 def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
     name = "LLMPodBurn"
     annotations = pod_annotations(name, bases)
@@ -88,7 +92,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         name,
         f"""
   {_POD_LEADER}
-  and on ({WHICH_POD}) pod:llm_slo:odd == 1
+  and on ({WHICH_POD}) {_ODD}
   """,
         "One pod of many burns, with the root that leads on this pod.",
         {"severity": "page"},
@@ -99,12 +103,13 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
     unnamed = Alert(
         name,
         f"""
-  max by ({WHICH_POD}) (pod:llm_slo:odd) == 1
+  max by ({WHICH_POD}) ({_ODD})
+  and on ({WHICH_POD}) sum by ({WHICH_POD}) (increase(instance:llm_slo_misses:sum[2m])) > 0
   unless on ({WHICH_POD}) {_POD_LEADER}
   """,
         "The same, where no root leads.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
-        {**annotations, "confidence": "0.00"},
+        {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "0.00"},
         _HOLD[Blame.UNATTRIBUTED],
         KEPT,
     )

@@ -225,8 +225,11 @@ def _headline(phase: str, labels: tuple[str, ...]) -> str:
     return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
 
 
-def pod_annotations(name: str, bases: tuple[str, str]) -> dict[str, str]:
-    """The annotations of the page about one pod of many; its value is the share of the root on that pod."""
+def pod_annotations(name: str, bases: tuple[str, str], phase: str = "") -> dict[str, str]:
+    """The annotations of the page about one pod of many; its value is the share of the root on that pod.
+
+    `phase`: where the rule states it; empty: that of the alert's label, which a template cannot read from a rule.
+    """
     pod = (*_MODEL, "pod")
     missing = _asked(
         f"sum({_query('pod:llm_slo_roots:increase2m', pod)})",
@@ -234,12 +237,14 @@ def pod_annotations(name: str, bases: tuple[str, str]) -> dict[str, str]:
         "; " + _FIRST % 'printf "%.0f"' + " decided misses in 2m",
     )
     return {
-        "summary": f"{{{{ $labels.pod }}}} alone: {_headline('', pod)}{missing}",
+        "summary": f"{{{{ $labels.pod }}}} alone: {_headline(phase, pod)}{missing}",
         "description": (
             "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
-            " same lanes. Lane alerts leave its misses out. Phase: {{ $labels.phase }}, over 2 minutes of this pod's decided misses."
+            " same lanes. Lane alerts leave its misses out. Phase: "
+            + (phase or "{{ $labels.phase }}")
+            + ", over 2 minutes of this pod's decided misses."
         ),
-        "cause": _cause("", pod, "{{ $cause }}", NO_CAUSE),
+        "cause": _cause(phase, pod, "{{ $cause }}", NO_CAUSE),
         "confidence": '{{ $value | printf "%.2f" }}',
         "worst_pod": "{{ $labels.pod }}",
         "window": "2m",

@@ -24,7 +24,7 @@ from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, weights
+from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, weigh
 from sidecar.timeline.outcome import Outcome
 
 
@@ -59,7 +59,8 @@ class Roots:
         self._signs = Signs()
         self._long = LongPrompts(evidence.prefill_seconds)
         self._backlog = Backlog()
-        self._weighed: dict[Facts, dict[Root, float]] = {}
+        self._weighed: dict[Facts, Weighed] = {}
+        self._held_up: dict[tuple[int, float | None], bool] = {}
         self._next_slice_at = self._looked_at = float("-inf")
         self.more = False
         """More misses may be due than were decided in one turn."""
@@ -118,9 +119,11 @@ class Roots:
 
         `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
         """
-        if not self.more or at >= self._looked_at + LOOK_SECONDS:
-            self._look(at, burning=burning, learn=learn, hurried=hurried)
-        self.more = self._open.tick(at)
+        try:
+            if not self.more or at >= self._looked_at + LOOK_SECONDS:
+                self._look(at, burning=burning, learn=learn, hurried=hurried)
+        finally:  # an error in a sign must not leave misses undecided
+            self.more = self._open.tick(at)
 
     def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
         self._looked_at = at
@@ -144,6 +147,10 @@ class Roots:
     def learners(self) -> dict[str, Learner]:
         """All that learns here, by name."""
         return {"pod": self._pod, "long_prompts": self._long, "backlog": self._backlog}
+
+    def forget_load(self) -> None:
+        """The restored load is another pod's."""
+        self._pod.forget_load()
 
     @property
     def young(self) -> bool:
@@ -190,30 +197,40 @@ class Roots:
     def _see(self, at: float, costs: Costs) -> None:
         self._signs = self._pod.signs(at, costs)
         self._weighed.clear()
+        self._held_up.clear()
 
     def _decide(self, miss: Miss, at: float) -> bool:
         since = self._backlog.since(miss.received_at)
         fault = next((each for each in self._signs.faults if each.overlaps(since, at)), None)
         facts = Facts(
-            miss.waited_in,
-            miss.failed,
-            miss.paused,
-            None if fault is None else fault.cause,
-            self._long.hold_up(since, at, miss.threshold_seconds),
-            miss.transferred,
+            waited_in=miss.waited_in,
+            failed=miss.failed,
+            paused=miss.paused,
+            fault=None if fault is None else fault.cause,
+            behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
+            tpot=miss.objective is Objective.TPOT,
+            transferred=miss.transferred,
         )
         found = self._weighed.get(facts)
         if found is None:
-            found = self._weighed[facts] = weights(facts, self._signs, self.incident.lead)
+            found = self._weighed[facts] = weigh(facts, self._signs, self.incident.lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and not _clear(found):
+        if not over and not _clear(found.weights):
             return False
-        for root, weight in found.items():
+        for root, weight in found.weights.items():
             self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
             self._causes.child_for(miss.labels, *root).inc(weight)
         self._undecided.child_for(miss.labels, miss.objective).inc(-1)
-        self.incident.voted(found, at)
+        self.incident.voted(found.weights, at, inherited=found.inherited)
         return True
+
+    def _behind_long_prompt(self, since: int, at: float, threshold_seconds: float | None) -> bool:
+        """Whether long prompts held up a request since then; asked once a look for each second and threshold."""
+        asked = since, threshold_seconds
+        known = self._held_up.get(asked)
+        if known is None:
+            known = self._held_up[asked] = self._long.hold_up(since, at, threshold_seconds)
+        return known
 
 
 def _ttft_seconds(aims: Aims) -> float | None:

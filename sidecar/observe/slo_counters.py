@@ -225,6 +225,8 @@ class Slo:
         """Know what another process learned."""
         for name, learner in self.learners.items():
             learner.take(baseline.learned[name])
+        if came is Came.FILE:
+            self.roots.forget_load()
         self.learning.restored(came, at, burned=baseline.burning, provisional=baseline.provisional)
 
     def unlearn(self) -> None:

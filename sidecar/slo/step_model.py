@@ -11,10 +11,11 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
@@ -171,6 +172,11 @@ class StepModel(Learner):
             self._take_pure(step, step.seconds)
         else:
             self._take_mixed(step, step.seconds)
+
+    def take(self, found: Mapping[str, Any]) -> None:
+        """Put a restored state into force: ratios to the costs that were known before are dropped."""
+        super().take(found)
+        self.forget()
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""

@@ -166,7 +166,7 @@ def test_a_pod_that_was_born_in_a_fault_takes_its_calmest_time_until_calm_comes(
 
 
 def test_a_new_pod_compares_with_the_past_of_a_healthy_one(tmp_path: Path) -> None:
-    """Exported from one pod, named in the config of another: its first minute has a load ratio."""
+    """Exported from one pod, named in the config of another. How busy the other pod was says nothing about this one."""
     healthy = Process(100.0).finds().lives(CALM_SECONDS)
     file = tmp_path / "baseline.json"
     file.write_bytes(run_now(healthy.baselines.document()))
@@ -175,9 +175,8 @@ def test_a_new_pod_compares_with_the_past_of_a_healthy_one(tmp_path: Path) -> No
     new.lives(60.0, per_second=2.0)
 
     assert new.info() == [("file", "false")]
-    load = new.load()
-    assert load is not None
-    assert 1.5 < load < 2.5
+    assert new.load() is None
+    assert not new.harness.slo.roots.young
     assert new.baselines.words == "usual values from another pod's file"
 
 

@@ -152,7 +152,7 @@ def speaks_in_lumps(pod: PodStory) -> None:
 
 def is_down(pod: PodStory) -> None:
     pod.set(c.ENGINE_UP, 0.0)
-    pod.second()
+    pod.waits(1)
 
 
 def lacks_cpu(pod: PodStory) -> None:

@@ -15,6 +15,8 @@ from sidecar.slo.root.signs import Fault
 COLD_SECONDS = 60.0
 """Time after a restart for which the new process may be blamed; longer while its work is dearer without a break."""
 STILL_COLD_SECONDS = 15.0
+LONGEST_COLD_SECONDS = 300.0
+"""What is still dearer so long after a restart is no warming up."""
 KEPT_FAULTS = 16
 
 
@@ -47,7 +49,10 @@ class Faults:
     def _stay_cold(self, at: float) -> None:
         for place, each in enumerate(self._kept):
             if each.cause is Cause.RESTART and at <= each.ended_at:
-                self._kept[place] = replace(each, ended_at=max(each.ended_at, at + STILL_COLD_SECONDS))
+                self._kept[place] = replace(
+                    each,
+                    ended_at=max(each.ended_at, min(at + STILL_COLD_SECONDS, each.began_at + LONGEST_COLD_SECONDS)),
+                )
 
     def _open(self, cause: Cause) -> Fault | None:
         return next((each for each in self._kept if each.cause is cause and each.ended_at == inf), None)

@@ -20,6 +20,8 @@ TAKES_OVER = 2.0
 LEADS_SECONDS = 60.0
 """After so long ahead of the lead, another root takes it over."""
 FEWEST_VOTES = 3.0
+LEAST_VOTES = 0.5
+"""A lead for which so little speaks any more is none: after some minutes without evidence of its own."""
 BEFORE_SECONDS = 60.0
 """An incident began with the oldest miss of this time before it was noticed."""
 REMEMBERED_MISSES = 256
@@ -44,13 +46,14 @@ class Incident:
         """An objective was missed."""
         self._misses.append(at)
 
-    def voted(self, weights: Mapping[Root, float], at: float) -> None:
-        """A miss was decided."""
+    def voted(self, weights: Mapping[Root, float], at: float, *, inherited: float = 0.0) -> None:
+        """A miss was decided. `inherited`: part of the lead's weight that no evidence speaks for: it keeps no lead."""
         self._fade(at)
         for root, weight in weights.items():
             self.votes[root.phase] = self.votes.get(root.phase, 0.0) + weight
             if root.phase != Blame.UNATTRIBUTED:
-                self._votes[root] = self._votes.get(root, 0.0) + weight
+                own = weight - inherited if root == self.lead else weight
+                self._votes[root] = self._votes.get(root, 0.0) + own
 
     def tick(self, at: float, *, burning: bool) -> None:
         """Open, lead or close the incident. Call it about once a second."""
@@ -69,6 +72,8 @@ class Incident:
         for root, votes in self._votes.items():
             phases[root.phase] = phases.get(root.phase, 0.0) + votes
         ahead = max(phases, key=phases.__getitem__, default=None)
+        if self.lead is not None and phases.get(self.lead.phase, 0.0) < LEAST_VOTES:
+            self.lead = None
         if ahead is None or phases[ahead] < FEWEST_VOTES:
             return
         led = None if self.lead is None else self.lead.phase

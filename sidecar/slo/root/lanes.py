@@ -91,7 +91,7 @@ class Lanes(Learner):
             usual = self._usual.setdefault(lane, _Usual())
             brought.work += grown.arrivals * _work(usual, prompt, answer)
             _add(brought, grown, usual)
-            if learn:
+            if learn and any(grown):
                 usual.learn(grown)
         return brought
 

@@ -23,6 +23,8 @@ LONG_SHARE = 0.25
 """Share of all prompt tokens from which on long prompts hold up the others: their cost rises faster than their length,
 and it comes at once."""
 HOLDS_UP = 0.5
+LONGEST_TIMES = 8.0
+"""A prompt is computed after at most so many times its own seconds: of an unstreamed one the end is not seen."""
 KEPT_PROMPTS = 256
 ARRIVALS_SECONDS = 1.0
 """Arrivals within so many seconds are counted together."""
@@ -44,9 +46,9 @@ class LongPrompts(Learner):
         self._arrived: deque[tuple[float, str, int]] = deque()
         """Arrivals that have yet to stay calm before they teach."""
         self._longest: dict[str, int] = {}
-        self._open: dict[Hashable, tuple[float, float]] = {}
-        """Long prompts that are not computed yet: the instant of their arrival, and their tokens."""
-        self._computed: deque[tuple[float, float, float]] = deque(maxlen=KEPT_PROMPTS)
+        self._open: dict[Hashable, tuple[float, float, float | None]] = {}
+        """Long prompts that are not computed yet: the instant of their arrival, their tokens, and their seconds alone."""
+        self._computed: deque[tuple[float, float, float, float | None]] = deque(maxlen=KEPT_PROMPTS)
         self._received: deque[list[float]] = deque(maxlen=KEPT_PROMPTS)
         """Tokens of all prompts, by slice of time."""
 
@@ -59,13 +61,13 @@ class LongPrompts(Learner):
         else:
             self._received.append([at, tokens])
         if size > self._longest.get(lane, inf) and len(self._open) < KEPT_PROMPTS:
-            self._open[key] = at, tokens
+            self._open[key] = at, tokens, self._prefill_seconds(tokens)
 
     def computed(self, key: Hashable, at: float) -> None:
         """The first output of a request came, or it is over."""
         if self._open and key in self._open:
-            came_at, tokens = self._open.pop(key)
-            self._computed.append((came_at, at, tokens))
+            came_at, tokens, seconds = self._open.pop(key)
+            self._computed.append((came_at, at, tokens, seconds))
 
     def tick(self, at: float, *, calm: bool) -> None:
         """Learn from calm arrivals; call it every few seconds. `calm`: no objective burns."""
@@ -101,7 +103,12 @@ class LongPrompts(Learner):
         They did if they alone take half of `threshold_seconds` to compute. Where that is unknown, they must be a good
         part of the prompts that came meanwhile.
         """
-        found = [(came_at, until, tokens) for came_at, tokens in self._open.values() if came_at <= until]
+        found = [
+            (came_at, min(until, came_at + LONGEST_TIMES * seconds) if seconds else until, tokens, seconds)
+            for came_at, tokens, seconds in self._open.values()
+            if came_at <= until
+        ]
+        found = [each for each in found if each[1] >= since]
         for each in reversed(self._computed):
             if each[1] < since:
                 break
@@ -109,9 +116,8 @@ class LongPrompts(Learner):
                 found.append(each)
         if not found:
             return False
-        costs = [self._prefill_seconds(tokens) for _, _, tokens in found]
-        known = [cost for cost in costs if cost is not None]
-        if threshold_seconds is not None and len(known) == len(costs):
+        known = [seconds for *_, seconds in found if seconds is not None]
+        if threshold_seconds is not None and len(known) == len(found):
             return sum(known) >= HOLDS_UP * threshold_seconds
         began_at, ended_at = min(each[0] for each in found), max(each[1] for each in found)
         received = sum(tokens for at, tokens in self._received if began_at - ARRIVALS_SECONDS < at <= ended_at)

@@ -7,6 +7,7 @@ burns.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import ClassVar, NamedTuple
@@ -30,6 +31,8 @@ SOON_SECONDS = 20.0
 EMPTY_SECONDS = 300.0
 """After so long without an arrival, time teaches no usual load: or a night would make each morning an overload."""
 LATE_SECONDS = 15.0
+MOST_READINGS = 3.0
+"""A longer time between two readings counts as so many."""
 IDLE_SPREAD = 1.5
 """The first token of a request that did not queue is a guess at its prefill: its interval is wider."""
 KV_FULL_RATIO = 0.85
@@ -83,7 +86,11 @@ class Pod(Learner):
     @property
     def young(self) -> bool:
         """Whether no usual values are known yet."""
-        return self._load.young
+        return self._load.young and self._mix.young
+
+    def forget_load(self) -> None:
+        """The usual load is another pod's: it says nothing about this one."""
+        self._load = Comparison()
 
     def teach_after(self, calm_seconds: float) -> None:
         """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
@@ -92,6 +99,8 @@ class Pod(Learner):
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
+        if now.engine_up is False and self._last is not None and _events(now) > _events(self._last):
+            now = replace(now, engine_up=None)  # it answers requests, whatever its health check says
         last, self._last = self._last, now
         self._readings.append(now)
         if last is None:
@@ -103,7 +112,9 @@ class Pod(Learner):
         brought = self._lanes.compare(last.lanes, now.lanes, learn=calm)
         if brought.work > 0.0:
             self._arrived_at = now.at
-        busy_seconds = now.at - last.at if now.at - self._arrived_at < EMPTY_SECONDS else 0.0
+        # A process that stood still for an hour saw no hour without traffic.
+        seconds = min(now.at - last.at, MOST_READINGS * READING_SECONDS)
+        busy_seconds = seconds if now.at - self._arrived_at < EMPTY_SECONDS else 0.0
         for comparison, value, expected in (
             (self._load, brought.work, busy_seconds),
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
@@ -137,6 +148,7 @@ class Pod(Learner):
             grown={cause: factor for cause, factor in found.items() if factor is not None},
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),
+            reports=reports,
             late_ratio=self._late(),
             kv_full=self._kv_full(soon),
             preempts=self._preempts(at - RECENT_SECONDS),
@@ -145,7 +157,7 @@ class Pod(Learner):
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
-            young=self._load.young,
+            young=self.young,
         )
 
     def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
@@ -265,3 +277,7 @@ def _is_limited(doing: Doing | None, *, waits_inside: bool | None) -> bool:
 
 def _dearer(cost: Factor | None) -> bool:
     return cost is not None and chance(cost, DEARER) > 0.5
+
+
+def _events(reading: Reading) -> float:
+    return sum(each.events for each in reading.lanes.values())

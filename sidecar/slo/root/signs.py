@@ -35,6 +35,8 @@ class Signs:
     together: Factor | None = None
     """Output events per read, over the usual number: something collects tokens if it is well above 1."""
     faults: tuple[Fault, ...] = ()
+    reports: bool = False
+    """The engine reports the phases of most answers."""
     late_ratio: float = 0.0
     """Share of the last seconds by which the sidecar's own loop was late, 0 to 1."""
     kv_full: bool = False

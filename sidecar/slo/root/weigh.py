@@ -47,6 +47,8 @@ class Facts(NamedTuple):
     """A fault of the engine that its life overlaps."""
     behind_long_prompt: bool = False
     """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
+    tpot: bool = False
+    """It is a miss of the pace between tokens, not of a wait."""
     transferred: bool = False
     """Most of its excess lies between its first output and its second."""
 
@@ -65,6 +67,7 @@ WORTH_NAMING = {
 models with errors of their own."""
 DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
+LEAST_RATIO = 1e-6
 SURE = 0.95
 """Weight of direct evidence."""
 LATE_FROM, LATE_AT = 0.08, 0.2
@@ -91,24 +94,41 @@ def unknown(reason: Unknown) -> Root:
     return Root(Blame.UNATTRIBUTED.value, str(reason))
 
 
+class Weighed(NamedTuple):
+    """The weights of a miss, which add up to 1."""
+
+    weights: dict[Root, float]
+    inherited: float = 0.0
+    """Share of the lead's weight that it has only because it leads: no evidence of this miss speaks for it."""
+
+
 def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, float]:
     """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
+    return weigh(facts, signs, lead).weights
+
+
+def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
+    """The same, and how much of it was inherited."""
     if facts.failed is Failed.SIDECAR:
-        return {root_of(Cause.SIDECAR_BUDGET): 1.0}
+        return Weighed({root_of(Cause.SIDECAR_BUDGET): 1.0})
     if facts.failed is not None:
         down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
-        return {root_of(Cause.DOWN if down else Cause.ERRORS): 1.0}
+        return Weighed({root_of(Cause.DOWN if down else Cause.ERRORS): 1.0})
     given = _Given()
     given.give(Cause.SIDECAR_LATE, SURE * _between(signs.late_ratio, LATE_FROM, LATE_AT))
     if facts.fault is not None:
         given.give(facts.fault, SURE)
-    waited_in = facts.waited_in if facts.waited_in not in (None, Blame.UNATTRIBUTED) else _mostly(signs.waited)
+    waited_in: Blame | None = facts.waited_in if facts.waited_in is not Blame.UNATTRIBUTED else None
+    if waited_in is None and not facts.tpot:
+        waited_in = _mostly(signs.waited)
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
     _give_grown(given, facts, signs)
-    _give_rest(given, waited_in, signs, lead)
-    return given.weights
+    if facts.waited_in is Blame.PREFILL and not signs.young:
+        # Nothing has grown, and its own prompt took the time: it is long for its threshold.
+        given.give(Cause.PROMPT_MIX, MAYBE_WAITS * _computes(signs))
+    return Weighed(given.weights, _give_rest(given, waited_in, signs, lead))
 
 
 class _Given:
@@ -116,7 +136,7 @@ class _Given:
 
     def __init__(self) -> None:
         self.weights: dict[Root, float] = {}
-        self._left = 1.0
+        self.left = 1.0
 
     def give(self, cause: Cause, share: float) -> None:
         """Give a cause this share of what is left."""
@@ -125,9 +145,9 @@ class _Given:
     def give_all(self, shares: Mapping[Root, float]) -> None:
         """Give each root its share of what is left; in sum at most 1."""
         for root, share in shares.items():
-            if self._left * share > 0.0:
-                self.weights[root] = self.weights.get(root, 0.0) + self._left * share
-        self._left *= 1.0 - sum(shares.values())
+            if self.left * share > 0.0:
+                self.weights[root] = self.weights.get(root, 0.0) + self.left * share
+        self.left *= 1.0 - sum(shares.values())
 
 
 def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
@@ -138,7 +158,7 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
         given.give(Cause.HOP, SURE)
-    if signs.together is not None:
+    if signs.together is not None and not (signs.reports and facts.waited_in in (Blame.QUEUE, Blame.PREFILL)):
         given.give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
 
 
@@ -152,8 +172,10 @@ def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
 
 def chance(factor: Factor, threshold: float) -> float:
     """The chance that the true ratio is above this threshold, 0 to 1: an estimate, as the interval is one."""
-    spread = max(log(factor.high / max(factor.low, 1e-6)) / (2 * Z), 1e-3)
-    return 0.5 * (1.0 + erf(log(max(factor.value, 1e-6) / threshold) / spread / sqrt(2)))
+    # A difference of costs may be below 0 by noise; a ratio is not.
+    low, value, high = (max(each, LEAST_RATIO) for each in (factor.low, factor.value, factor.high))
+    spread = max(log(high / low) / (2 * Z), 1e-3)
+    return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
 
 
 def _grown(signs: Signs) -> dict[Cause, float]:
@@ -180,22 +202,25 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     return shares
 
 
-def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> None:
-    """Give what is not decided to the open incident, to the queue or to `unattributed`."""
+def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> float:
+    """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
+    inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
     if signs.limited:
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None and lead.phase != Blame.UNATTRIBUTED:
         root, share = lead, WAITS
+        inherited = given.left * share
     elif signs.preempts or signs.kv_full:
         root, share = root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS
     elif signs.young:
         given.give_all({unknown(Unknown.YOUNG): 1.0})
-        return
+        return 0.0
     else:
         root = root_of(Cause.SLOTS if waits_inside else Cause.LOAD)
         share = WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS
     given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
+    return inherited
 
 
 def _computes(signs: Signs) -> float:

@@ -80,6 +80,14 @@ for name, promise, happens, pages in (
     SUITE.scenario(6, 4)(page)
 
 
+@SUITE.scenario(6, 3, 8)
+def a_pod_that_decided_nothing_and_is_well_again(scenario: Scenario) -> None:
+    """Its page ends with its misses, and not with the memory of them."""
+    fleet((WELL, undecided(), WELL), (WELL,) * 3)(scenario)
+    scenario.pages(10, "LLMPodBurn", phase="unattributed")
+    scenario.pages(15.5, phase="unattributed")
+
+
 def another_model(scenario: Scenario) -> None:
     lane(scenario, *FINE, pod="engine-1", model="large")
 

@@ -75,3 +75,16 @@ def test_the_cause_of_the_lead_may_change_within_its_phase() -> None:
     voted(incident, QUEUE, 0, 10)
     voted(incident, root_of(Cause.SLOTS), 10, 30)
     assert incident.lead == root_of(Cause.SLOTS)
+
+
+def test_inherited_votes_keep_no_lead() -> None:
+    """A restart is over for minutes: what misses only inherit from it does not make it lead for ever."""
+    incident = Incident()
+    voted(incident, root_of(Cause.RESTART), 0, 60)
+    for second in range(60, 900):
+        if incident.lead is not None:
+            incident.voted({incident.lead: 0.9}, float(second), inherited=0.9)
+        incident.tick(float(second), burning=True)
+
+    assert incident.lead is None
+    assert incident.began_at is not None

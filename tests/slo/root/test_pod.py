@@ -318,13 +318,35 @@ def test_lateness_is_the_share_of_the_last_fifteen_seconds() -> None:
 def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is_dearer() -> None:
     story = Story()
     up_at = story.last.at
-    down = story.reads(2, engine_up=False)
+    down = story.reads(2, engine_up=False, requests=0.0)
     story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
     cold = story.reads(30, engine_up=True)
 
     assert [(fault.cause, fault.began_at, fault.ended_at) for fault in down.faults] == [(Cause.DOWN, up_at, inf)]
     assert [fault.cause for fault in cold.faults] == [Cause.DOWN, Cause.RESTART]
     assert cold.faults[1].ended_at > story.last.at
+
+
+def test_a_restart_is_over_after_five_minutes_whatever_work_costs() -> None:
+    """Ten minutes after a restart, decode is still dearer: that is no warming up."""
+    story = Story()
+    story.reads(1, restarts=1.0)
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
+    late = story.reads(120)
+
+    assert late.faults == () or late.faults[-1].ended_at < story.last.at - 240.0
+
+
+def test_an_engine_that_fails_its_health_check_while_it_answers_is_not_down() -> None:
+    story = Story()
+    assert story.reads(3, engine_up=False).faults == ()
+
+
+def test_a_process_that_stood_still_for_an_hour_saw_no_hour_without_traffic() -> None:
+    story = Story()
+    story.last = replace(story.last, at=story.last.at + 3600.0)
+
+    assert Cause.LOAD not in grown(story.reads(60, calm=True))
 
 
 def test_the_shares_of_phases_are_those_of_the_last_minute_that_are_known() -> None:

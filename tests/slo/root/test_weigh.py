@@ -10,7 +10,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
 from sidecar.slo.factor import Factor
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weights
+from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weigh, weights
 
 
 def sharp(value: float) -> Factor:
@@ -158,3 +158,27 @@ def test_the_chance_of_a_ratio_is_a_half_at_the_threshold() -> None:
     assert chance(sharp(1.2), 1.2) == pytest.approx(0.5)
     assert chance(sharp(2.0), 1.2) > 0.999
     assert chance(sharp(1.0), 1.2) < 0.001
+
+
+def test_a_prompt_that_takes_the_threshold_by_itself_is_the_prompt_mix() -> None:
+    """A new lane sends prompts of 3,600 tokens for a threshold of 0.25 s: nothing waits, and nothing has grown."""
+    calm = Signs(grown={Cause.LOAD: sharp(1.0)})
+    assert leader(Facts(waited_in=Blame.PREFILL), calm) == root_of(Cause.PROMPT_MIX)
+    assert leader(Facts(waited_in=Blame.PREFILL), Signs(grown={Cause.LOAD: sharp(2.0)})) == root_of(Cause.LOAD)
+
+
+def test_a_ratio_below_zero_by_noise_is_no_evidence_and_no_error() -> None:
+    assert chance(Factor(-0.026, -0.031, -0.021), 1.2) == 0.0
+    assert leader(WAITED, Signs(grown={Cause.PREFILL_COST: Factor(-0.026, -0.031, -0.021)})).phase == "queue"
+
+
+def test_what_a_miss_inherits_from_the_incident_is_told_apart() -> None:
+    found = weigh(WAITED, Signs(), root_of(Cause.RESTART))
+    assert found.weights[root_of(Cause.RESTART)] == pytest.approx(found.inherited)
+    assert weigh(WAITED, Signs(), None).inherited == 0.0
+
+
+def test_events_that_come_together_claim_no_miss_that_a_report_gives_to_the_queue() -> None:
+    busy = {Cause.LOAD: sharp(3.0)}
+    assert leader(WAITED, Signs(grown=busy, together=sharp(2.0), reports=True)) == root_of(Cause.LOAD)
+    assert leader(WAITED, Signs(grown=busy, together=sharp(2.0))) == root_of(Cause.HOP)
