@@ -94,7 +94,8 @@ def _firing(alert: str) -> list[dict[str, Any]]:
 def test_vmalert_pages_the_root_in_words(servers: tuple[str, str]) -> None:
     """Nothing while all is well, and then one page."""
     store, alert = servers
-    misses, pages, second = 0.0, [], 0
+    pages: list[Any] = []
+    misses, second = 0.0, 0
     deadline = time.monotonic() + HEALTHY_SECONDS + PATIENCE_SECONDS
     while not pages and time.monotonic() < deadline:
         second += 1

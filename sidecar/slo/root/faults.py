@@ -16,7 +16,7 @@ COLD_SECONDS = 60.0
 """Time after a restart for which the new process may be blamed; longer while its work is dearer without a break."""
 STILL_COLD_SECONDS = 15.0
 LONGEST_COLD_SECONDS = 300.0
-"""What is still dearer so long after a restart is no warming up."""
+"""Work that is still dearer so long after a restart is no warming up."""
 KEPT_FAULTS = 16
 
 

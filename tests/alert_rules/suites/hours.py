@@ -1,5 +1,7 @@
 """Tiers of long windows, which are sums of recorded sums, and traffic against three hours before. Samples a minute apart."""
 
+from typing import Any
+
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, RECORDING, Happens, Scenario, Suite, counter, of
 from tests.alert_rules.suites.tiers import STRICT, USUAL, WHO, burns
 from tests.alert_rules.world import HEALTHY_PER_MINUTE, Traffic, broken, lane
@@ -10,6 +12,7 @@ SIX = Suite("six-hours", rules=(RECORDING,), step_seconds=60, evaluation_seconds
 BEFORE = 70.0
 """Minutes: a burst of half an hour is less than the budget of what came before."""
 
+told: tuple[Any, ...]
 for told in (
     ("six-times-the-budget", "Steady for half an hour: a page.", USUAL, ((36, 0.306, 120),), "steady", "slow"),
     ("less-than-six-times-the-budget", "A ticket.", USUAL, ((36, 0.294, 120),), "slow"),

@@ -70,7 +70,7 @@ for name, promise, happens, pages in (
     ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {9: "unattributed"}),
 ):
 
-    def page(scenario: Scenario, happens: Happens = happens, pages: dict[float, str] = pages) -> None:
+    def page(scenario: Scenario, happens: Happens = happens, pages: dict[float, str] = pages) -> None:  # type: ignore[assignment]
         happens(scenario)
         for minute, phase in pages.items():
             scenario.pages(minute, *(["LLMPodBurn"] if phase else []), phase=phase)
