@@ -32,8 +32,9 @@ def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> 
     assert (told["phase"], told["verdict"], told["chip"]) == (truth, truth, truth.replace("_", " "))
     title = "engine down" if truth == "engine" else f"{truth.replace('_', ' ')}, interactive"
     assert told["title"].startswith(title)
-    (interactive,) = (one for one in seen[truth].diagnosis if one["lane"] == "interactive")
-    assert interactive["phase"] == truth
+    # The worst comes first: requests of a crashed engine may stand under the model `other` as well.
+    worst = next(one for one in seen[truth].diagnosis if one["lane"] == "interactive")
+    assert worst["phase"] == truth
 
 
 @pytest.mark.parametrize("truth", INCIDENTS)
