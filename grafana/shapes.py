@@ -115,7 +115,7 @@ def waited_in(objective: str, *, width: int = 12) -> Panel:
 
 
 def evidence(*, width: int = 12) -> Panel:
-    """What has grown on each pod, against what is usual there."""
+    """The ratios of each pod to its usual values."""
     return Panel(
         Kind.LINES,
         "What has grown: now over what is usual, by pod",
@@ -132,7 +132,7 @@ def evidence(*, width: int = 12) -> Panel:
 
 
 def engine_cost(part: Part, *, width: int = 12) -> Panel:
-    """What the same work costs the engine now over what it cost."""
+    """The cost of the engine's work now over its usual cost."""
     work = "a step of the same sequences and contexts" if part is Part.DECODE else "the same uncached prompt tokens"
     return Panel(
         Kind.LINES,

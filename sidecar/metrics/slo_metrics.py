@@ -64,7 +64,7 @@ SLO_ROOT_MISSES_TOTAL = Counter(
 )
 SLO_UNDECIDED_MISSES = Gauge(
     "llm_slo_undecided_misses",
-    "Misses of llm_slo_misses_total whose root is not decided yet; each is for at most 15 s.",
+    "Misses of llm_slo_misses_total whose root is not decided yet; each is for at most 15 s and the second to the next look.",
     (*PER_LANE, OBJECTIVE),
     typical=0.5,
 )
@@ -181,9 +181,10 @@ ENGINE_STALLED_SECONDS_TOTAL = Counter(
 
 EVIDENCE_RATIO = Gauge(
     "llm_evidence_ratio",
-    "How many times its usual value each cause shows now, over the last minute or two: load (arrivals a second), prompt_mix"
-    " (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them), longer_outputs (output"
-    " tokens a request), prefill_cost and decode_cost (the same work). The usual value is learned while no objective burns:"
+    "How many times its usual value each cause shows now: load (arrivals a second) and longer_outputs (output tokens a request)"
+    " over the last minute; prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains"
+    " them), prefill_cost and decode_cost (the same work) over the last 20 s or the last 60 to 90 s, whichever shows a change"
+    " more clearly. Costs come from steps or, where these say nothing, from reported prefills and the gaps between tokens. The usual value is learned while no objective burns:"
     " an estimate. Absent while unknown.",
     (Label("cause", RATIO_CAUSES),),
 )

@@ -106,7 +106,7 @@ class Learning:
         """Whether this is one of the calmest moments of a burn, which teaches without two minutes of calm after it."""
         if self._calmest is None or not self._burning.at(at):
             return False
-        # Where each request misses, all moments are alike up to rounding, and none is calmer than another.
+        # All moments are alike up to rounding if each request misses, and none is calmer than another.
         return self._burning.worst(at) <= self._calmest * (1.0 + 1e-6)
 
     def teaches(self, at: float) -> bool:

@@ -26,6 +26,7 @@ HOLDS_UP = 0.5
 LONGEST_TIMES = 8.0
 """A prompt is computed after at most so many times its own seconds: of an unstreamed one the end is not seen."""
 KEPT_PROMPTS = 256
+KEPT_ARRIVALS = 16_384
 ARRIVALS_SECONDS = 1.0
 """Arrivals within so many seconds are counted together."""
 
@@ -43,8 +44,8 @@ class LongPrompts(Learner):
         self._prefill_seconds = prefill_seconds
         self.calm_after_seconds = CALM_AFTER_SECONDS
         self._usual: dict[str, dict[int, float]] = {}
-        self._arrived: deque[tuple[float, str, int]] = deque()
-        """Arrivals that have yet to stay calm before they teach."""
+        self._arrived: deque[tuple[float, str, int]] = deque(maxlen=KEPT_ARRIVALS)
+        """Arrivals that have yet to stay calm before they teach; above the limit the oldest teach nothing."""
         self._longest: dict[str, int] = {}
         self._open: dict[Hashable, tuple[float, float, float | None]] = {}
         """Long prompts that are not computed yet: the instant of their arrival, their tokens, and their seconds alone."""

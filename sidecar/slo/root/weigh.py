@@ -53,8 +53,6 @@ class Facts(NamedTuple):
     """Most of its excess lies between its first output and its second."""
 
 
-Weights = Mapping[Root, float]
-
 WORTH_NAMING = {
     Cause.LOAD: 1.15,
     Cause.PROMPT_MIX: 1.12,
@@ -80,6 +78,7 @@ something else; in more than the second, for that."""
 WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
+"""Weight of a root that the place of the wait suggests, without a sign beside it."""
 MOST_WAIT = 0.5
 """Share of the pod's recent misses, above which a miss whose ledger is still open is taken to wait as they did."""
 
@@ -102,13 +101,8 @@ class Weighed(NamedTuple):
     """Share of the lead's weight that it has only because it leads: no evidence of this miss speaks for it."""
 
 
-def weights(facts: Facts, signs: Signs, lead: Root | None = None) -> dict[Root, float]:
-    """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
-    return weigh(facts, signs, lead).weights
-
-
 def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
-    """The same, and how much of it was inherited."""
+    """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
     if facts.failed is Failed.SIDECAR:
         return Weighed({root_of(Cause.SIDECAR_BUDGET): 1.0})
     if facts.failed is not None:
@@ -194,7 +188,7 @@ def _grown(signs: Signs) -> dict[Cause, float]:
         if cause in shares:
             shares[cause] *= _computes(signs)
     if signs.preempts:
-        # What is computed a second time looks like dearer prompts.
+        # Prompts that are computed a second time look like dearer ones.
         shares.pop(Cause.PREFILL_COST, None)
     if signs.kv_full and Cause.PROMPT_MIX in shares:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.

@@ -10,7 +10,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
 from sidecar.slo.factor import Factor
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weigh, weights
+from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weigh
 
 
 def sharp(value: float) -> Factor:
@@ -18,7 +18,7 @@ def sharp(value: float) -> Factor:
 
 
 def leader(facts: Facts, signs: Signs, lead: Root | None = None) -> Root:
-    found = weights(facts, signs, lead)
+    found = weigh(facts, signs, lead).weights
     return max(found, key=found.__getitem__)
 
 
@@ -61,7 +61,7 @@ _lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
 def test_the_weights_of_a_miss_add_up_to_one_and_are_of_the_closed_table(
     facts: Facts, signs: Signs, lead: Root | None
 ) -> None:
-    found = weights(facts, signs, lead)
+    found = weigh(facts, signs, lead).weights
     assert sum(found.values()) == pytest.approx(1.0)
     assert all(weight >= 0.0 for weight in found.values())
     assert set(found) <= set(ROOTS)
@@ -81,7 +81,7 @@ def test_of_two_that_have_grown_the_larger_one_is_the_root() -> None:
 def test_an_interval_that_covers_the_threshold_decides_nothing() -> None:
     """Prefill costs 1.3 times its usual value, or anything from 0.4 to 4.2 times: that is no evidence."""
     vague = Signs(grown={Cause.PREFILL_COST: Factor(1.3, 0.4, 4.2)})
-    assert max(weights(WAITED, vague).values()) < 0.6
+    assert max(weigh(WAITED, vague).weights.values()) < 0.6
 
 
 def test_where_requests_wait_and_nothing_is_dearer_it_is_the_queue() -> None:
@@ -106,7 +106,9 @@ def test_a_request_that_the_engine_failed_is_the_engines() -> None:
 
 
 def test_a_request_that_the_sidecar_failed_is_the_sidecars() -> None:
-    assert weights(Facts(failed=Failed.SIDECAR, fault=Cause.DOWN), Signs()) == {root_of(Cause.SIDECAR_BUDGET): 1.0}
+    assert weigh(Facts(failed=Failed.SIDECAR, fault=Cause.DOWN), Signs()).weights == {
+        root_of(Cause.SIDECAR_BUDGET): 1.0
+    }
 
 
 def test_a_fault_of_the_engine_in_its_life_is_the_root() -> None:
