@@ -109,7 +109,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   """,
         "The same, where no root leads.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
-        {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "0.00"},
+        {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "unknown"},
         _HOLD[Blame.UNATTRIBUTED],
         KEPT,
     )

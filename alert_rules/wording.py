@@ -172,7 +172,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
     burn = _query("lane:llm_slo_burn:ratio_rate5m", _LANE)
     confidence = '{{ $value | printf "%.2f" }}'
     if unattributed:
-        confidence = _asked(own, _names(_LANE), _FIRST % 'printf "%.2f"', "0.00")
+        confidence = _asked(own, _names(_LANE), _FIRST % 'printf "%.2f"', "unknown")
     waited = _asked(
         f"topk(1, {_query('lane:llm_slo_waited_in:ratio', _LANE)})",
         _names(_LANE),

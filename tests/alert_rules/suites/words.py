@@ -110,7 +110,7 @@ def no_root_at_all(scenario: Scenario) -> None:
 
     summary = f"the root is not known; interactive misses TTFT 16.0x, {ONLY_POD}"
     rest = "480 misses in 5m. No root leads: no miss is decided for any."
-    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, confidence="0.00", window="5m")
+    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, confidence="unknown", window="5m")
 
 
 @SUITE.scenario(6, 60)
