@@ -48,6 +48,8 @@ class Slo:
         self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
         self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
         self._now = 0.0
+        self._more_due = False
+        """More deadlines have passed than were decided in one turn."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
         self._requests = metrics.counter(slo.SLO_REQUESTS_TOTAL)
@@ -137,10 +139,10 @@ class Slo:
         it again after other work had its turn.
         """
         self._now = at
-        self._contained(self._judge.tick, at)
+        self._contained(self._judged, at)
         self._contained(self._price_steps, at)
         self._contained(self._root, at)
-        return self.roots.more
+        return self._more_due or self.roots.more
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
@@ -202,6 +204,9 @@ class Slo:
     def _learned(self, account: Account, at: float) -> None:
         self._evidence.settled(account, learn=self.learning.teaches(at))
 
+    def _judged(self, at: float) -> None:
+        self._more_due = self._judge.tick(at)
+
     def _price_steps(self, at: float) -> None:
         self._evidence.tick(learn=self.learning.teaches(at))
 
@@ -221,11 +226,11 @@ class Slo:
         """The source of the usual values."""
         return self.learning.came(known=self.known)
 
-    def restore(self, baseline: Baseline, came: Came, at: float) -> None:
-        """Know what another process learned."""
+    def restore(self, baseline: Baseline, came: Came, at: float, *, load: bool) -> None:
+        """Know what another process learned. `load`: its load is usual here too."""
         for name, learner in self.learners.items():
             learner.take(baseline.learned[name])
-        if came is Came.FILE:
+        if not load:
             self.roots.forget_load()
         self.learning.restored(came, at, burned=baseline.burning, provisional=baseline.provisional)
 

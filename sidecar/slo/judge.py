@@ -18,6 +18,8 @@ from sidecar.timeline.outcome import Outcome
 
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
+DECIDED_AT_ONCE = 128
+"""Passed deadlines that one `tick` decides: about a millisecond. In a hang, thousands may pass in one second."""
 FEW_DUE = 64
 """Deadlines of ended requests that may stay in the heap (besides two per running request); above that they are
 removed."""
@@ -110,8 +112,9 @@ class Judge:
 
         Objectives that do not apply to such an answer are dropped, unless they have been missed by now.
         """
-        self.tick(at)
         case = self._cases.get(key)
+        if case is not None:
+            self._passed(case, at)
         if case is None or (streaming is not None and case.streaming is streaming):
             return
         case.streaming = streaming
@@ -138,22 +141,23 @@ class Judge:
         case = self._cases.get(key)
         return None if case is None else case.tokens
 
-    def tick(self, at: float) -> None:
-        """Decide all objectives with a passed deadline: a request that still waits has missed."""
+    def tick(self, at: float) -> bool:
+        """Decide objectives with a passed deadline: a request that still waits has missed. True: more are due."""
         due = self._due
-        while due and due[0][0] < at:
+        left = DECIDED_AT_ONCE
+        while left and due and due[0][0] < at:
             _, _, objective, case = heappop(due)
             if objective not in case.decided:
-                self._decide(case, objective, missed=True)
-                if objective is Objective.TTFT:
-                    self.overdue[case] = None
+                left -= 1
+                self._miss(case, objective)
+        return bool(due) and due[0][0] < at
 
     def ended(self, key: Hashable, account: Account, at: float) -> Case | None:
         """The request is over: decide all its remaining objectives. Returns None if it has no objectives."""
-        self.tick(at)
         case = self._cases.pop(key, None)
         if case is None:
             return None
+        self._passed(case, at)
         self.overdue.pop(case, None)
         outcome = account.outcome
         if outcome is Outcome.OK:
@@ -172,6 +176,20 @@ class Judge:
             heapify(self._due)
 
     # --- one case --------------------------------------------------------------------------------------------------------
+
+    def _passed(self, case: Case, at: float) -> None:
+        """Decide the deadline of one request, if it has passed: `tick` may not have come to it yet."""
+        if case.streaming is None:
+            return
+        objective = Objective.TTFT if case.streaming else Objective.E2E
+        due_at = case.due_at(objective)
+        if due_at is not None and due_at < at and objective not in case.decided:
+            self._miss(case, objective)
+
+    def _miss(self, case: Case, objective: Objective) -> None:
+        self._decide(case, objective, missed=True)
+        if objective is Objective.TTFT:
+            self.overdue[case] = None
 
     def _expect(self, case: Case, objective: Objective) -> None:
         due_at = case.due_at(objective)

@@ -33,8 +33,8 @@ class JudgeHarness:
     def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
         self.judge.answering(key, START + at, streaming=streaming)
 
-    def tick(self, at: float) -> None:
-        self.judge.tick(START + at)
+    def tick(self, at: float) -> bool:
+        return self.judge.tick(START + at)
 
     def ended(
         self,

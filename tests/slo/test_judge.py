@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.judge import FEW_DUE, pace_seconds
+from sidecar.slo.judge import DECIDED_AT_ONCE, FEW_DUE, pace_seconds
 from sidecar.slo.objective import NO_AIMS, Aim, Aims
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -56,6 +56,22 @@ def test_deadlines_are_kept_in_their_own_order() -> None:
     assert harness.decided == [("quick", TTFT, True)]
     harness.tick(30.5)
     assert harness.decided == [("quick", TTFT, True), ("slow", TTFT, True)]
+
+
+def test_a_storm_of_misses_is_decided_in_turns_and_a_request_that_ends_need_not_wait_for_its_turn() -> None:
+    """300 requests hang, each is a miss of its deadline; the last of them ends before the turn that would decide it."""
+    harness = JudgeHarness()
+    for number in range(300):
+        harness.received(f"hung-{number}")
+
+    assert harness.tick(2.0) is True
+    assert len(harness.decided) == DECIDED_AT_ONCE
+    harness.ended("hung-299", 2.1, Outcome.CLIENT_CANCELLED)
+    assert ("hung-299", TTFT, True) in harness.decided
+    while harness.tick(2.1):
+        pass
+
+    assert sorted(harness.decided) == sorted((f"hung-{number}", TTFT, True) for number in range(300))
 
 
 def test_a_request_without_promises_is_not_remembered() -> None:

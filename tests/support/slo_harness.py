@@ -76,7 +76,8 @@ class SloHarness:
         return self.metrics.gauge(slo.REQUESTS_OVERDUE).child("llama", lane).value
 
     def remembered(self) -> dict[str, int]:
-        """Table to number of entries, for the tables of the objectives and the evidence that have any."""
+        """Table to number of entries after the loop's next turn, for the tables that have any."""
+        self.slo.tick(self.now)
         evidence = self.slo._evidence
         silence = evidence._silence
         tables = {
