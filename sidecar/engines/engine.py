@@ -27,6 +27,8 @@ class Engine:
         """How its reports are read."""
         self.models = tuple(models)
         self._served = frozenset(models)
+        self.base_models = self.models
+        """The same without adapters, as far as the engine says which they are."""
         self.version: str | None = None
         self.quantization: str | None = None
         """As the engine says it; None where it does not."""
@@ -64,12 +66,13 @@ class Engine:
         self.quantization = identity.quantization
         self.gpu_type = identity.gpu_type
         if identity.models is not None:
-            self.serves(identity.models)
+            self.serves(identity.models, identity.adapters)
 
-    def serves(self, models: Sequence[str]) -> None:
-        """The engine stated its models. If the config states them, this changes nothing."""
+    def serves(self, models: Sequence[str], adapters: Sequence[str] = ()) -> None:
+        """The engine stated its models, adapters among them. If the config states them, this changes nothing."""
         if not self._fixed and tuple(models) != self.models:
             self.models = tuple(models)
+            self.base_models = tuple(model for model in models if model not in adapters)
             self._served = frozenset(models)
             if self._on_models is not None:
                 self._on_models(self.models)

@@ -27,6 +27,8 @@ from sidecar.slo.learning import Came
 
 SAVE_SECONDS = 60.0
 """A process that is killed loses so much, of a memory of half an hour."""
+LOAD_SECONDS = 86_400.0
+"""The load of a day ago says nothing of today's. What steps and prompts cost holds as long as the key does."""
 MOST_FILES = 16
 """Files of other engines, and of other versions of this one, that are kept in the state directory."""
 PIECES = 128
@@ -111,7 +113,8 @@ class Baselines:
                     self._failed("baseline_refused", str(path), _why(error))
                 continue
             if self._slo.came is Came.NONE:
-                self._slo.restore(found, came, self._clock())
+                load = came is Came.STATE and self._unix() - found.saved_at_unix < LOAD_SECONDS
+                self._slo.restore(found, came, self._clock(), load=load)
                 log.info("baseline", source=came.value, file=str(path), provisional=found.provisional)
 
     async def save(self) -> None:
@@ -174,7 +177,7 @@ class Baselines:
         return Key(
             engine="unknown" if engine.kind == AUTO else engine.kind,
             version=engine.version,
-            models=tuple(sorted(engine.models)),
+            models=tuple(sorted(engine.base_models)),
             quantization=engine.quantization if labels.quantization == UNKNOWN else labels.quantization,
             gpu_type=engine.gpu_type if labels.gpu_type == UNKNOWN else labels.gpu_type,
         )

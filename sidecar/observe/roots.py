@@ -149,7 +149,7 @@ class Roots:
         return {"pod": self._pod, "long_prompts": self._long, "backlog": self._backlog}
 
     def forget_load(self) -> None:
-        """The restored load is another pod's."""
+        """The restored load is another pod's, or too old."""
         self._pod.forget_load()
 
     @property

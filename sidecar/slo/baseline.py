@@ -32,7 +32,7 @@ class Key:
     engine: str
     version: str | None
     models: tuple[str, ...]
-    """Sorted."""
+    """Sorted, and without adapters, which come and go."""
     quantization: str | None
     """The only flag that an engine states."""
     gpu_type: str | None
@@ -54,7 +54,7 @@ class Key:
         return None
 
     def replaces(self, other: "Key") -> bool:
-        """Whether this is certainly another engine: both say a part, and differ in it. Adapters come and go."""
+        """Whether this is certainly another engine: both say a part, and differ in it. A model may come or go."""
         told = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self) if each.name != "models")
         if any(mine is not None and its is not None and mine != its for mine, its in told):
             return True

@@ -51,3 +51,12 @@ def test_where_the_config_states_the_models_its_word_stands() -> None:
     engine.serves(["something-else"])
 
     assert engine.models == ("llama",)
+
+
+def test_an_adapter_is_a_model_to_clients_and_none_of_the_engines_own() -> None:
+    """Usual values hold for the models of the engine; an adapter may be loaded and dropped at any time."""
+    engine = Engine("vllm")
+
+    engine.serves(["llama", "tuned"], ["tuned"])
+
+    assert (engine.models, engine.base_models, engine.model_of("tuned")) == (("llama", "tuned"), ("llama",), "tuned")

@@ -29,8 +29,16 @@ class Process:
     """One process of a pod with requests that come at a steady pace."""
 
     def __init__(
-        self, now: float, *, state: Path | None = None, file: Path | None = None, version: str = "0.9"
+        self,
+        now: float,
+        *,
+        state: Path | None = None,
+        file: Path | None = None,
+        version: str = "0.9",
+        models: tuple[str, ...] = (),
+        unix: float = 1.8e9,
     ) -> None:
+        """`models`: in the engine's own list, adapters after the first; none: the config states the model."""
         self.harness = SloHarness()
         self.harness.now = now
         config = Config.model_validate(
@@ -40,13 +48,14 @@ class Process:
                 "baseline": {"file": "" if file is None else str(file)},
             }
         )
-        self.engine = Engine("vllm", ("llama",))
+        self.engine = Engine("vllm", () if models else ("llama",))
+        self.engine.serves(models, models[1:])
         self.baselines = Baselines(
             config,
             self.harness.slo,
             self.engine,
             clock=lambda: self.harness.now,
-            unix=lambda: 1.8e9,
+            unix=lambda: unix,
             dropped=self._dropped,
         )
         self.engine.up, self.engine.asked_what, self.engine.version = True, True, version
@@ -178,6 +187,19 @@ def test_a_new_pod_compares_with_the_past_of_a_healthy_one(tmp_path: Path) -> No
     assert new.load() is None
     assert not new.harness.slo.roots.young
     assert new.baselines.words == "usual values from another pod's file"
+
+
+def test_the_own_past_holds_with_other_adapters_and_its_load_for_a_day(tmp_path: Path) -> None:
+    """An adapter is loaded while the pod restarts; a month later only the costs hold still."""
+    Process(100.0, state=tmp_path, models=("llama", "tuned")).finds().lives(CALM_SECONDS).saves()
+
+    soon = Process(100.0, state=tmp_path, models=("llama", "another")).finds().lives(60.0, per_second=2.0)
+    later = Process(100.0, state=tmp_path, models=("llama",), unix=1.8e9 + 30 * 86_400.0).finds()
+    later.lives(60.0, per_second=2.0)
+
+    assert soon.info() == later.info() == [("state", "false")]
+    assert soon.load() == pytest.approx(2.0, abs=0.4)
+    assert later.load() is None
 
 
 def test_the_own_past_comes_before_the_file(calm: tuple[bytes, str], tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def identity_of(kind: EngineKind, answers: Answers) -> Identity:
         said,
         version=said.version if said.version is not None and _VERSION.fullmatch(said.version) else None,
         models=None if listed is None else tuple(model.id for model in listed.data),
+        adapters=() if listed is None else tuple(model.id for model in listed.data if model.parent is not None),
         quantization=_label(said.quantization),
         gpu_type=_label(said.gpu_type),
     )

@@ -118,9 +118,9 @@ class Prober:
         self._models_at = self._clock()
         kind = recognised(answers) if engine.detects else engine.kind
         if not self._anew:
-            listed = identity_of(engine.speaks, answers).models
-            if listed is not None:
-                engine.serves(listed)
+            listed = identity_of(engine.speaks, answers)
+            if listed.models is not None:
+                engine.serves(listed.models, listed.adapters)
             if kind is None or kind == engine.kind:
                 return
         while engine.detects and (path := next_question(answers)) is not None:

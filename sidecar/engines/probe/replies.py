@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -43,6 +43,8 @@ class Identity:
     models: tuple[str, ...] | None = None
     quantization: str | None = None
     gpu_type: str | None = None
+    adapters: tuple[str, ...] = ()
+    """Those of the models that are an adapter on another: they come and go while the engine runs."""
 
 
 class Model(msgspec.Struct):
@@ -50,6 +52,8 @@ class Model(msgspec.Struct):
 
     id: str
     owned_by: str | None = None
+    parent: Any = None
+    """Of an adapter, the model that it adapts (vLLM 0.32 and SGLang); null for a model of its own."""
 
 
 class Models(msgspec.Struct):

@@ -74,6 +74,15 @@ def test_each_engine_says_what_it_says_and_no_more(kind: str, pages: dict[str, b
     assert identity_of(KINDS[kind], {MODELS_PATH: Answer(200, LISTED), **answers}) == identity
 
 
+def test_an_adapter_is_told_by_its_parent() -> None:
+    """As vLLM 0.32 lists a model and a LoRA on it."""
+    listed = b'{"data":[{"id":"m","root":"m","parent":null},{"id":"tuned","root":"/lora","parent":"m"}]}'
+
+    told = identity_of(KINDS["vllm"], {MODELS_PATH: Answer(200, listed)})
+
+    assert (told.models, told.adapters) == (("m", "tuned"), ("tuned",))
+
+
 def test_of_models_in_several_formats_no_one_word_is_true() -> None:
     tags = b'{"models":[{"details":{"quantization_level":"Q4_K_M"}},{"details":{"quantization_level":"F16"}}]}'
 
