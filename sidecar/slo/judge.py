@@ -18,7 +18,7 @@ from sidecar.timeline.outcome import Outcome
 
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
-DECIDED_AT_ONCE = 128
+DEADLINES_AT_ONCE = 128
 """Passed deadlines that one `tick` decides: about a millisecond. In a hang, thousands may pass in one second."""
 FEW_DUE = 64
 """Deadlines of ended requests that may stay in the heap (besides two per running request); above that they are
@@ -144,7 +144,7 @@ class Judge:
     def tick(self, at: float) -> bool:
         """Decide objectives with a passed deadline: a request that still waits has missed. True: more are due."""
         due = self._due
-        left = DECIDED_AT_ONCE
+        left = DEADLINES_AT_ONCE
         while left and due and due[0][0] < at:
             _, _, objective, case = heappop(due)
             if objective not in case.decided:

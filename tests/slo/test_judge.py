@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.judge import DECIDED_AT_ONCE, FEW_DUE, pace_seconds
+from sidecar.slo.judge import DEADLINES_AT_ONCE, FEW_DUE, pace_seconds
 from sidecar.slo.objective import NO_AIMS, Aim, Aims
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -65,7 +65,7 @@ def test_a_storm_of_misses_is_decided_in_turns_and_a_request_that_ends_need_not_
         harness.received(f"hung-{number}")
 
     assert harness.tick(2.0) is True
-    assert len(harness.decided) == DECIDED_AT_ONCE
+    assert len(harness.decided) == DEADLINES_AT_ONCE
     harness.ended("hung-299", 2.1, Outcome.CLIENT_CANCELLED)
     assert ("hung-299", TTFT, True) in harness.decided
     while harness.tick(2.1):

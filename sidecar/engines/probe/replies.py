@@ -53,7 +53,7 @@ class Model(msgspec.Struct):
     id: str
     owned_by: str | None = None
     parent: Any = None
-    """Of an adapter, the model that it adapts (vLLM 0.32 and SGLang); null for a model of its own."""
+    """The model that this one adapts (vLLM 0.32 and SGLang); null for a model of its own."""
 
 
 class Models(msgspec.Struct):
