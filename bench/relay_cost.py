@@ -5,7 +5,8 @@ process is pinned to one core, origin and clients (this process) to another. CPU
 the proxy's threads (/proc/PID/task/*/schedstat, nanoseconds), over the middle of the run. The other proxy is nginx,
 which measures nothing; if it is not installed, the table has the sidecar only. Linux only. Run: `.venv/bin/python -m
 bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`; `--beside CHECKOUT` also measures the sidecar of another
-checkout, such as a worktree of an earlier commit, in the same rounds.
+checkout, such as a worktree of an earlier commit, in the same rounds. Each sidecar is measured twice: once with no objectives,
+once with objectives that each request misses.
 """
 
 import argparse
@@ -49,6 +50,12 @@ http {{
     }}
   }}
 }}
+"""
+MISSED = """\
+objectives:
+  default:
+    ttft: {threshold_seconds: 0.000001, target: 0.9}
+    tpot: {threshold_seconds: 0.000001, target: 0.9}
 """
 
 
@@ -122,7 +129,6 @@ async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
 async def request_cost(proxy: Proxy, seconds: float) -> float:
     """CPU microseconds per one-token request, from eight clients that each send one request after the other."""
     readers = [await Reader.open(proxy.port) for _ in range(REQUEST_CLIENTS)]
-    until = time.monotonic() + seconds
     asked = 0
 
     async def client(reader: Reader) -> None:
@@ -133,6 +139,7 @@ async def request_cost(proxy: Proxy, seconds: float) -> float:
 
     for reader in readers:
         await reader.ask("1 events 0 seconds")
+    until = time.monotonic() + seconds
     cpu = proxy.cpu_seconds()
     await asyncio.gather(*(client(reader) for reader in readers))
     spent = proxy.cpu_seconds() - cpu
@@ -178,12 +185,15 @@ async def measured(folder: Path, streams: list[int], seconds: float, rounds: int
 async def _proxies(stack: ExitStack, origin: Origin, folder: Path, beside: list[Path]) -> list[Proxy]:
     peer = stack.enter_context(nginx(origin.port, folder))
     found = [] if peer is None else [peer]
-    for checkout in [*beside, None]:
-        running = running_sidecar(origin.url, folder, flags=["--log.level=info"], checkout=checkout)
-        # In a thread: the origin answers the sidecar's probes in this loop.
-        sidecar = await asyncio.to_thread(stack.enter_context, running)
-        name = "this sidecar, everything measured" if checkout is None else f"the sidecar of {checkout}"
-        found.append(Proxy(name, sidecar.port, sidecar.process.pid))
+    config = folder / "missed.yml"
+    config.write_text(MISSED)
+    for flags, load in ([], ""), ([f"--config.file={config}"], ", each request misses"):
+        for checkout in [*beside, None]:
+            running = running_sidecar(origin.url, folder, flags=["--log.level=info", *flags], checkout=checkout)
+            # In a thread: the origin answers the sidecar's probes in this loop.
+            sidecar = await asyncio.to_thread(stack.enter_context, running)
+            name = "this sidecar" if checkout is None else f"the sidecar of {checkout}"
+            found.append(Proxy(f"{name}{load}", sidecar.port, sidecar.process.pid))
     return found
 
 
