@@ -39,7 +39,7 @@ test: .venv/.dev ## the test suite on all cores, two to three minutes on two; AR
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
-test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: ten minutes or so
+test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: twelve minutes or so
 	$(BIN)/pytest -m live $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes

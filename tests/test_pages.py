@@ -4,7 +4,11 @@ Prometheus, Alertmanager and the sidecar are the real programs, over HTTP, with 
 times as fast and the receivers at a sink. The engine is the simulated one, because it can be broken on request.
 """
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -18,7 +22,7 @@ from sidecar.simulator.workload import Shape, Workload
 from tests.support.alert_stack import POD, AlertStack, alert_stack
 from tests.support.background import Background, background
 from tests.support.prometheus import explained
-from tests.support.sidecar_process import running_sidecar
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -42,8 +46,9 @@ INCIDENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Theatre:
-    """The engine, its load, and the alert stack that scrapes the sidecar."""
+    """The engine, its load, the sidecar, and the alert stack that scrapes it."""
 
+    sidecar: SidecarProcess
     thread: Background
     stage: Stage
     stack: AlertStack
@@ -63,7 +68,7 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
     ):
         load = Load(f"http://127.0.0.1:{sidecar.port}", engine.model, REQUESTS_PER_SECOND, workload=LOAD)
         with thread.going_on(load.run()):
-            yield Theatre(thread, Stage(engine, load), stack)
+            yield Theatre(sidecar, thread, Stage(engine, load), stack)
 
 
 @pytest.mark.parametrize("phase", INCIDENTS)
@@ -82,6 +87,39 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
         assert page["labels"] | {"phase": phase, "severity": "page", "namespace": "demo"} == page["labels"]
         assert POD in page["annotations"]["summary"]
         assert page["annotations"]["runbook_url"].endswith(f"/runbooks/{page['labels']['alertname']}")
+
+
+@contextmanager
+def starved(sidecar: SidecarProcess, *, stopped_seconds: float, running_seconds: float) -> Iterator[None]:
+    """The process gets the CPU for a part of the time only, as behind a small CPU limit."""
+    over = threading.Event()
+
+    def throttle() -> None:
+        while not over.wait(running_seconds):
+            os.kill(sidecar.process.pid, signal.SIGSTOP)
+            over.wait(stopped_seconds)
+            os.kill(sidecar.process.pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=throttle)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_sidecar_without_cpu_pages_itself_and_no_phase_of_the_engine(theatre: Theatre) -> None:
+    """The engine is as fast as ever; what a late sidecar measures says nothing about it."""
+    stack = theatre.stack
+    before = stack.wait_until_calm()
+    with explained(stack.prometheus, stack.sink):
+        with starved(theatre.sidecar, stopped_seconds=1.8, running_seconds=0.2):
+            page = stack.page("sidecar", before)
+        assert page, "no page came"
+
+        assert stack.resolution(page, "sidecar", before), "the page came, but no message that it is over"
+        assert stack.paged(before) == ["sidecar"]
 
 
 def test_a_person_would_notice_if_alerting_itself_were_dead(theatre: Theatre) -> None:
