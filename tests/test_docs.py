@@ -224,6 +224,19 @@ def test_the_examples_ports_meet(tmp_path: Path) -> None:
     assert f"--port={engine_port}" in engine()["args"]
 
 
+def test_each_engine_is_a_job_of_its_own() -> None:
+    """Lanes, pages and notifications are by namespace and job. The pods' label `app` becomes the job, with and without the
+    operator."""
+    (block,) = (block for block in code_of(CHECKOUT / "docs" / "attach.md", "yaml") if "scrape_configs:" in block)
+    (scraped,) = yaml.safe_load(block)["scrape_configs"]
+    job_of = {rule.get("target_label"): rule["source_labels"] for rule in scraped["relabel_configs"]}
+
+    label = documents()["PodMonitor"]["spec"]["jobLabel"]
+
+    assert job_of["job"] == [f"__meta_kubernetes_pod_label_{label}"]
+    assert label in documents()["Deployment"]["spec"]["template"]["metadata"]["labels"]
+
+
 def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pytest.CaptureFixture[str]) -> None:
     main(["serve", "--help"])
     explained = capsys.readouterr().out
