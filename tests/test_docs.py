@@ -224,15 +224,41 @@ def test_the_examples_ports_meet(tmp_path: Path) -> None:
     assert f"--port={engine_port}" in engine()["args"]
 
 
+def test_each_engine_is_a_job_of_its_own() -> None:
+    """Lanes, pages and notifications are by namespace and job. The pods' label `app` becomes the job, with and without the
+    operator."""
+    (block,) = (block for block in code_of(CHECKOUT / "docs" / "attach.md", "yaml") if "scrape_configs:" in block)
+    (scraped,) = yaml.safe_load(block)["scrape_configs"]
+    job_of = {rule.get("target_label"): rule["source_labels"] for rule in scraped["relabel_configs"]}
+
+    label = documents()["PodMonitor"]["spec"]["jobLabel"]
+
+    assert job_of["job"] == [f"__meta_kubernetes_pod_label_{label}"]
+    assert label in documents()["Deployment"]["spec"]["template"]["metadata"]["labels"]
+
+
 def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pytest.CaptureFixture[str]) -> None:
     main(["serve", "--help"])
     explained = capsys.readouterr().out
-    (mount,) = sidecar()["volumeMounts"]
+    (mount,) = (mount for mount in sidecar()["volumeMounts"] if mount.get("readOnly"))
     (name,) = documents()["ConfigMap"]["data"]
 
     assert [flag for flag in sidecar()["args"] if flag.partition("=")[0] not in explained] == []
     assert f"--config.file={mount['mountPath']}/{name}" in sidecar()["args"]
     assert mount["name"] in {volume["name"] for volume in pod()["volumes"]}
+
+
+def test_the_example_keeps_usual_values_in_a_volume_that_may_be_written(tmp_path: Path) -> None:
+    """The config is accepted, and its `state.directory` is a volume of this pod; the root file system is read-only."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
+    mounts = {mount["mountPath"]: mount for mount in sidecar()["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod()["volumes"]}
+
+    mount = mounts[load(str(file), {}, {}).state.directory]
+
+    assert not mount.get("readOnly")
+    assert "emptyDir" in volumes[mount["name"]]
 
 
 def test_the_example_leaves_time_for_every_container_to_stop(tmp_path: Path) -> None:

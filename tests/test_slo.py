@@ -1,90 +1,27 @@
 """Objectives from the wire to the metrics page, in memory: whole requests, and the counters that alerts read."""
 
-import json
-from dataclasses import replace
-
 import pytest
 
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, span_key
-from sidecar.metrics.slo_metrics import SLO_BLAMED_MISSES_TOTAL
-from sidecar.observe.slo_counters import Slo
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.slo.objective import Objectives
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, Socket
-from tests.support.walk import Walk
-
-
-AIMS = Aims(ttft=Aim(0.25, 0.9), tpot=Aim(0.1, 0.9), e2e=Aim(2.0, 0.9))
-"""For a stream with its first token after 0.45 s and its second and last 0.2 s later, these give two misses."""
-GENEROUS = Aims(ttft=Aim(5.0, 0.9), tpot=Aim(1.0, 0.9), e2e=Aim(60.0, 0.9))
-BUCKETS = ("0-512", "512-4k", "4k+", "unknown")
-EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n%stransfer-encoding: chunked\r\n\r\n"
-ROLE = b'{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}'
-TOKEN = b'{"choices":[{"index":0,"delta":{"content":"a"}}]}'
-LAST = b'{"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}'
-USAGE = b'{"choices":[],"usage":{"prompt_tokens":600,"completion_tokens":2}}'
-REPORT = USAGE[:-1] + b',"metrics":{"queue_time_ms":350,"time_to_first_token_ms":50,"generation_time_ms":200}}'
-"""A report with most of the wait in the queue."""
-WHOLE = b'{"choices":[{"index":0,"message":{"content":"ab"}}],"usage":{"prompt_tokens":600,"completion_tokens":2}}'
-
-
-def promising(aims: Aims = AIMS, *, mints: bool = False) -> Walk:
-    """A walk on which interactive has these objectives for every bucket, and batch none."""
-    return Walk(objectives=Objectives({"interactive": dict.fromkeys(BUCKETS, aims)}), mints=mints)
-
-
-def ask(walk: Walk, *fields: str, **body: object) -> Socket:
-    """Send a request from a new client, in pieces if it is longer than the look-in bound, and return the client."""
-    client = walk.client()
-    data = json.dumps({"model": "tiny", "messages": [], **body}).encode()
-    head = "".join(f"{line}\r\n" for line in ("POST /v1/chat/completions HTTP/1.1", "Host: pod", *fields))
-    client.send(head.encode() + b"Content-Length: %d\r\n\r\n" % len(data) + data, LIMITS.look_in_bytes)
-    return client
-
-
-def event(data: bytes) -> bytes:
-    """One chunk with one event."""
-    framed = b"data: " + data + b"\n\n"
-    return b"%x\r\n%s\r\n" % (len(framed), framed)
-
-
-def stream(walk: Walk, *fields: bytes) -> None:
-    """Send the engine's response head of a stream."""
-    walk.engine.send(EVENT_STREAM % b"".join(field + b"\r\n" for field in fields))
-
-
-def play(walk: Walk, last: bytes = REPORT) -> None:
-    """Send a whole stream: the head at once, the first token after 0.45 s, the second 0.2 s later."""
-    stream(walk)
-    walk.clock.later(0.45)
-    walk.engine.send(event(ROLE) + event(TOKEN))
-    walk.clock.later(0.2)
-    walk.engine.send(event(LAST) + event(last) + event(b"[DONE]") + b"0\r\n\r\n")
-
-
-def answer(walk: Walk, body: bytes = WHOLE, status: bytes = b"200 OK") -> None:
-    """Send the engine's whole answer."""
-    walk.engine.send(
-        b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body
-    )
-
-
-def tick(walk: Walk, seconds: float) -> None:
-    """Let time pass, and run the sidecar's periodic tick."""
-    walk.settlement.expire(walk.clock.later(seconds))
-
-
-def verdicts(walk: Walk, objective: str) -> tuple[float, float]:
-    """(requests, misses), summed over all buckets."""
-    requests = walk.value("llm_slo_requests_total", objective=objective)
-    return requests, walk.value("llm_slo_misses_total", objective=objective)
-
-
-def votes(walk: Walk) -> dict[str, str]:
-    """Objective to the phase that has the votes."""
-    children = walk.metrics.counter(SLO_BLAMED_MISSES_TOTAL).children
-    return {key[2]: key[3] for key, child in children.items() if child.value}
+from tests.support.memory import LIMITS
+from tests.support.slo_walk import (
+    BUCKETS,
+    GENEROUS,
+    TOKEN,
+    USAGE,
+    answer,
+    ask,
+    event,
+    play,
+    promising,
+    stream,
+    tick,
+    verdicts,
+    votes,
+)
 
 
 # --- whole requests ------------------------------------------------------------------------------------------------------
@@ -287,139 +224,3 @@ def test_a_reload_does_not_change_what_a_request_in_flight_was_promised() -> Non
     assert (verdicts(walk, "ttft"), votes(walk)["ttft"]) == ((1, 1), "queue")
     assert walk.value("llm_slo_threshold_seconds", lane="batch", prompt_bucket="0-512", objective="ttft") == 5
     assert 'llm_slo_threshold_seconds{lane="interactive"' not in walk.page()
-
-
-# --- silences ------------------------------------------------------------------------------------------------------------
-
-
-def test_an_engine_that_hangs_falls_silent_on_the_page() -> None:
-    walk = promising()
-    ask(walk, stream=True)
-    stream(walk)
-    walk.engine.send(event(TOKEN))
-    tick(walk, 20.0)
-
-    assert walk.value("llm_engine_silence_seconds") == 20
-    assert walk.value("llm_engine_stalled_seconds_total") == 12
-
-
-def test_an_answer_in_flight_that_is_not_streamed_is_no_silence() -> None:
-    """A request without `stream` is non-streamed by the APIs' default, so its wait is no silence."""
-    walk = promising()
-    ask(walk)
-    tick(walk, 200.0)
-
-    assert walk.value("llm_engine_silence_seconds") == 0
-    assert walk.value("llm_engine_stalled_seconds_total") == 0
-
-
-def test_an_answer_that_is_not_streamed_explains_the_silence_for_as_long_as_it_is_promised_to_take() -> None:
-    """Whole answers may take 20 s here: until then a stream's wait beside one is no silence; later it is, and may
-    become a stall."""
-    walk = promising(replace(AIMS, e2e=Aim(20.0, 0.9)))
-    ask(walk)
-    ask(walk, stream=True)
-    tick(walk, 20.0)
-    assert walk.value("llm_engine_silence_seconds") == 0
-    tick(walk, 40.0)
-
-    assert walk.value("llm_engine_silence_seconds") == 60
-    assert walk.value("llm_engine_stalled_seconds_total") == 0
-    tick(walk, 120.0)
-    assert walk.value("llm_engine_stalled_seconds_total") == 60
-
-
-@pytest.mark.parametrize("status", [b"429 Too Many Requests", b"400 Bad Request"])
-def test_a_refusal_at_the_door_is_no_sign_that_the_engine_works(status: bytes) -> None:
-    """A stream waits. The engine's server refuses the next, non-streamed request, and the silence goes on."""
-    walk = promising(replace(AIMS, e2e=Aim(2.0, 0.9)))
-    ask(walk, stream=True)
-    ask(walk)
-    tick(walk, 130.0)
-    answer(walk, b"{}", status)
-    tick(walk, 1.0)
-
-    assert walk.value("llm_engine_silence_seconds") == 131
-
-
-@pytest.mark.parametrize("complete", [False, True])
-def test_a_client_that_reads_slowly_is_no_silence(complete: bool) -> None:
-    """The client's socket is full: reading has stopped, or the engine is done and the last bytes wait in the
-    sidecar."""
-    walk = promising()
-    client = ask(walk, stream=True)
-    client.room = 0
-    stream(walk)
-    walk.engine.send(b"".join([event(TOKEN)] * 40) + (event(b"[DONE]") + b"0\r\n\r\n" if complete else b""))
-    tick(walk, 40.0)
-
-    assert walk.accounts == []
-    assert walk.value("llm_engine_silence_seconds") == 0
-    assert walk.value("llm_engine_stalled_seconds_total") == 0
-
-
-def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
-    """Once the client has caught up, the time without output counts as silence."""
-    walk = promising()
-    client = ask(walk, stream=True)
-    client.room = 0
-    stream(walk)
-    walk.engine.send(b"".join([event(TOKEN)] * 40))
-    tick(walk, 40.0)
-    client.take(None)
-    tick(walk, 2.0)
-
-    assert walk.value("llm_engine_silence_seconds") == 2
-
-
-# --- exceptions in the objectives' code ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hook", ["received", "answering", "output", "finished", "ended", "settled", "tick"])
-def test_a_mistake_in_the_objectives_is_counted_and_reaches_no_client(
-    hook: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client gets every token (also the usage chunk, if the cut stopped with the rest). The tokens are not seen,
-    and no miss is counted."""
-
-    def broken(*_told: object, **_named: object) -> None:
-        raise RuntimeError("the mistake under test")
-
-    walk = promising(GENEROUS)
-    inner = {"ended": "_ended", "settled": "_settled", "tick": "_judge"}.get(hook)
-    if inner == "_judge":
-        monkeypatch.setattr(walk.slo._judge, "tick", broken)
-    else:
-        monkeypatch.setattr(Slo, inner or hook, broken)
-    client = ask(walk, stream=True)
-    play(walk)
-    tick(walk, 60.0)
-
-    tokens = event(ROLE) + event(TOKEN) + event(LAST)
-    assert (
-        client.taken.partition(b"\r\n\r\n")[2].replace(event(REPORT), b"") == tokens + event(b"[DONE]") + b"0\r\n\r\n"
-    )
-    assert walk.value("llm_sidecar_dropped_total", reason="observer_error") + len(walk.dropped) >= 1
-    assert walk.value("llm_slo_misses_total") == 0
-    assert walk.value("llm_requests_total", outcome="ok") == 1
-    assert walk.value("llm_engine_silence_seconds") == 0
-
-
-def test_who_is_not_observed_any_more_is_not_held_to_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The observer fails at the head, so the tokens pass unseen: no miss, no overdue request, no engine silence."""
-    walk = promising()
-
-    def broken(*_told: object) -> None:
-        raise RuntimeError("the mistake under test")
-
-    monkeypatch.setattr("sidecar.observe.request.EventReader", broken)
-    client = ask(walk, stream=True)
-    stream(walk)
-    tick(walk, 0.1)
-    walk.engine.send(event(TOKEN))
-    tick(walk, 60.0)
-
-    assert client.taken.endswith(event(TOKEN))
-    assert walk.dropped == ["observer_error"]
-    assert (verdicts(walk, "ttft"), walk.value("llm_requests_overdue")) == ((0, 0), 0)
-    assert walk.value("llm_engine_silence_seconds") == 0

@@ -39,8 +39,8 @@ def test_prometheus_takes_what_is_shown(block: str, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_every_way_to_scrape_adds_namespace_and_pod() -> None:
-    """The rules keep both, and Alertmanager mutes by both."""
+def test_every_way_to_scrape_adds_namespace_job_and_pod() -> None:
+    """The rules keep all three, and Alertmanager groups and mutes by them."""
     added = []
     for document in map(yaml.safe_load, BLOCKS):
         if "scrape_configs" in document:
@@ -50,9 +50,10 @@ def test_every_way_to_scrape_adds_namespace_and_pod() -> None:
             added.append({*static, *relabelled})
         elif document.get("kind") == "PodMonitor":
             (endpoint,) = document["spec"]["podMetricsEndpoints"]
-            added.append({rule["targetLabel"] for rule in endpoint["relabelings"]})
+            job = {"job"} if document["spec"].get("jobLabel") else set()
+            added.append(job | {rule["targetLabel"] for rule in endpoint["relabelings"]})
 
-    assert added == [{"namespace", "pod"}] * 3
+    assert added == [{"namespace", "job", "pod"}] * 3
 
 
 def test_every_file_is_named_and_every_named_file_exists() -> None:

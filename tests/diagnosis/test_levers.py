@@ -10,7 +10,7 @@ LEVERS = """
 lever                 | a fix under                                       | a non-fix under
 ----------------------|---------------------------------------------------|----------------------------------------------
 admission             | queue                                             |
-batch_limits          | queue decode engine                               | prefill decode engine
+batch_limits          | queue decode                               | prefill decode
 cache_breakpoints     | prefill                                           | PrefixCacheCollapsed
 chunked_prefill       | queue prefill decode                              | prefill first_token
 disaggregation        | prefill decode                                    |
