@@ -6,6 +6,7 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 """
 
 from alert_rules.burn import PAGING
+from alert_rules.roots import pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
 from sidecar.slo.attribution import SIDECAR
@@ -218,6 +219,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
     sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
+    sidecars_own = pod_roots(f'phase="{SIDECAR}"')
 
     def own(
         name: str,
@@ -256,12 +258,12 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMSidecarStarved",
             f"""
             (
-                sum by ({_POD}) (pod:llm_slo_roots:increase2m{{phase="{SIDECAR}"}})
-                  / sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 0.5
+                sum by ({_POD}) ({sidecars_own})
+                  / sum by ({_POD}) ({pod_roots()}) >= 0.5
               or
                 histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
             )
-            and on ({_POD}) sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 10
+            and on ({_POD}) sum by ({_POD}) ({pod_roots()}) >= 10
             and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
