@@ -107,6 +107,18 @@ SUITE.cases(
         fleet(*[misses(1.0)] * 4, *[FINE] * 4),
         {9: "LLMPrefillBurn page"},
     ),
+    (
+        "seven of sixteen",
+        "The others miss too much for an odd pod, and the lane less than half: the fleet's page.",
+        fleet(*[misses(1.0)] * 7, *[FINE] * 9),
+        {8.25: "LLMPrefillBurn page", 9: "LLMPrefillBurn page"},
+    ),
+    (
+        "eight of sixteen that miss most",
+        "The same.",
+        fleet(*[misses(0.9)] * 8, *[FINE] * 8),
+        {8.25: "LLMPrefillBurn page", 9: "LLMPrefillBurn page"},
+    ),
     ("all of four", "So is this.", fleet(*[misses(0.9)] * 4), {9: "LLMPrefillBurn page"}),
     ("a pod of another model", "It is no sibling.", of(fleet(misses(0.9)), another_model), {9: "LLMPrefillBurn page"}),
     ("a starved sidecar", "Half of its decided misses are the sidecar's own.", fleet((WELL, LATE)), {9: STARVED}),

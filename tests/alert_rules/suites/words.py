@@ -13,7 +13,7 @@ SINCE = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_sec
 WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=1800, evaluation_seconds=1800, apart=True)
 WHO = {"model": MODEL, "lane": LANE}
 ENDED = {**WHO, "prompt_bucket": "512-4k"}
-PAGE = "at least half of the requests, or ten times what the target allows, or six times for half an hour"
+PAGE = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
 TICKET = "twice what the target allows for half an hour, or all of it for six hours"
 
 
