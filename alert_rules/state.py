@@ -219,6 +219,12 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
     sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
+    unreachable = f"""(
+              up == 0 and on (namespace, pod, instance, job) {sidecars}
+              unless on (namespace, pod) (
+                (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
+              )
+            )"""
     sidecars_own = pod_roots(f'phase="{SIDECAR}"')
 
     def own(
@@ -247,9 +253,19 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         own(
             "LLMSidecarAbsent",
-            "absent(llm_sidecar_build_info)",
-            "No sidecar is scraped at all",
-            "Prometheus has no sidecar's metrics: discovery, a rename or the whole deployment. Without them nothing pages but this.",
+            f"""
+            (
+                group by (namespace, job) ({sidecars})
+                unless on (namespace, job) llm_sidecar_build_info
+              or on ()
+                absent(llm_sidecar_build_info)
+            )
+            unless on (namespace, job) {unreachable}
+            """,
+            "{{ with $labels.job }}{{ . }}: no{{ else }}No{{ end }} sidecar is scraped at all",
+            "Prometheus has no metrics of any sidecar of this job and namespace, of which it had some within a day: discovery, a rename"
+            " or the whole deployment. Without them nothing else pages. Without a job it is about all sidecars. One that was removed"
+            " on purpose ends after a day: silence it for as long.",
             hold="5m",
             severity="page",
             variables="",
@@ -274,12 +290,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         own(
             "LLMSidecarDown",
-            f"""
-            max by ({_POD}) (up == 0 and on (namespace, pod, instance, job) {sidecars})
-            unless on (namespace, pod) (
-              (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
-            )
-            """,
+            f"max by ({_POD}) {unreachable}",
             "{{ $labels.pod }}: the sidecar cannot be scraped",
             "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
             " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",

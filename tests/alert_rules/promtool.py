@@ -177,7 +177,7 @@ class Scenario:
             "objective": "ttft",
             "namespace": self.namespace or "",
         }
-        labels = {label: told.get(label, usual[label]) for label in row.labels}
+        labels = {label: value for label in row.labels if (value := told.get(label, usual[label]))}
         if self.namespace is None:
             labels = {label: value for label, value in labels.items() if label not in {"namespace", "pod"}}
         return {"alertname": name, "severity": severity, "phase": row.phase, **labels}
