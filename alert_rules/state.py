@@ -58,7 +58,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
               unless on ({_POD}) sum by ({_POD}) (increase(llm_inter_token_seconds_count[2m])) > 0
               unless on ({_POD}) sum by ({_POD}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
             """,
-            "{{ $labels.pod }}: requests wait and nothing comes back, for {{ $value | humanizeDuration }}",
+            "{{ $labels.pod }}: requests wait and nothing comes back",
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
             bases=bases,
@@ -68,12 +68,11 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEngineDown",
             Cause.DOWN,
             f"""
-            max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0
-            unless on ({_POD}) (
-              max by ({_POD}) (max_over_time(llm_engine_up[30m])) == 0
-              and on ({_POD}) max by ({_POD}) (
-                time() - process_start_time_seconds
-              ) < 1800
+            max by ({_POD}) (
+              max_over_time(llm_engine_up[1m]) == 0
+              unless on ({_POD}, instance) (
+                max_over_time(llm_engine_up[2h]) == 0 and on ({_POD}, instance) time() - process_start_time_seconds < 1800
+              )
             )
             """,
             "{{ $labels.pod }}: the engine does not answer",

@@ -22,7 +22,7 @@ from tests.support.tools import need_tool
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
-TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
+TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds", "llm_engine_up"}
 """Series that rules read target by target."""
 JOB, POD, MODEL, LANE = "sidecar", "engine-0", "small", "interactive"
 """Labels of a scenario's subject, unless it says otherwise."""

@@ -327,6 +327,7 @@ def test_recorded_rules_are_few_shallow_and_feed_none_of_themselves() -> None:
 
 
 LONG = {
+    "LLMEngineDown": "one gauge per pod: an engine that was up before its sidecar restarted does not load its model",
     "LLMSidecarDown": "one constant gauge per pod: a sidecar that went down a day ago is still missed",
     "LLMSidecarAbsent": "the same gauge: sidecars of a job that were there a day ago are still missed",
 }
