@@ -17,6 +17,8 @@ Bases = tuple[str, str]
 _POD = "namespace, job, pod"
 _WHO = ("namespace", "job", "model", "lane")
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
+_STARVED_KEPT = "5m"
+"""A pod's page that this one mutes goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
@@ -29,6 +31,7 @@ def _alert(
     *,
     bases: Bases,
     hold: str = "",
+    kept: str = "",
     severity: str = "ticket",
     variables: str = _BY_POD,
     dashboard: str = "llm-fleet",
@@ -41,6 +44,7 @@ def _alert(
         {"severity": severity, "phase": str(PHASE_OF[cause])},
         annotations,
         hold,
+        kept,
     )
 
 
@@ -233,6 +237,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         description: str,
         *,
         hold: str,
+        kept: str = "",
         severity: str = "ticket",
         variables: str = _BY_POD,
     ) -> Alert:
@@ -244,6 +249,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             description,
             bases=bases,
             hold=hold,
+            kept=kept,
             severity=severity,
             variables=variables,
             dashboard="llm-sidecar",
@@ -285,6 +291,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
             " or this pod burn. Its other pages are held back: what a late sidecar measures names no phase.",
             hold="",
+            kept=_STARVED_KEPT,
             severity="page",
         ),
         own(

@@ -156,6 +156,21 @@ def a_pod_that_was_odd(scenario: Scenario) -> None:
         scenario.pages(minute)
 
 
+@SUITE.scenario(6, 4, 10)
+def an_odd_pod_whose_sidecar_was_starved(scenario: Scenario) -> None:
+    """Its page is muted until it is over: the page of the sidecar lasts longer."""
+    bad = broken("sidecar", 0.9, queue=0.49)
+    fleet((WELL, bad, WELL), *[(WELL,) * 3] * 2)(scenario)
+    pod, sidecar = (
+        f'ALERTS{{namespace="{scenario.name}",alertstate="firing",alertname="{name}"}}'
+        for name in ("LLMPodBurn", "LLMSidecarStarved")
+    )
+
+    scenario.alerts(14, "LLMSidecarStarved page", "LLMPodBurn page unattributed")
+    scenario.yields(f"max_over_time(timestamp({pod})[15m:15s]) > on (pod) max_over_time(timestamp({sidecar})[15m:15s])", 20)
+    scenario.alerts(18.5)
+
+
 for size, target in ((2, 0.8), (2, 0.95), (2, 0.99), (3, 0.99), (16, 0.99)):
 
     def alone(scenario: Scenario, size: int = size, target: float = target) -> None:
