@@ -56,9 +56,7 @@ def _leading(phase: str, tiers: str) -> str:
 
 
 def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
-    windows = (
-        "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
-    )
+    windows = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
     return Alert(
         name,
         _leading(phase, PAGING),

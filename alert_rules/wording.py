@@ -99,7 +99,11 @@ def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *,
 
 def _of_these(selected: str, labels: tuple[str, ...]) -> str:
     """The series of the alert's own pod; of a lane's alert those of the pods that its lanes count."""
-    return selected if "pod" in labels else f"{selected} unless on (namespace, job, pod) max_over_time(pod:llm_slo:odd[5m])"
+    return (
+        selected
+        if "pod" in labels
+        else f"{selected} unless on (namespace, job, pod) max_over_time(pod:llm_slo:odd[5m])"
+    )
 
 
 def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:

@@ -175,7 +175,9 @@ def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: d
         {one["name"] for one in rule[side] if one["matchType"] == "!="} for side in ("sourceMatch", "targetMatch")
     )
 
-    paged = {"lane", "job"} if {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"] else {"job"}
+    paged = (
+        {"lane", "job"} if {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"] else {"job"}
+    )
     assert (of_source, of_target) in (({"lane", "job"}, paged), ({"pod", "job"}, {"pod", "job"}))
     assert set(rule["equal"]) == {"namespace", "job"} | (of_source & {"pod"})
 

@@ -116,7 +116,7 @@ def test_the_headline_has_the_numbers_too(tmp_path: Path) -> None:
 
 
 def test_the_headline_and_the_links_are_of_what_fires(tmp_path: Path) -> None:
-    """Of what is over only when nothing fires any more, even where that burnt most."""
+    """A line that is over gives them only when nothing fires any more, even where it burnt most."""
     healed = alert(DOWN, "resolved", summary="llama-0 is down")
     healed["annotations"]["rank"] = "first"
     alerts = [healed, alert(QUEUE)]

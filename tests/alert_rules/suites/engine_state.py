@@ -3,7 +3,19 @@
 Only the alert file is played: these need no recorded series (alert_rules/state.py).
 """
 
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Anew, Happens, Scenario, Suite, counter, gauge, of, other_target
+from tests.alert_rules.promtool import (
+    ALERTS,
+    LANE,
+    MODEL,
+    Anew,
+    Happens,
+    Scenario,
+    Suite,
+    counter,
+    gauge,
+    of,
+    other_target,
+)
 from tests.alert_rules.world import HEALTHY_PER_MINUTE
 
 
@@ -158,7 +170,12 @@ def another_pod(scenario: Scenario) -> None:
 
 DOWN.cases(
     (10, 60),
-    ("an engine that was up before its sidecar restarted", "It does not load.", restarted(1, 0), {12: IS_DOWN, 40.5: IS_DOWN}),
+    (
+        "an engine that was up before its sidecar restarted",
+        "It does not load.",
+        restarted(1, 0),
+        {12: IS_DOWN, 40.5: IS_DOWN},
+    ),
     ("a pod made anew with the same name", "It may load for half an hour.", another_pod, {12: "", 39: "", 41: IS_DOWN}),
 )
 DOWN.cases(

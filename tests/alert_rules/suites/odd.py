@@ -167,7 +167,9 @@ def an_odd_pod_whose_sidecar_was_starved(scenario: Scenario) -> None:
     )
 
     scenario.alerts(14, "LLMSidecarStarved page", "LLMPodBurn page unattributed")
-    scenario.yields(f"max_over_time(timestamp({pod})[15m:15s]) > on (pod) max_over_time(timestamp({sidecar})[15m:15s])", 20)
+    scenario.yields(
+        f"max_over_time(timestamp({pod})[15m:15s]) > on (pod) max_over_time(timestamp({sidecar})[15m:15s])", 20
+    )
     scenario.alerts(18.5)
 
 

@@ -59,7 +59,12 @@ SUITE.cases(
         of(up(1, None), gauge("llm_sidecar_build_info", 1, pod="other-0", job="other", version="1")),
         {9.5: "", 11: GONE, 15: GONE},
     ),
-    ("one sidecar of two is no target any more", "That is a rollout.", of(up(1, None), up(1, 1, pod="engine-1")), {15: ""}),
+    (
+        "one sidecar of two is no target any more",
+        "That is a rollout.",
+        of(up(1, None), up(1, 1, pod="engine-1")),
+        {15: ""},
+    ),
     (
         "a sidecar that answers with other metrics",
         "Another version, or a relabelling: a page.",
