@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, WHICH_POD, WHO
-from alert_rules.roots import FEWEST_DECIDED, LEADS
+from alert_rules.roots import FEWEST_DECIDED, LEADS, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations, pod_annotations
 from sidecar.slo.attribution import SIDECAR, Blame
@@ -26,8 +26,8 @@ _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
 
 _POD_LEADER = f"""max by ({WHICH_POD}, phase) (
-    pod:llm_slo_roots:increase2m{{phase!="unattributed"}}
-      / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) (pod:llm_slo_roots:increase2m) >= {FEWEST_DECIDED})
+    {pod_roots('phase!="unattributed"')}
+      / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED})
   ) >= {LEADS}"""
 
 
@@ -56,7 +56,7 @@ def _leading(phase: str, tiers: str) -> str:
 
 
 def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
-    windows = "at least half of the requests, or ten times what the target allows, or six times for half an hour"
+    windows = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
     return Alert(
         name,
         _leading(phase, PAGING),

@@ -33,6 +33,13 @@ POD_ROOTS = Record(
     f"sum by ({WHICH_POD}, phase) (increase(llm_slo_root_cause_misses_total[2m]))",
     "Decided misses of each pod by the phase of their root, 2m.",
 )
+
+
+def pod_roots(matcher: str = "") -> str:
+    """The pods' decided misses of 2 minutes. Where scrapes are a minute apart and one is lost, the number before counts."""
+    return f"last_over_time({POD_ROOTS.name}{{{matcher}}}[3m])" if matcher else f"last_over_time({POD_ROOTS.name}[3m])"
+
+
 _BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
 """A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
 ODD = Record(

@@ -6,6 +6,7 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 """
 
 from alert_rules.burn import PAGING
+from alert_rules.roots import pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
 from sidecar.slo.attribution import SIDECAR
@@ -16,6 +17,8 @@ Bases = tuple[str, str]
 _POD = "namespace, job, pod"
 _WHO = ("namespace", "job", "model", "lane")
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
+_STARVED_KEPT = "5m"
+"""A pod's page that this one mutes goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
@@ -28,6 +31,7 @@ def _alert(
     *,
     bases: Bases,
     hold: str = "",
+    kept: str = "",
     severity: str = "ticket",
     variables: str = _BY_POD,
     dashboard: str = "llm-fleet",
@@ -40,6 +44,7 @@ def _alert(
         {"severity": severity, "phase": str(PHASE_OF[cause])},
         annotations,
         hold,
+        kept,
     )
 
 
@@ -57,7 +62,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
               unless on ({_POD}) sum by ({_POD}) (increase(llm_inter_token_seconds_count[2m])) > 0
               unless on ({_POD}) sum by ({_POD}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
             """,
-            "{{ $labels.pod }}: requests wait and nothing comes back, for {{ $value | humanizeDuration }}",
+            "{{ $labels.pod }}: requests wait and nothing comes back",
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
             bases=bases,
@@ -67,12 +72,11 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEngineDown",
             Cause.DOWN,
             f"""
-            max by ({_POD}) (max_over_time(llm_engine_up[1m])) == 0
-            unless on ({_POD}) (
-              max by ({_POD}) (max_over_time(llm_engine_up[30m])) == 0
-              and on ({_POD}) max by ({_POD}) (
-                time() - process_start_time_seconds
-              ) < 1800
+            max by ({_POD}) (
+              max_over_time(llm_engine_up[1m]) == 0
+              unless on ({_POD}, instance) (
+                max_over_time(llm_engine_up[2h]) == 0 and on ({_POD}, instance) time() - process_start_time_seconds < 1800
+              )
             )
             """,
             "{{ $labels.pod }}: the engine does not answer",
@@ -218,6 +222,13 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
     sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
+    unreachable = f"""(
+              up == 0 and on (namespace, pod, instance, job) {sidecars}
+              unless on (namespace, pod) (
+                (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
+              )
+            )"""
+    sidecars_own = pod_roots(f'phase="{SIDECAR}"')
 
     def own(
         name: str,
@@ -226,6 +237,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         description: str,
         *,
         hold: str,
+        kept: str = "",
         severity: str = "ticket",
         variables: str = _BY_POD,
     ) -> Alert:
@@ -237,6 +249,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             description,
             bases=bases,
             hold=hold,
+            kept=kept,
             severity=severity,
             variables=variables,
             dashboard="llm-sidecar",
@@ -245,9 +258,19 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         own(
             "LLMSidecarAbsent",
-            "absent(llm_sidecar_build_info)",
-            "No sidecar is scraped at all",
-            "Prometheus has no sidecar's metrics: discovery, a rename or the whole deployment. Without them nothing pages but this.",
+            f"""
+            (
+                group by (namespace, job) ({sidecars})
+                unless on (namespace, job) llm_sidecar_build_info
+              or on ()
+                absent(llm_sidecar_build_info)
+            )
+            unless on (namespace, job) {unreachable}
+            """,
+            "{{ with $labels.job }}{{ . }}: no{{ else }}No{{ end }} sidecar is scraped at all",
+            "Prometheus has no metrics of any sidecar of this job and namespace, of which it had some within a day: discovery, a rename"
+            " or the whole deployment. Without them nothing else pages. Without a job it is about all sidecars. One that was removed"
+            " on purpose ends after a day: silence it for as long.",
             hold="5m",
             severity="page",
             variables="",
@@ -256,28 +279,24 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMSidecarStarved",
             f"""
             (
-                sum by ({_POD}) (pod:llm_slo_roots:increase2m{{phase="{SIDECAR}"}})
-                  / sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 0.5
+                sum by ({_POD}) ({sidecars_own})
+                  / sum by ({_POD}) ({pod_roots()}) >= 0.5
               or
                 histogram_quantile(0.99, sum by ({_POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
             )
-            and on ({_POD}) sum by ({_POD}) (pod:llm_slo_roots:increase2m) >= 10
+            and on ({_POD}) sum by ({_POD}) ({pod_roots()}) >= 10
             and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
             "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
             " or this pod burn. Its other pages are held back: what a late sidecar measures names no phase.",
             hold="",
+            kept=_STARVED_KEPT,
             severity="page",
         ),
         own(
             "LLMSidecarDown",
-            f"""
-            max by ({_POD}) (up == 0 and on (namespace, pod, instance, job) {sidecars})
-            unless on (namespace, pod) (
-              (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
-            )
-            """,
+            f"max by ({_POD}) {unreachable}",
             "{{ $labels.pod }}: the sidecar cannot be scraped",
             "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
             " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",

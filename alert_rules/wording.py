@@ -6,6 +6,7 @@ fires. Where a query is empty, its words are left out or a plain phrase stands i
 
 from collections.abc import Mapping, Sequence
 
+from alert_rules.burn import without_odd_pods
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
@@ -83,10 +84,11 @@ def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
 
 
 def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False) -> str:
-    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `none`."""
+    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `none`, of pods that a lane counts."""
     growth = f"increase({_query(metric, labels, *([matchers] if matchers else []))}[{window}])"
     ranked = f"topk(1, sum by (pod) ({growth}) > 0)"
     if bare:
+        ranked = f"topk(1, sum by (pod) ({without_odd_pods(growth)}) > 0)"
         return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', "none")
     then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of it)"
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
@@ -95,12 +97,21 @@ def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *,
 # --- the cause ---------------------------------------------------------------------------------------------------------
 
 
+def _of_these(selected: str, labels: tuple[str, ...]) -> str:
+    """The series of the alert's own pod; of a lane's alert those of the pods that its lanes count."""
+    return (
+        selected
+        if "pod" in labels
+        else f"{selected} unless on (namespace, job, pod) max_over_time(pod:llm_slo:odd[5m])"
+    )
+
+
 def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
     """`then` has the leading cause of a phase as $cause. `phase`: a matcher's value, or empty for the alert's own label."""
     own = labels if phase else (*labels, "phase")
     more = [f'phase="{phase}"'] if phase else []
-    roots = _query("llm_slo_root_cause_misses_total", own, *more)
-    leading = f"topk(1, sum by (cause) (increase({roots}[5m])) > 0)"
+    roots = f"increase({_query('llm_slo_root_cause_misses_total', own, *more)}[5m])"
+    leading = f"topk(1, sum by (cause) ({_of_these(roots, labels)}) > 0)"
     return _asked(leading, _names(own), '{{ $cause := . | first | label "cause" }}' + then, otherwise)
 
 
@@ -112,7 +123,7 @@ def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
         where = tuple(label for label in labels if label != "model")
         size = _query("llm_evidence_ratio", (*where, "cause"))
         names = f"{_names(where)} $cause"
-        text = f'{{{{ $size := printf "max({size})" {names} | query }}}}'
+        text = f'{{{{ $size := printf "max({_of_these(size, labels)})" {names} | query }}}}'
     branches: list[tuple[str, str]] = []
     for cause in causes:
         words = SAID.get(cause, "")
@@ -136,7 +147,7 @@ def _since(phase: str, labels: tuple[str, ...]) -> str:
     own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
     began = _query("llm_incident_began_timestamp_seconds", own, *([f'phase="{phase}"'] if phase else []))
     hour, minute = (
-        _asked(f"{part}(min({began}))", _names(own), before + _FIRST % 'printf "%02.0f"' + after)
+        _asked(f"{part}(min({_of_these(began, labels)}))", _names(own), before + _FIRST % 'printf "%02.0f"' + after)
         for part, before, after in (("hour", " since ", ":"), ("minute", "", " UTC"))
     )
     return hour + minute
@@ -157,8 +168,8 @@ def _of_window(text: str, phase: str, then: str, otherwise: str = "") -> str:
 
 
 _WORST = (
-    "topk(1, sum by (pod) (increase({0}[5m])) > 0) / scalar(sum(increase({0}[5m])))".format(
-        _query("llm_slo_misses_total", _LANE)
+    "topk(1, sum by (pod) ({0}) > 0) / scalar(sum({0}))".format(
+        without_odd_pods(f"increase({_query('llm_slo_misses_total', _LANE)}[5m])")
     ),
     _names(_LANE, _LANE),
     ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of the misses)",
@@ -237,7 +248,7 @@ def pod_annotations(name: str, bases: tuple[str, str], phase: str = "") -> dict[
         "; " + _FIRST % 'printf "%.0f"' + " decided misses in 2m",
     )
     return {
-        "summary": f"{{{{ $labels.pod }}}} alone: {_headline(phase, pod)}{missing}",
+        "summary": f"{{{{ $labels.pod }}}} misses more than other pods: {_headline(phase, pod)}{missing}",
         "description": (
             "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
             " same lanes. Lane alerts leave its misses out. Phase: "

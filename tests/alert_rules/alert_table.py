@@ -56,7 +56,7 @@ ALERTS = (
     Alert("LLMClientsGiveUp", "ticket", "queue", _LANE),
     Alert("LLMEventsInBursts", "ticket", "stream", (*_POD, "lane")),
     Alert("LLMRequestsRejected", "ticket", "queue", _LANE),
-    Alert("LLMSidecarAbsent", "page", "sidecar", ()),
+    Alert("LLMSidecarAbsent", "page", "sidecar", ("namespace", "job")),
     Alert("LLMSidecarStarved", "page", "sidecar", _POD),
     Alert("LLMSidecarDown", "page", "sidecar", _POD),
     Alert("LLMSidecarBypassed", "ticket", "sidecar", _POD),

@@ -22,7 +22,7 @@ from tests.support.tools import need_tool
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
-TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds"}
+TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds", "llm_engine_up"}
 """Series that rules read target by target."""
 JOB, POD, MODEL, LANE = "sidecar", "engine-0", "small", "interactive"
 """Labels of a scenario's subject, unless it says otherwise."""
@@ -177,7 +177,7 @@ class Scenario:
             "objective": "ttft",
             "namespace": self.namespace or "",
         }
-        labels = {label: told.get(label, usual[label]) for label in row.labels}
+        labels = {label: value for label in row.labels if (value := told.get(label, usual[label]))}
         if self.namespace is None:
             labels = {label: value for label, value in labels.items() if label not in {"namespace", "pod"}}
         return {"alertname": name, "severity": severity, "phase": row.phase, **labels}

@@ -281,21 +281,21 @@ def test_a_query_in_a_template_reads_what_exists(rule: Shipped) -> None:
 
 @each_alert
 def test_an_alert_compares_something(rule: Shipped) -> None:
-    """An expression without a comparison fires whenever there are samples; only the watchdog may, and `absent`."""
+    """An expression without a comparison fires whenever there are samples; only the watchdog may."""
     compared = [
         node
         for node in inside(promql.parse(rule.expr))
         if isinstance(node, promql.BinaryExpr) and operator(node) in {"<", ">", "<=", ">=", "==", "!="}
     ]
 
-    assert bool(compared) == (rule.name not in {"Watchdog", "LLMSidecarAbsent"})
+    assert bool(compared) == (rule.name != "Watchdog")
 
 
-def test_pages_of_burns_are_kept_firing_and_nothing_else_is() -> None:
+def test_pages_of_burns_are_kept_firing_and_what_mutes_them() -> None:
     """A page that touches its threshold must not end and begin again; the order of inhibition tells two phases apart meanwhile."""
     kept = {(rule.name, rule.labels["severity"]) for rule in RULES if "keep_firing_for" in rule.fields}
 
-    assert kept == {(name, "page") for name in (*NAMES.values(), "LLMPodBurn")}
+    assert kept == {(name, "page") for name in (*NAMES.values(), "LLMPodBurn", "LLMSidecarStarved")}
 
 
 # --- how many, how deep ----------------------------------------------------------------------------------------------------
@@ -326,7 +326,11 @@ def test_recorded_rules_are_few_shallow_and_feed_none_of_themselves() -> None:
     assert max(depths().values()) <= 4
 
 
-LONG = {"LLMSidecarDown": "one constant gauge per pod: a sidecar that went down a day ago is still missed"}
+LONG = {
+    "LLMEngineDown": "one gauge per pod: an engine that was up before its sidecar restarted does not load its model",
+    "LLMSidecarDown": "one constant gauge per pod: a sidecar that went down a day ago is still missed",
+    "LLMSidecarAbsent": "the same gauge: sidecars of a job that were there a day ago are still missed",
+}
 """Alerts that read raw series over more than half an hour, each with the reason why that is cheap."""
 
 

@@ -156,20 +156,21 @@ def test_lanes_objectives_and_models_of_one_incident_are_lines_of_one_message(st
 
 
 def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: AlertmanagerStack) -> None:
-    """A queue that prefill made, and tickets of both; a ticket of another engine is free."""
+    """A queue that prefill made, and tickets of both. Free are a pod of its own, an earlier phase and another engine."""
     here = {"namespace": "order", "job": "llm"}
     prefill, queue = (alert(name, "page").example(**here) for name in ("LLMPrefillBurn", "LLMQueueBurn"))
     pod = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
     tickets = [alert(name, "ticket").example(**here) for name in ("LLMQueueBurn", "LLMEngineKvCacheFull")]
     free = [
         prefill,
+        pod,
         alert("LLMStreamBurn", "ticket").example(**here),
         alert("LLMQueueBurn", "page").example(namespace="order", job="llm-2"),
     ]
-    stack.fire(queue, pod, *tickets, *free)
+    stack.fire(queue, *tickets, *free)
 
-    assert [stack.alertmanager.wait_until_muted(one) for one in (queue, pod, *tickets)] == [True] * 4
-    assert [stack.alertmanager.muted(one) for one in free] == [False] * 3
+    assert [stack.alertmanager.wait_until_muted(one) for one in (queue, *tickets)] == [True] * 3
+    assert [stack.alertmanager.muted(one) for one in free] == [False] * 4
 
 
 def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nothing_elses(stack: AlertmanagerStack) -> None:

@@ -115,6 +115,27 @@ def test_the_headline_has_the_numbers_too(tmp_path: Path) -> None:
     assert headline == f"[FIRING:1] LLMQueueBurn queue interactive: {SUMMARY}"
 
 
+def test_the_headline_and_the_links_are_of_what_fires(tmp_path: Path) -> None:
+    """A line that is over gives them only when nothing fires any more, even where it burnt most."""
+    healed = alert(DOWN, "resolved", summary="llama-0 is down")
+    healed["annotations"]["rank"] = "first"
+    alerts = [healed, alert(QUEUE)]
+
+    assert rendered("llm.headline", *alerts, folder=tmp_path).endswith(f": {SUMMARY}")
+    assert rendered("llm.runbook", *alerts, folder=tmp_path) == "http://sidecar:9901/runbooks/LLMQueueBurn"
+    assert rendered("llm.headline", healed, folder=tmp_path).endswith(": llama-0 is down")
+    assert rendered("llm.runbook", healed, folder=tmp_path) == "http://sidecar:9901/runbooks/LLMEngineDown"
+
+
+@pytest.mark.parametrize("status", ["firing", "resolved"])
+def test_a_dashboard_is_linked_whatever_fires(status: str, tmp_path: Path) -> None:
+    alerts = [alert(QUEUE | {"lane": "batch"}, "resolved"), alert(QUEUE, status)]
+    alerts[1]["annotations"]["dashboard_url"] = "http://grafana/d/other"
+    last = "http://grafana/d/other" if status == "firing" else alerts[0]["annotations"]["dashboard_url"]
+
+    assert rendered("llm.dashboard", *alerts, folder=tmp_path) == last
+
+
 # --- the chat ------------------------------------------------------------------------------------------------------------
 
 

@@ -26,10 +26,16 @@ class Traffic:
     per_minute: float = HEALTHY_PER_MINUTE
     waited: str = ""
     """Phase in which the misses waited; empty: no ledger is closed."""
+    scraped: bool = True
+    """False: the scrapes of this span fail, so that no series has a sample."""
 
     def misses(self, share: float = 1.0) -> float:
         """Per minute."""
         return self.per_minute * self.missing * share
+
+    def seen(self, rate: float) -> Rate:
+        """A counter's growth per minute, as far as it is scraped."""
+        return rate if self.scraped else None
 
 
 WELL = Traffic()
@@ -58,16 +64,15 @@ def lane(
     """One objective of one lane on one pod."""
     who = {"model": model, "lane": lane, "objective": objective}
     kept = {**who, "prompt_bucket": "512-4k"}
-    scenario.counts("llm_slo_requests_total", *(span.per_minute for span in spans), pod=pod, **kept)
-    scenario.counts("llm_slo_misses_total", *(span.misses() for span in spans), pod=pod, **kept)
-    scenario.counts(
-        "llm_slo_allowed_misses_total", *(span.per_minute * (1 - target) for span in spans), pod=pod, **kept
-    )
+    scenario.counts("llm_slo_requests_total", *(span.seen(span.per_minute) for span in spans), pod=pod, **kept)
+    scenario.counts("llm_slo_misses_total", *(span.seen(span.misses()) for span in spans), pod=pod, **kept)
+    allowed = (span.seen(span.per_minute * (1 - target)) for span in spans)
+    scenario.counts("llm_slo_allowed_misses_total", *allowed, pod=pod, **kept)
     for phase in ROOT_PHASES:
-        rates = [span.misses(span.roots.get(phase, 0)) for span in spans]
+        rates = [span.seen(span.misses(span.roots.get(phase, 0))) for span in spans]
         scenario.counts("llm_slo_root_misses_total", *rates, pod=pod, **who, phase=phase)
     for phase in VOTES[Objective(objective)]:
-        rates = [span.misses() if span.waited == phase else 0 for span in spans]
+        rates = [span.seen(span.misses() if span.waited == phase else 0) for span in spans]
         scenario.counts("llm_slo_blamed_misses_total", *rates, pod=pod, **who, phase=phase)
 
 
@@ -77,7 +82,7 @@ def causes(scenario: Scenario, *spans: Traffic, model: str = MODEL, pod: str = P
         "unattributed": str(Unknown.UNCLEAR)
     }
     for phase, cause in (first | chosen).items():
-        rates = [span.misses(span.roots.get(phase, 0)) for span in spans]
+        rates = [span.seen(span.misses(span.roots.get(phase, 0))) for span in spans]
         scenario.counts("llm_slo_root_cause_misses_total", *rates, model=model, pod=pod, phase=phase, cause=cause)
 
 

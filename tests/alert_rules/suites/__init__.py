@@ -14,7 +14,7 @@ from tests.alert_rules.suites import (
 
 
 SUITES = (
-    *(tiers.SUITE, hours.SUITE, hours.SIX, roots.SUITE, odd.SUITE, minute.SUITE, plain.SUITE),
+    *(tiers.SUITE, hours.SUITE, hours.SIX, roots.SUITE, odd.SUITE, minute.SUITE, minute.LOST, plain.SUITE),
     *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
     *(hours.SINCE, engine_state.TURNED_AWAY, hours.WEEKS),
     *(words.SUITE, words.STATE, words.SINCE, words.WEEKS),

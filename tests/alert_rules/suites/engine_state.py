@@ -3,7 +3,19 @@
 Only the alert file is played: these need no recorded series (alert_rules/state.py).
 """
 
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Anew, Happens, Suite, counter, gauge, of, other_target
+from tests.alert_rules.promtool import (
+    ALERTS,
+    LANE,
+    MODEL,
+    Anew,
+    Happens,
+    Scenario,
+    Suite,
+    counter,
+    gauge,
+    of,
+    other_target,
+)
 from tests.alert_rules.world import HEALTHY_PER_MINUTE
 
 
@@ -140,6 +152,39 @@ DOWN.cases(
         "What else of the pod is scraped says nothing of how long the sidecar has known it.",
         of(pod_since(0, 0), other_target("process_start_time_seconds", "other", "-7200x144")),
         {20: ""},
+    ),
+)
+
+
+def restarted(*values: float | None) -> Happens:
+    """The sidecar restarts after the first span, in the same pod; promtool's clock begins at 0."""
+    return of(gauge("process_start_time_seconds", 0, 600), up(*values))
+
+
+def another_pod(scenario: Scenario) -> None:
+    """A stateful set makes a pod of the same name at another address, whose engine loads its model."""
+    scenario.shows("llm_engine_up", 1, None)
+    scenario.shows("llm_engine_up", None, 0, instance="10.0.0.9:9901")
+    scenario.shows("process_start_time_seconds", None, 600, instance="10.0.0.9:9901")
+
+
+DOWN.cases(
+    (10, 60),
+    (
+        "an engine that was up before its sidecar restarted",
+        "It does not load.",
+        restarted(1, 0),
+        {12: IS_DOWN, 40.5: IS_DOWN},
+    ),
+    ("a pod made anew with the same name", "It may load for half an hour.", another_pod, {12: "", 39: "", 41: IS_DOWN}),
+)
+DOWN.cases(
+    (5, 45, 10),
+    (
+        "a sidecar that restarts while its engine is long down",
+        "The page stays.",
+        of(gauge("process_start_time_seconds", 0, 0, 3000), up(1, 0, 0)),
+        {7: IS_DOWN, 49: IS_DOWN, 51: IS_DOWN, 59: IS_DOWN},
     ),
 )
 DOWN.cases(

@@ -1,4 +1,6 @@
-"""Scrapes a minute apart: windows of two minutes hold two samples, and pages still come."""
+"""Scrapes a minute apart: windows of two minutes hold two samples, a lost scrape leaves one, and pages still come and stay."""
+
+from dataclasses import replace
 
 from tests.alert_rules.promtool import Scenario, Suite
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane
@@ -42,3 +44,36 @@ def a_healthy_lane(scenario: Scenario) -> None:
 
     for minute in (2, 5, 12.5, 30):
         scenario.alerts(minute)
+
+
+# --- a lost scrape ---------------------------------------------------------------------------------------------------------
+
+
+LOST = Suite("lost-scrape", step_seconds=60, evaluation_seconds=14)
+"""Rules are never evaluated at the instant of a scrape, so that a window of two minutes has two samples, as in Prometheus 3."""
+UNNAMED = 'ALERTS{{namespace="{}",alertname="{}",phase="unattributed"}}'
+
+
+@LOST.scenario(10, 4, 1, 7)
+def one_of_two_pods_that_misses_a_scrape(scenario: Scenario) -> None:
+    """The page keeps its phase, and the page without one does not even wait."""
+    bad = broken("decode")
+    spans = (WELL, bad, replace(bad, scraped=False), bad)
+    lane(scenario, *spans)
+    causes(scenario, *spans)
+    lane(scenario, WELL, WELL, WELL, WELL, pod="engine-1")
+
+    for minute in (13.5, 14.75, 15.75, 16.25, 17.5, 21.5):
+        scenario.pages(minute, "LLMPodBurn", phase="decode")
+    scenario.yields(f"count_over_time({UNNAMED.format(scenario.name, 'LLMPodBurn')}[11m])", 22)
+
+
+@LOST.scenario(10, 4, 1, 7)
+def a_lane_that_misses_a_scrape(scenario: Scenario) -> None:
+    """The same for its page."""
+    bad = broken("decode")
+    lane(scenario, WELL, bad, replace(bad, scraped=False), bad)
+
+    for minute in (13.5, 14.75, 15.75, 16.25, 17.5, 21.5):
+        scenario.pages(minute, "LLMDecodeBurn")
+    scenario.yields(f"count_over_time({UNNAMED.format(scenario.name, 'LLMUnattributedBurn')}[11m])", 22)

@@ -107,6 +107,18 @@ SUITE.cases(
         fleet(*[misses(1.0)] * 4, *[FINE] * 4),
         {9: "LLMPrefillBurn page"},
     ),
+    (
+        "seven of sixteen",
+        "The others miss too much for an odd pod, and the lane less than half: the fleet's page.",
+        fleet(*[misses(1.0)] * 7, *[FINE] * 9),
+        {8.25: "LLMPrefillBurn page", 9: "LLMPrefillBurn page"},
+    ),
+    (
+        "eight of sixteen that miss most",
+        "The same.",
+        fleet(*[misses(0.9)] * 8, *[FINE] * 8),
+        {8.25: "LLMPrefillBurn page", 9: "LLMPrefillBurn page"},
+    ),
     ("all of four", "So is this.", fleet(*[misses(0.9)] * 4), {9: "LLMPrefillBurn page"}),
     ("a pod of another model", "It is no sibling.", of(fleet(misses(0.9)), another_model), {9: "LLMPrefillBurn page"}),
     ("a starved sidecar", "Half of its decided misses are the sidecar's own.", fleet((WELL, LATE)), {9: STARVED}),
@@ -142,6 +154,23 @@ def a_pod_that_was_odd(scenario: Scenario) -> None:
     scenario.records("lane:llm_slo_miss:ratio_rate5m", 16, (WHO, 0))
     for minute in (17, 19, 21):
         scenario.pages(minute)
+
+
+@SUITE.scenario(6, 4, 10)
+def an_odd_pod_whose_sidecar_was_starved(scenario: Scenario) -> None:
+    """Its page is muted until it is over: the page of the sidecar lasts longer."""
+    bad = broken("sidecar", 0.9, queue=0.49)
+    fleet((WELL, bad, WELL), *[(WELL,) * 3] * 2)(scenario)
+    pod, sidecar = (
+        f'ALERTS{{namespace="{scenario.name}",alertstate="firing",alertname="{name}"}}'
+        for name in ("LLMPodBurn", "LLMSidecarStarved")
+    )
+
+    scenario.alerts(14, "LLMSidecarStarved page", "LLMPodBurn page unattributed")
+    scenario.yields(
+        f"max_over_time(timestamp({pod})[15m:15s]) > on (pod) max_over_time(timestamp({sidecar})[15m:15s])", 20
+    )
+    scenario.alerts(18.5)
 
 
 for size, target in ((2, 0.8), (2, 0.95), (2, 0.99), (3, 0.99), (16, 0.99)):

@@ -64,6 +64,15 @@ SUITE.cases(
         {45: QUEUE, 48: QUEUE, 50: "", 51: "", 52: "", 53: ""},
     ),
 )
+SUITE.cases(
+    (10, 6, 8, 8),
+    (
+        "one request a minute and then fewer",
+        "All are missed: the page stands until it is over.",
+        one(Traffic(per_minute=1), *(broken("queue", 1.0, rate) for rate in (1, 0.5)), Traffic(per_minute=1)),
+        {16: QUEUE, 18.5: QUEUE, 20: QUEUE, 21.5: QUEUE, 23: QUEUE, 24: QUEUE, 29: "", 31: ""},
+    ),
+)
 SLOW, SPLIT = broken("queue", 0.15), broken("queue", 0.15, prefill=0.45)
 SUITE.cases(
     (6, 20, 40),

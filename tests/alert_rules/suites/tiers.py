@@ -35,7 +35,7 @@ def burns(
     suite.scenario(before, *(minutes for minutes, _, _ in spans))(tell)
 
 
-LOOSE, USUAL, STRICT = 0.8, 0.95, 0.99
+LOOSE, MIDDLE, USUAL, STRICT = 0.8, 0.9, 0.95, 0.99
 """Targets. At the first no burn rate reaches 6, so that only shares of requests count."""
 
 for told in (
@@ -46,6 +46,12 @@ for told in (
     ("half-of-two-minutes", "Ten misses in two minutes are an outage.", LOOSE, ((2, 0.51, 10),), "outage"),
     ("less-than-half-of-two-minutes", "None.", LOOSE, ((2, 0.49, 11),)),
     ("nine-misses-in-two-minutes", "They are too few.", LOOSE, ((2, 0.51, 9),)),
+    ("a-third-of-two-minutes", "Thirty misses and a burn of two are an outage.", MIDDLE, ((2, 0.34, 120),), "outage"),
+    ("less-than-a-third-of-two-minutes", "None.", MIDDLE, ((2, 0.32, 120),)),
+    ("thirty-misses-of-a-third", "They are enough.", MIDDLE, ((2, 0.4, 30.5 / 2 / 0.4),), "outage"),
+    ("twenty-nine-misses-of-a-third", "They are too few.", MIDDLE, ((2, 0.4, 29.5 / 2 / 0.4),)),
+    ("two-fifths-where-a-fifth-is-allowed", "Twice what is allowed is enough.", LOOSE, ((2, 0.41, 120),), "outage"),
+    ("less-than-two-fifths-where-a-fifth-is-allowed", "It is not.", LOOSE, ((2, 0.39, 120),)),
     ("half-of-five-minutes", "Little traffic takes longer.", LOOSE, ((5, 0.51, 4),), "outage"),
     ("less-than-half-of-five-minutes", "None.", LOOSE, ((5, 0.49, 4.5),)),
     ("nine-misses-in-five-minutes", "They are too few.", LOOSE, ((5, 0.51, 3.7),)),
@@ -56,6 +62,26 @@ for told in (
     ("one-request-a-minute-often-met", "Less may be chance.", LOOSE, ((5, 0.89, 1),)),
     ("four-misses-of-four", "They are enough.", LOOSE, ((5, 1.0, 0.82),), "outage"),
     ("fewer-than-four-misses", "They are too few, even where all are missed.", LOOSE, ((5, 1.0, 0.78),)),
+    (
+        "four-misses-in-ten-minutes",
+        "They keep the page of a lane that is quieter still.",
+        LOOSE,
+        ((10, 1.0, 0.41),),
+        "outage",
+    ),
+    ("fewer-than-four-misses-in-ten-minutes", "They do not.", LOOSE, ((10, 1.0, 0.39),)),
+    ("ten-minutes-mostly-missed", "Nine in ten are enough.", LOOSE, ((10, 0.91, 0.46),), "outage"),
+    ("ten-minutes-often-met", "Less may be chance.", LOOSE, ((10, 0.89, 0.46),)),
+    (
+        "ten-minutes-of-a-quiet-lane",
+        "Forty requests in half an hour.",
+        LOOSE,
+        ((20, 0, 1.8), (10, 1.0, 0.45)),
+        "outage",
+    ),
+    ("ten-minutes-of-a-busy-lane", "Seventy.", LOOSE, ((20, 0, 3.3), (10, 1.0, 0.45))),
+    ("ten-minutes-that-are-over", "None has come for five minutes.", LOOSE, ((4.5, 1.0, 1.5), (5.25, 0, 0))),
+    ("two-healthy-minutes-at-high-load", "A quarter misses: none.", USUAL, ((2, 0.25, 41),)),
     (
         "few-requests-of-a-quiet-lane",
         "Forty in half an hour are little traffic.",
