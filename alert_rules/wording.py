@@ -44,7 +44,7 @@ SAID: Mapping[str, str] = {
 }
 _UNKNOWN = "the root is not known"
 WOULD_TELL = {
-    Unknown.YOUNG: "A baseline would tell: ten quiet minutes, or a file by `sidecar baseline export` from a healthy pod.",
+    Unknown.YOUNG: "A baseline would tell: two quiet minutes, or a file by `sidecar baseline export` from a healthy pod.",
     Unknown.UNCLEAR: "Reports of the engine on each request would tell: the status page names the flag. `/diagnosis` lists the evidence.",
 }
 

@@ -97,7 +97,7 @@ def roots_that_are_split(scenario: Scenario) -> None:
         f"the root is not known: there is no baseline yet; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
     )
     rest = (
-        "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: ten quiet minutes, or a file"
+        "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: two quiet minutes, or a file"
         " by `sidecar baseline export` from a healthy pod."
     )
     told(scenario, 12, "LLMUnattributedBurn page", summary, rest, cause="young", confidence="0.55")
