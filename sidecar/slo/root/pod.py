@@ -157,6 +157,8 @@ class Pod(Learner):
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
+            restart_unseen=now is None or now.engine_waiting is None,
+            cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
 

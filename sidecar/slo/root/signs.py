@@ -53,5 +53,9 @@ class Signs:
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None
     """Requests in the engine's own queue; None if unknown."""
+    restart_unseen: bool = False
+    """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
+    cache_unseen: bool = False
+    """No answer has stated that tokens of its prompt were cached."""
     young: bool = False
     """No usual values are known yet."""

@@ -296,6 +296,20 @@ def test_an_engine_that_states_a_queue_of_its_own_has_no_queue_in_front() -> Non
     assert not story.reads(14, reported=False, engine_waiting=3.0).front_end
 
 
+def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
+    story = Story()
+
+    assert (story.reads().restart_unseen, story.reads(engine_waiting=0.0).restart_unseen) == (True, False)
+
+
+def test_a_cache_is_seen_once_an_answer_stated_cached_tokens() -> None:
+    blind = Pod()
+    blind.read(Reading(0.0, {"chat": LaneCounts(arrivals=9.0, answered=9.0, prompt_tokens=900.0)}), Costs(), calm=True)
+
+    assert blind.signs(0.0, Costs()).cache_unseen
+    assert not Story().reads().cache_unseen
+
+
 def test_where_the_engine_reports_phases_the_ledger_tells_who_waited_in_front_of_it() -> None:
     story = Story()
     story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.2))
