@@ -163,6 +163,18 @@ def test_gaps_that_grow_with_the_load_are_no_dearer_decode() -> None:
     assert grown(story.reads(12, requests=30.0, gap=0.05)) == {Cause.LOAD}
 
 
+def test_gaps_that_grow_with_the_load_say_nothing_until_its_queue_is_worked_off() -> None:
+    """The burst is over for two minutes, but a hundred requests still wait, so that the batch is full."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(14, requests=25.0, gap=0.06, waiting=100.0)
+    drains = story.reads(26, gap=0.06, waiting=100.0)
+    dear = story.reads(gap=0.06, waiting=0.0)
+
+    assert Cause.DECODE_COST not in drains.grown
+    assert dear.grown[Cause.DECODE_COST].value > 2.0
+
+
 def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:
     story = Story()
     story.reads(720, requests=30.0, output=150.0)
