@@ -198,7 +198,7 @@ def test_an_incident_of_prompts_explains_no_wait_while_few_prompts_are_computed(
     assert leader(WAITED, Signs(computes_ratio=0.6), root_of(Cause.SILENCE)) == root_of(Cause.SILENCE)
 
 
-def test_where_all_work_is_dearer_and_no_restart_would_be_seen_nobody_can_tell() -> None:
+def test_where_all_work_is_dearer_and_no_restart_would_be_seen_it_is_unattributed() -> None:
     """A new process that warms up makes decodes and prompts dearer, and so does a slower clock."""
     decode, prompts = {Cause.DECODE_COST: sharp(1.6)}, {Cause.PREFILL_COST: sharp(3.0)}
     assert leader(WAITED, Signs(grown=decode | prompts, restart_unseen=True)) == unknown(Unknown.UNCLEAR)
