@@ -23,6 +23,7 @@ from sidecar.slo.root.lanes import Lanes
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING, chance
+from sidecar.slo.silence import STALL_SECONDS
 from sidecar.slo.waits import Doing
 
 
@@ -161,6 +162,7 @@ class Pod(Learner):
             preempts=self._preempts(at - RECENT_SECONDS),
             front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
+            mute=self._is_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
@@ -246,6 +248,15 @@ class Pod(Learner):
             waiting += waits
             outside += waits - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
+
+    def _is_mute(self) -> bool:
+        """Whether requests have waited for as long as a stall takes, and no output came to any."""
+        quiet: list[Reading] = []
+        for each in reversed(self._readings):
+            if each.waiting < 1.0 or _events(each) < _events(self._readings[-1]):
+                break
+            quiet.append(each)
+        return bool(quiet) and quiet[0].at - quiet[-1].at >= STALL_SECONDS
 
     def _waits_inside(self, since: float) -> bool | None:
         """Whether the engine itself says that requests wait in its queue; None if it does not say."""

@@ -47,6 +47,9 @@ class Signs:
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
+    mute: bool = False
+    """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
+    some answers. Whether it hangs, or works on something unseen, is not known."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     waited: Mapping[Blame, float] = field(default_factory=dict)

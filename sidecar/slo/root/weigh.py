@@ -220,6 +220,9 @@ def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root 
     """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
     inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
+    if signs.mute and lead is None:
+        given.give_all({unknown(Unknown.UNCLEAR): 1.0})
+        return 0.0
     if signs.limited:
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None and lead.phase != Blame.UNATTRIBUTED and _may_lead(lead, signs):

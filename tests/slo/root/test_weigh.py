@@ -45,6 +45,7 @@ _signs = st.builds(
     front_end=st.booleans(),
     waited=st.dictionaries(st.sampled_from(Blame), st.floats(0.0, 1.0)),
     engine_waiting=st.none() | st.floats(0.0, 100.0),
+    mute=st.booleans(),
     restart_unseen=st.booleans(),
     cache_unseen=st.booleans(),
     young=st.booleans(),
@@ -218,3 +219,11 @@ def test_prompts_that_came_on_top_may_be_less_cached_and_are_then_no_dearer() ->
     assert leader(WAITED, Signs(grown={Cause.PREFILL_COST: sharp(2.0)}, cache_unseen=True)) == root_of(
         Cause.PREFILL_COST
     )
+
+
+def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
+    """Before a hang shows, because an answer that is not streamed excuses it, nothing tells it from hidden work."""
+    assert leader(WAITED, Signs(mute=True)) == unknown(Unknown.UNCLEAR)
+    assert leader(Facts(fault=Cause.SILENCE), Signs(mute=True)) == root_of(Cause.SILENCE)
+    assert leader(WAITED, Signs(mute=True, grown={Cause.LOAD: sharp(3.0)})) == root_of(Cause.LOAD)
+    assert leader(WAITED, Signs(mute=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
