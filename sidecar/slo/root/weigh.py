@@ -179,7 +179,12 @@ def chance(factor: Factor, threshold: float) -> float:
 
 def _grown(signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
-    chances = {cause: chance(factor, WORTH_NAMING[cause]) for cause, factor in signs.grown.items()}
+    chances = {
+        cause: chance(factor, WORTH_NAMING[cause])
+        for cause, factor in signs.grown.items()
+        # However many requests come, and however long their answers are, an engine sends output.
+        if not (signs.mute and PHASE_OF[cause] == Blame.QUEUE)
+    }
     if signs.cache_unseen and Cause.PREFILL_COST in chances:
         # Prompts that came on top may be less cached than the usual ones: without a cache to see, they look dearer.
         chances[Cause.PREFILL_COST] *= 1.0 - chances.get(Cause.LOAD, 0.0)
@@ -220,12 +225,14 @@ def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root 
     """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
     inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
+    if lead is not None and not _may_lead(lead, signs):
+        lead = None
     if signs.mute and lead is None:
         given.give_all({unknown(Unknown.UNCLEAR): 1.0})
         return 0.0
     if signs.limited:
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
-    elif lead is not None and lead.phase != Blame.UNATTRIBUTED and _may_lead(lead, signs):
+    elif lead is not None:
         root, share = lead, WAITS
         inherited = given.left * share
     elif signs.preempts or signs.kv_full:
@@ -241,8 +248,12 @@ def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root 
 
 
 def _may_lead(lead: Root, signs: Signs) -> bool:
-    """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed."""
-    return lead.phase != Blame.PREFILL or _computes(signs) > 0.0
+    """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, and a
+    queue cannot where no request gets output.
+    """
+    if lead.phase == Blame.QUEUE:
+        return not signs.mute
+    return lead.phase != Blame.UNATTRIBUTED and (lead.phase != Blame.PREFILL or _computes(signs) > 0.0)
 
 
 def _computes(signs: Signs) -> float:

@@ -225,5 +225,7 @@ def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
     """Before a hang shows, because an answer that is not streamed excuses it, nothing tells it from hidden work."""
     assert leader(WAITED, Signs(mute=True)) == unknown(Unknown.UNCLEAR)
     assert leader(Facts(fault=Cause.SILENCE), Signs(mute=True)) == root_of(Cause.SILENCE)
-    assert leader(WAITED, Signs(mute=True, grown={Cause.LOAD: sharp(3.0)})) == root_of(Cause.LOAD)
+    assert leader(WAITED, Signs(mute=True, grown={Cause.LOAD: sharp(3.0)})) == unknown(Unknown.UNCLEAR)
+    assert leader(WAITED, Signs(mute=True), root_of(Cause.LOAD)) == unknown(Unknown.UNCLEAR)
+    assert leader(WAITED, Signs(mute=True, grown={Cause.PROMPT_MIX: sharp(3.0)})) == root_of(Cause.PROMPT_MIX)
     assert leader(WAITED, Signs(mute=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
