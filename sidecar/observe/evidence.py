@@ -80,6 +80,9 @@ class Evidence:
             cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
             if cost is None:
                 cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
+            if cost is None:
+                # A length that no request had which was alone; the steps know the cost of a token.
+                cost = self.steps.prefill_seconds(tokens)
         whole = self._whole.expected(labels.lane)
         self._silence.received(
             key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds, whole=whole

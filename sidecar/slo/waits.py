@@ -1,11 +1,14 @@
 """The work of an engine while requests wait for their first token: prompts, a full batch, or neither. Pure.
 
-Requests wait for compute only if nearly each step meanwhile holds prompts, and for a slot or for KV blocks only if as
+Requests wait for compute only if nearly each step meanwhile holds prompts: a scheduler makes no step of decodes alone
+while a request waits that has a place in the batch. In such steps, requests wait for a slot or for KV blocks only if as
 many sequences or tokens as ever are in the batch. If neither is true, they have not reached the scheduler. It knows
-steps (`steps.py`). It refuses to name a cause.
+steps (`steps.py`). It refuses to name a cause, and to judge the batch by steps with prompts: these hold slots and
+blocks too, and no stream shows them.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sidecar.slo.steps import Step
@@ -24,12 +27,13 @@ KEPT_WAITS = 1024
 
 
 class Doing(NamedTuple):
-    """Shares, 0 to 1, of the time in which requests waited."""
+    """Work of an engine in the time in which requests waited."""
 
     computes: float
-    """In steps with prompts in them."""
+    """Share of that time, 0 to 1, in steps with prompts in them."""
     full: float
-    """In steps with as many sequences, or as many tokens in their contexts, as any of them had."""
+    """Share, 0 to 1, of the other steps' time, in steps with as many sequences, or as many tokens in their contexts, as
+    any of these had; 0 if nearly all steps held prompts."""
 
 
 class _Waited(NamedTuple):
@@ -64,11 +68,16 @@ class Waits:
         total = sum(each.seconds for each in seen)
         if len(seen) < FEWEST_WAITS or total < FEWEST_SECONDS:
             return None
-        computes = sum(each.seconds for each in seen if each.with_prompts)
-        sequences = FULL_SEQUENCES * max(each.sequences for each in seen)
-        tokens = FULL_TOKENS * max(each.context_tokens for each in seen)
-        full = max(
-            sum(each.seconds for each in seen if each.sequences >= sequences),
-            sum(each.seconds for each in seen if each.context_tokens >= tokens),
-        )
-        return Doing(computes / total, full / total)
+        decodes = [each for each in seen if not each.with_prompts]
+        alone = sum(each.seconds for each in decodes)
+        return Doing(1.0 - alone / total, _full(decodes) / alone if alone >= FEWEST_SECONDS else 0.0)
+
+
+def _full(decodes: Sequence[_Waited]) -> float:
+    """Seconds of these steps in which the batch held as much as in any of them."""
+    sequences = FULL_SEQUENCES * max(each.sequences for each in decodes)
+    tokens = FULL_TOKENS * max(each.context_tokens for each in decodes)
+    return max(
+        sum(each.seconds for each in decodes if each.sequences >= sequences),
+        sum(each.seconds for each in decodes if each.context_tokens >= tokens),
+    )

@@ -247,6 +247,17 @@ def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
     assert harness.metrics.counter(DROPPED_TOTAL).child("not_a_duration").value == 0
 
 
+def test_a_prompt_of_a_new_length_explains_as_much_as_its_tokens_cost_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request of such a length was alone yet. The steps know what a token costs: 2 s in all explain 6 s."""
+    harness = EvidenceHarness()
+    monkeypatch.setattr(harness.evidence.steps, "prefill_seconds", lambda tokens: tokens / 500.0)
+    harness.comes(tokens=TOKENS)
+    harness.now += 9.0
+
+    assert harness.silence() == (9.0, 2.0)
+    assert harness.stalled() == 1.0
+
+
 def test_a_client_that_reads_its_last_bytes_slowly_makes_no_silence() -> None:
     """The engine's answer is complete; the rest of it waits between the sidecar and the client."""
     harness = EvidenceHarness()

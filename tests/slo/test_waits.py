@@ -43,6 +43,17 @@ def test_a_batch_is_full_with_as_many_sequences_or_tokens_as_ever() -> None:
     assert Engine().steps(30, sequences=8, tokens=20_000.0).steps(30, sequences=32).doing().full == pytest.approx(0.5)
 
 
+def test_prompts_in_a_step_hold_places_that_no_stream_shows() -> None:
+    """Eight slots. While two prompts are computed, six sequences decode, and the batch is as full as in other steps."""
+    doing = Engine().steps(30).steps(20, seconds=0.3, sequences=6, tokens=5000.0).doing()
+
+    assert doing.full == pytest.approx(1.0)
+
+
+def test_nothing_is_known_of_the_batch_if_nearly_all_steps_hold_prompts() -> None:
+    assert Engine().steps(60, seconds=0.3).steps(5).doing().full == 0.0
+
+
 def test_steps_with_one_waiting_request_do_not_count() -> None:
     """It may be in prefill itself."""
     engine = Engine().steps(100, waiting=LEAST_WAITING - 1)

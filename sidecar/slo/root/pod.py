@@ -16,12 +16,14 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Inner, Learner
+from sidecar.slo.root.backlog import FEWEST_WAITING
 from sidecar.slo.root.comparison import Comparison
 from sidecar.slo.root.faults import Faults
 from sidecar.slo.root.lanes import Lanes
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING, chance
+from sidecar.slo.silence import STALL_SECONDS
 from sidecar.slo.waits import Doing
 
 
@@ -67,6 +69,8 @@ class Pod(Learner):
         self._arrived_at = -inf
         """Instant of the last reading with an arrival."""
         self._load = Comparison()
+        self._overloaded = False
+        """The load has grown, or the queue that it left is not worked off yet."""
         self._mix = Comparison()
         self._uncached = Comparison()
         self._outputs = Comparison()
@@ -125,16 +129,20 @@ class Pod(Learner):
             (self._pace, brought.gap_seconds, brought.usual_gap_seconds),
         ):
             comparison.add(now.at, value, expected, calm=calm)
+        load = self._load.since(now.at - RECENT_SECONDS)
+        if load is not None and chance(load, WORTH_NAMING[Cause.LOAD]) > 0.5:
+            self._overloaded = True
+        elif now.waiting < FEWEST_WAITING:
+            self._overloaded = False
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 
     def signs(self, at: float, costs: Costs) -> Signs:
         """All signs at this instant."""
         soon = at - SOON_SECONDS
-        load = self._load.since(at - RECENT_SECONDS)
-        decode = clearest(costs.decode, DEARER) or self._paced(at, load)
+        decode = clearest(costs.decode, DEARER) or self._paced(at)
         found = {
-            Cause.LOAD: load,
+            Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
             Cause.LONGER_OUTPUTS: self._outputs.since(at - RECENT_SECONDS),
@@ -154,9 +162,12 @@ class Pod(Learner):
             preempts=self._preempts(at - RECENT_SECONDS),
             front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
+            mute=self._is_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
+            restart_unseen=now is None or now.engine_waiting is None,
+            cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
 
@@ -166,15 +177,16 @@ class Pod(Learner):
             [comparison.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)], WORTH_NAMING[cause]
         )
 
-    def _paced(self, at: float, load: Factor | None) -> Factor | None:
+    def _paced(self, at: float) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
 
-        Gaps grow with more load too, and with dearer prompts, but less than reported prefills do then.
+        Gaps grow with more load too, until the queue that it left is worked off: the batch is full as long. They grow with
+        dearer prompts, but less than reported prefills do then.
         """
         pace, reported = (self._now(each, at, Cause.DECODE_COST) for each in (self._pace, self._reported))
         if pace is None or reported is None or not self._reports() or pace.value < reported.value:
             return None
-        return None if load is not None and chance(load, WORTH_NAMING[Cause.LOAD]) > 0.5 else pace
+        return None if self._overloaded else pace
 
     def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
@@ -236,6 +248,15 @@ class Pod(Learner):
             waiting += waits
             outside += waits - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
+
+    def _is_mute(self) -> bool:
+        """Whether requests have waited for as long as a stall takes, and no output came to any."""
+        quiet: list[Reading] = []
+        for each in reversed(self._readings):
+            if each.waiting < 1.0 or _events(each) < _events(self._readings[-1]):
+                break
+            quiet.append(each)
+        return bool(quiet) and quiet[0].at - quiet[-1].at >= STALL_SECONDS
 
     def _waits_inside(self, since: float) -> bool | None:
         """Whether the engine itself says that requests wait in its queue; None if it does not say."""

@@ -47,11 +47,18 @@ class Signs:
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
+    mute: bool = False
+    """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
+    some answers. Whether it hangs, or works on something unseen, is not known."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None
     """Requests in the engine's own queue; None if unknown."""
+    restart_unseen: bool = False
+    """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
+    cache_unseen: bool = False
+    """No answer has stated that tokens of its prompt were cached."""
     young: bool = False
     """No usual values are known yet."""

@@ -157,11 +157,16 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
 
 
 def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
-    grown = _grown(signs)
+    grown, given_up = _grown(signs), 0.0
     if facts.behind_long_prompt and not signs.kv_full:
         # The mean hardly grows by some very long prompts, and each of them holds up all others.
         given.give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - sum(grown.values())))
-    given.give_all({root_of(cause): share for cause, share in grown.items()})
+    new_process = _may_be_new_process(signs)
+    for cause in (Cause.DECODE_COST, Cause.PREFILL_COST):
+        share = grown.get(cause, 0.0)
+        grown[cause] = share * (1.0 - new_process)
+        given_up += share * new_process
+    given.give_all({**{root_of(cause): share for cause, share in grown.items()}, unknown(Unknown.UNCLEAR): given_up})
 
 
 def chance(factor: Factor, threshold: float) -> float:
@@ -174,7 +179,15 @@ def chance(factor: Factor, threshold: float) -> float:
 
 def _grown(signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
-    chances = {cause: chance(factor, WORTH_NAMING[cause]) for cause, factor in signs.grown.items()}
+    chances = {
+        cause: chance(factor, WORTH_NAMING[cause])
+        for cause, factor in signs.grown.items()
+        # However many requests come, and however long their answers are, an engine sends output.
+        if not (signs.mute and PHASE_OF[cause] == Blame.QUEUE)
+    }
+    if signs.cache_unseen and Cause.PREFILL_COST in chances:
+        # Prompts that came on top may be less cached than the usual ones: without a cache to see, they look dearer.
+        chances[Cause.PREFILL_COST] *= 1.0 - chances.get(Cause.LOAD, 0.0)
     none = 1.0
     for each in chances.values():
         none *= 1.0 - each
@@ -196,13 +209,30 @@ def _grown(signs: Signs) -> dict[Cause, float]:
     return shares
 
 
+def _may_be_new_process(signs: Signs) -> float:
+    """The chance, 0 to 1, that all work of the engine is dearer, where a restart would not be seen.
+
+    A fault of decodes leaves the cost of prompts as it was, and the other way round. A new process that warms up makes
+    both dearer, and so does a slower clock: costs do not tell one from the other.
+    """
+    costs = [signs.grown.get(cause) for cause in (Cause.DECODE_COST, Cause.PREFILL_COST)]
+    if not signs.restart_unseen or None in costs:
+        return 0.0
+    return min(chance(cost, DEARER) for cost in costs if cost is not None)
+
+
 def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> float:
     """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
     inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
+    if lead is not None and not _may_lead(lead, signs):
+        lead = None
+    if signs.mute and lead is None:
+        given.give_all({unknown(Unknown.UNCLEAR): 1.0})
+        return 0.0
     if signs.limited:
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
-    elif lead is not None and lead.phase != Blame.UNATTRIBUTED:
+    elif lead is not None:
         root, share = lead, WAITS
         inherited = given.left * share
     elif signs.preempts or signs.kv_full:
@@ -215,6 +245,15 @@ def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root 
         share = WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS
     given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
     return inherited
+
+
+def _may_lead(lead: Root, signs: Signs) -> bool:
+    """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, and a
+    queue cannot where no request gets output.
+    """
+    if lead.phase == Blame.QUEUE:
+        return not signs.mute
+    return lead.phase != Blame.UNATTRIBUTED and (lead.phase != Blame.PREFILL or _computes(signs) > 0.0)
 
 
 def _computes(signs: Signs) -> float:

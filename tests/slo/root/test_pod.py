@@ -163,6 +163,18 @@ def test_gaps_that_grow_with_the_load_are_no_dearer_decode() -> None:
     assert grown(story.reads(12, requests=30.0, gap=0.05)) == {Cause.LOAD}
 
 
+def test_gaps_that_grow_with_the_load_say_nothing_until_its_queue_is_worked_off() -> None:
+    """The burst is over for two minutes, but a hundred requests still wait, so that the batch is full."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(14, requests=25.0, gap=0.06, waiting=100.0)
+    drains = story.reads(26, gap=0.06, waiting=100.0)
+    dear = story.reads(gap=0.06, waiting=0.0)
+
+    assert Cause.DECODE_COST not in drains.grown
+    assert dear.grown[Cause.DECODE_COST].value > 2.0
+
+
 def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:
     story = Story()
     story.reads(720, requests=30.0, output=150.0)
@@ -294,6 +306,30 @@ def test_an_engine_that_states_a_queue_of_its_own_has_no_queue_in_front() -> Non
     story.costs = story.costs._replace(doing=Doing(computes=0.1, full=0.2))
 
     assert not story.reads(14, reported=False, engine_waiting=3.0).front_end
+
+
+def test_an_engine_is_mute_if_requests_wait_and_no_output_came_to_any() -> None:
+    """Three readings of 5 s with the same number of events span 10 s; a stall takes 8 s."""
+    story = Story()
+    assert not story.reads(waiting=5.0).mute
+    assert not story.reads(1, requests=0.0, waiting=5.0).mute
+    assert story.reads(1, requests=0.0, waiting=5.0).mute
+    assert not story.reads(1, waiting=5.0).mute
+    assert not story.reads(4, requests=0.0, waiting=0.0).mute
+
+
+def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
+    story = Story()
+
+    assert (story.reads().restart_unseen, story.reads(engine_waiting=0.0).restart_unseen) == (True, False)
+
+
+def test_a_cache_is_seen_once_an_answer_stated_cached_tokens() -> None:
+    blind = Pod()
+    blind.read(Reading(0.0, {"chat": LaneCounts(arrivals=9.0, answered=9.0, prompt_tokens=900.0)}), Costs(), calm=True)
+
+    assert blind.signs(0.0, Costs()).cache_unseen
+    assert not Story().reads().cache_unseen
 
 
 def test_where_the_engine_reports_phases_the_ledger_tells_who_waited_in_front_of_it() -> None:

@@ -45,6 +45,9 @@ _signs = st.builds(
     front_end=st.booleans(),
     waited=st.dictionaries(st.sampled_from(Blame), st.floats(0.0, 1.0)),
     engine_waiting=st.none() | st.floats(0.0, 100.0),
+    mute=st.booleans(),
+    restart_unseen=st.booleans(),
+    cache_unseen=st.booleans(),
     young=st.booleans(),
 )
 _facts = st.builds(
@@ -184,3 +187,45 @@ def test_events_that_come_together_claim_no_miss_that_a_report_gives_to_the_queu
     busy = {Cause.LOAD: sharp(3.0)}
     assert leader(WAITED, Signs(grown=busy, together=sharp(2.0), reports=True)) == root_of(Cause.LOAD)
     assert leader(WAITED, Signs(grown=busy, together=sharp(2.0))) == root_of(Cause.HOP)
+
+
+def test_an_incident_of_prompts_explains_no_wait_while_few_prompts_are_computed() -> None:
+    """Longer prompts took the lead while they were computed. Then the cache is full, and decodes run alone."""
+    longer = root_of(Cause.PROMPT_MIX)
+    assert leader(WAITED, Signs(computes_ratio=0.9), longer) == longer
+    assert leader(WAITED, Signs(computes_ratio=0.6), longer).phase == "queue"
+    assert weigh(WAITED, Signs(computes_ratio=0.6), longer).inherited == 0.0
+    # A hang needs no prompts.
+    assert leader(WAITED, Signs(computes_ratio=0.6), root_of(Cause.SILENCE)) == root_of(Cause.SILENCE)
+
+
+def test_where_all_work_is_dearer_and_no_restart_would_be_seen_it_is_unattributed() -> None:
+    """A new process that warms up makes decodes and prompts dearer, and so does a slower clock."""
+    decode, prompts = {Cause.DECODE_COST: sharp(1.6)}, {Cause.PREFILL_COST: sharp(3.0)}
+    assert leader(WAITED, Signs(grown=decode | prompts, restart_unseen=True)) == unknown(Unknown.UNCLEAR)
+    assert leader(WAITED, Signs(grown=decode | prompts)) == root_of(Cause.PREFILL_COST)
+    assert leader(WAITED, Signs(grown=decode, restart_unseen=True)) == root_of(Cause.DECODE_COST)
+    assert leader(WAITED, Signs(grown=prompts, restart_unseen=True)) == root_of(Cause.PREFILL_COST)
+    assert leader(WAITED, Signs(grown=decode | prompts | {Cause.LOAD: sharp(9.0)}, restart_unseen=True)) == root_of(
+        Cause.LOAD
+    )
+
+
+def test_prompts_that_came_on_top_may_be_less_cached_and_are_then_no_dearer() -> None:
+    """Twice the requests, and prompts seem to cost twice as much: without a cache to see, the load is what is known."""
+    both = {Cause.LOAD: sharp(1.5), Cause.PREFILL_COST: sharp(2.0)}
+    assert leader(WAITED, Signs(grown=both, cache_unseen=True)) == root_of(Cause.LOAD)
+    assert leader(WAITED, Signs(grown=both)) == root_of(Cause.PREFILL_COST)
+    assert leader(WAITED, Signs(grown={Cause.PREFILL_COST: sharp(2.0)}, cache_unseen=True)) == root_of(
+        Cause.PREFILL_COST
+    )
+
+
+def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
+    """Before a hang shows, because an answer that is not streamed excuses it, nothing tells it from hidden work."""
+    assert leader(WAITED, Signs(mute=True)) == unknown(Unknown.UNCLEAR)
+    assert leader(Facts(fault=Cause.SILENCE), Signs(mute=True)) == root_of(Cause.SILENCE)
+    assert leader(WAITED, Signs(mute=True, grown={Cause.LOAD: sharp(3.0)})) == unknown(Unknown.UNCLEAR)
+    assert leader(WAITED, Signs(mute=True), root_of(Cause.LOAD)) == unknown(Unknown.UNCLEAR)
+    assert leader(WAITED, Signs(mute=True, grown={Cause.PROMPT_MIX: sharp(3.0)})) == root_of(Cause.PROMPT_MIX)
+    assert leader(WAITED, Signs(mute=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
