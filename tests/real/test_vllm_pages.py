@@ -78,7 +78,7 @@ def pod(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             alert_stack(thread, sidecar) as stack,
         ):
             found = Pod(vllm, thread, sidecar, stack)
-            with thread.going_on(found.load(3.0, ORDINARY).run()):
+            with thread.going_on(found.load(3.0, ORDINARY).run()), thread.going_on(found.load(1.0, TALKERS).run()):
                 yield found
 
 
@@ -169,16 +169,13 @@ TRUTH: dict[str, tuple[Incident, str, str]] = {
 """Incident to what is done, the lane that suffers, and the phase that must be paged."""
 
 
-def test_an_engine_whose_processor_share_is_cut_is_paged_as_decode(pod: Pod) -> None:
-    """The talkers come from the beginning, so that they are usual when the engine slows down: this test is the first."""
-    with pod.thread.going_on(pod.load(1.0, TALKERS).run()):
-        woken = play(pod, decode_slowed, "talkers", "decode")
-    assert woken == ["decode"]
-
-
 @pytest.mark.parametrize("name", TRUTH)
 def test_what_is_done_to_a_real_engine_is_paged_by_its_phase(pod: Pod, name: str) -> None:
     play(pod, *TRUTH[name])
+
+
+def test_an_engine_whose_processor_share_is_cut_is_paged_as_decode(pod: Pod) -> None:
+    assert play(pod, decode_slowed, "talkers", "decode") == ["decode"]
 
 
 def test_an_engine_that_stops_is_paged_as_engine(pod: Pod) -> None:
