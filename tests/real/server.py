@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.real.environment import Environment, Say, tail
@@ -35,6 +35,8 @@ class RunningEngine:
     port: int
     log: Path
     model: str = MODEL
+    group: int | None = None
+    """Process group of all its processes, where it may be stopped and continued."""
 
     @property
     def url(self) -> str:
@@ -86,7 +88,7 @@ def running_vllm(
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
     try:
         wait_until_healthy(engine, process, patience_seconds, say)
-        yield engine
+        yield replace(engine, group=process.pid)
     finally:
         stop(process)
 

@@ -49,12 +49,15 @@ class AlertStack:
         return _first(self.sink.wait_for(f"/{phase}/page", since=since, patience_seconds=patience_seconds), "firing")
 
     def page_about(self, lane: str, since: int, patience_seconds: float = 60.0) -> tuple[str, dict[str, Any]]:
-        """(path, alert) of the first page about this lane after so many notifications; ("", {}) when patience ends."""
+        """(path, alert) of the first firing page about this lane after so many notifications; ("", {}) when patience
+        ends.
+        """
         deadline = time.monotonic() + patience_seconds
         while time.monotonic() < deadline:
             for told in self.sink.notifications[since:]:
                 for alert in told.body.get("alerts", ()):
-                    if told.path.endswith("/page") and alert["labels"].get("lane") == lane:
+                    firing = alert["status"] == "firing" and told.path.endswith("/page")
+                    if firing and alert["labels"].get("lane") == lane:
                         return told.path, alert
             time.sleep(0.05)
         return "", {}
