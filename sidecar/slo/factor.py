@@ -4,7 +4,9 @@ The intervals are estimates of 95 % ones: they take steps as independent. It kno
 they come from (`step_model.py`).
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from math import sqrt
 from typing import NamedTuple
 
@@ -32,12 +34,19 @@ class Excess(NamedTuple):
     """Expected of its prompts."""
 
 
-def median_of(ratios: Sequence[float]) -> Factor:
-    """The median of sorted ratios, with the interval of its rank."""
-    count = len(ratios)
-    half = Z / 2 * sqrt(count)
-    low, high = ratios[max(0, int(count / 2 - half))], ratios[min(count - 1, int(count / 2 + half))]
-    value = ratios[count // 2]
+def median_of(ratios: Sequence[float], weights: Sequence[float] = ()) -> Factor:
+    """The median of sorted ratios, with the interval of its rank. `weights`: of each ratio; all alike unless given."""
+    if not weights:
+        weights = [1.0] * len(ratios)
+    sums = list(accumulate(weights))
+    total = sums[-1]
+    # So many ratios of equal weight would say as much.
+    count = total * total / sum(each * each for each in weights)
+    half = Z / 2 / sqrt(count)
+    last = len(ratios) - 1
+    low, value, high = (
+        ratios[min(last, bisect_right(sums, total * max(0.0, share)))] for share in (0.5 - half, 0.5, 0.5 + half)
+    )
     return Factor(value, min(low, value * (1 - LEAST_MARGIN)), max(high, value * (1 + LEAST_MARGIN)))
 
 

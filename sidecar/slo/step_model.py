@@ -151,9 +151,9 @@ class StepModel(Learner):
         self._prefill_guard = CostGuard(RECENT // 3)
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
-        self._pure: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
-        """Instant and ratio to its cost."""
-        self._any: deque[tuple[float, float]] = deque(maxlen=KEPT_STEPS)
+        self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
+        """Instant, ratio to its cost, and length in seconds."""
+        self._any: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
@@ -203,10 +203,11 @@ class StepModel(Learner):
         if unknown is not None:
             return unknown
         since = at - seconds
-        ratios = _since(self._pure, since)
-        if len(ratios) >= FEWEST_NOW:
-            return median_of(ratios)
-        ratios = _since(self._any, since)
+        found = _since(self._pure, since)
+        if len(found) >= FEWEST_NOW:
+            # Each step weighs by its length: slow steps are few, and quick ones from before the fault are many.
+            return median_of([ratio for ratio, _ in found], [length for _, length in found])
+        ratios = [ratio for ratio, _ in _since(self._any, since)]
         return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
@@ -253,8 +254,8 @@ class StepModel(Learner):
         expected = seconds if costs is None else costs.decode_seconds(step.sequences, step.context_tokens)
         if costs is not None:
             ratio = seconds / expected
-            self._pure.append((step.ended_at, ratio))
-            self._any.append((step.ended_at, ratio))
+            self._pure.append((step.ended_at, ratio, seconds))
+            self._any.append((step.ended_at, ratio, seconds))
             self._guard(step, seconds, expected)
         young = self._learned_steps < MATURE_STEPS
         usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
@@ -299,7 +300,7 @@ class StepModel(Learner):
         if costs is None:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
-        self._any.append((step.ended_at, seconds / expected))
+        self._any.append((step.ended_at, seconds / expected, seconds))
         self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
         stretch = self._stretch
         if stretch is None:
@@ -347,10 +348,10 @@ class StepModel(Learner):
         return self._near[1]
 
     def _decode_of_seconds(self, at: float) -> float:
-        ratios = _since(self._pure, at - NEAR_SECONDS)
-        if len(ratios) >= FEWEST_NEAR:
-            return ratios[len(ratios) // 2]
-        ratios = _since(self._any, at - NEAR_SECONDS)
+        found = _since(self._pure, at - NEAR_SECONDS)
+        if len(found) >= FEWEST_NEAR:
+            return median_of([ratio for ratio, _ in found], [length for _, length in found]).value
+        ratios = [ratio for ratio, _ in _since(self._any, at - NEAR_SECONDS)]
         if len(ratios) >= FEWEST_NOW:
             return densest_of(ratios, FEWEST_NOW).value
         now = self.decode(at)
@@ -370,5 +371,6 @@ class StepModel(Learner):
                 self._per_token = (found[0], found[1])
 
 
-def _since(kept: deque[tuple[float, float]], at: float) -> list[float]:
-    return sorted(ratio for when, ratio in kept if when >= at)
+def _since(kept: deque[tuple[float, float, float]], at: float) -> list[tuple[float, float]]:
+    """Ratio and length of each step that ended since this instant, in order of the ratio."""
+    return sorted((ratio, length) for when, ratio, length in kept if when >= at)

@@ -20,6 +20,14 @@ def test_an_interval_is_never_narrower_than_its_margin() -> None:
     assert (one.low, one.value, one.high) == pytest.approx((2 * (1 - LEAST_MARGIN), 2.0, 2 * (1 + LEAST_MARGIN)))
 
 
+def test_a_median_goes_by_the_weights_of_the_ratios() -> None:
+    """Sixty quick steps, and twenty that took four times as long each."""
+    ratios, seconds = [1.0] * 60 + [4.0] * 20, [0.01] * 60 + [0.04] * 20
+
+    assert median_of(ratios).value == 1.0
+    assert median_of(ratios, seconds).value == 4.0
+
+
 def test_steps_without_a_prompt_are_found_below_those_that_hold_one() -> None:
     """Two thirds of the steps hold chunks of many sizes, one third holds none and costs 1.5 times its usual cost."""
     rng = Random(2)

@@ -69,6 +69,17 @@ def test_what_has_become_dearer_is_named_with_its_size(
     assert found[Part.PREFILL].low > 1.0 or prefill == 1.0
 
 
+def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None:
+    """Decode has cost four times as much for ten seconds. The ten seconds before had four times as many steps."""
+    short = [one._replace(prompt_tokens=20, output_tokens=40) for one in traffic(FAULT_AT + 60, 2.0)]
+    at = FAULT_AT + 10.0
+
+    now = SteppedEngine(short, adjust=broken(decode_factor=4.0), noise=lognormal(0.2)).until(at).decode(at, 20.0)
+
+    assert isinstance(now, Factor)
+    assert now.low > 2.0
+
+
 @pytest.mark.parametrize("knobs", [{"slots": 3}, {"slots": 16}], ids=["few slots", "overload"])
 def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> None:
     """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""
