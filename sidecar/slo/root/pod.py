@@ -250,13 +250,9 @@ class Pod(Learner):
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
 
     def _is_mute(self) -> bool:
-        """Whether requests have waited for as long as a stall takes, and no output came to any."""
-        quiet: list[Reading] = []
-        for each in reversed(self._readings):
-            if each.waiting < 1.0 or _events(each) < _events(self._readings[-1]):
-                break
-            quiet.append(each)
-        return bool(quiet) and quiet[0].at - quiet[-1].at >= STALL_SECONDS
+        """Whether requests wait, and no output came to any for as long as a stall takes."""
+        now = self._readings[-1] if self._readings else None
+        return now is not None and now.waiting >= 1.0 and now.silent_seconds >= STALL_SECONDS
 
     def _waits_inside(self, since: float) -> bool | None:
         """Whether the engine itself says that requests wait in its queue; None if it does not say."""
