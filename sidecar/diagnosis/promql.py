@@ -231,6 +231,10 @@ def _by_pod(samples: Samples, who: Mapping[str, str]) -> dict[str, float]:
 # --- engines that are down -----------------------------------------------------------------------------------------------
 
 
+_WAS_UP_WINDOW = "2h"
+"""An engine that was up within it is down and not starting, even if its sidecar began anew since."""
+
+
 def engine_up(fleet: Fleet) -> str:
     """Query for the health of each pod's engine: 1 if it passes its health checks, else 0."""
     return f"min by (pod) (llm_engine_up{{{fleet.of()}}})"
@@ -241,8 +245,8 @@ def engines_coming_up(fleet: Fleet) -> str:
     mine, limit = fleet.of(), f"{COMING_UP_SECONDS:.0f}"
     began = f"process_start_time_seconds{{{mine}}}"
     return (
-        f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{limit}s])) == 0"
-        f" and on (pod) max by (pod) (time() - {began}) < {limit}"
+        f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{_WAS_UP_WINDOW}]) == 0"
+        f" and on (namespace, job, pod, instance) time() - {began} < {limit})"
     )
 
 
