@@ -54,7 +54,7 @@ CALM_MEMORY = 0.998
 TYPICAL_SEQUENCES = 8
 TYPICAL_CONTEXT = 2000
 OUTLIER = 3.0
-"""A step of this many times its cost is a hiccup, and teaches nothing."""
+"""A step of this many times its cost is a hiccup: it teaches nothing, and one alone does not speak for now."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
@@ -152,7 +152,7 @@ class StepModel(Learner):
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
-        """Instant, ratio to its cost, and length in seconds."""
+        """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
         self._any: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
@@ -206,7 +206,7 @@ class StepModel(Learner):
         found = _since(self._pure, since)
         if len(found) >= FEWEST_NOW:
             # Each step weighs by its length: slow steps are few, and quick ones from before the fault are many.
-            return median_of([ratio for ratio, _ in found], [length for _, length in found])
+            return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
         ratios = [ratio for ratio, _ in _since(self._any, since)]
         return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
 
@@ -254,8 +254,9 @@ class StepModel(Learner):
         expected = seconds if costs is None else costs.decode_seconds(step.sequences, step.context_tokens)
         if costs is not None:
             ratio = seconds / expected
-            self._pure.append((step.ended_at, ratio, seconds))
-            self._any.append((step.ended_at, ratio, seconds))
+            weight = step.steps * min(seconds, OUTLIER * expected)
+            self._pure.append((step.ended_at, ratio, weight))
+            self._any.append((step.ended_at, ratio, weight))
             self._guard(step, seconds, expected)
         young = self._learned_steps < MATURE_STEPS
         usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
@@ -300,7 +301,7 @@ class StepModel(Learner):
         if costs is None:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
-        self._any.append((step.ended_at, seconds / expected, seconds))
+        self._any.append((step.ended_at, seconds / expected, step.steps * min(seconds, OUTLIER * expected)))
         self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
         stretch = self._stretch
         if stretch is None:
@@ -350,7 +351,7 @@ class StepModel(Learner):
     def _decode_of_seconds(self, at: float) -> float:
         found = _since(self._pure, at - NEAR_SECONDS)
         if len(found) >= FEWEST_NEAR:
-            return median_of([ratio for ratio, _ in found], [length for _, length in found]).value
+            return median_of([ratio for ratio, _ in found], [weight for _, weight in found]).value
         ratios = [ratio for ratio, _ in _since(self._any, at - NEAR_SECONDS)]
         if len(ratios) >= FEWEST_NOW:
             return densest_of(ratios, FEWEST_NOW).value
@@ -372,5 +373,5 @@ class StepModel(Learner):
 
 
 def _since(kept: deque[tuple[float, float, float]], at: float) -> list[tuple[float, float]]:
-    """Ratio and length of each step that ended since this instant, in order of the ratio."""
-    return sorted((ratio, length) for when, ratio, length in kept if when >= at)
+    """Ratio and weight of each step that ended since this instant, in order of the ratio."""
+    return sorted((ratio, weight) for when, ratio, weight in kept if when >= at)
