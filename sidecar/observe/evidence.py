@@ -19,7 +19,7 @@ from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
-from sidecar.slo.silence import Silence
+from sidecar.slo.silence import EXCUSE, Silence
 from sidecar.slo.whole_answers import WholeAnswers
 from sidecar.timeline.held_back import first_token_seen, tokens_held_back
 from sidecar.timeline.outcome import Outcome
@@ -30,9 +30,10 @@ _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 
 
 class Inside(NamedTuple):
-    """The engine's silence, in seconds, and the numbers of requests without and with output."""
+    """The engine's silence, as much of it as pending prompts explain, and the requests without and with output."""
 
     silent_seconds: float
+    excused_seconds: float
     waiting: int
     streaming: int
 
@@ -199,7 +200,7 @@ class Evidence:
         self._catch_up()
         silent = self._silence.check(at)
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
-        return Inside(silent.seconds, self._work.waiting, self._work.streaming)
+        return Inside(silent.seconds, EXCUSE * silent.expected_seconds, self._work.waiting, self._work.streaming)
 
     @property
     def learners(self) -> dict[str, Learner]:

@@ -59,6 +59,7 @@ class PodReader:
             restarts=_total(self._restarts.children.values()),
             stalled_seconds=_total(self._stalled.children.values()),
             silent_seconds=inside.silent_seconds,
+            excused_seconds=inside.excused_seconds,
             engine_up=None if up is None else up > 0,
             kv_usage=self._gauge(self._kv_usage),
             engine_waiting=self._gauge(self._engine_waiting),

@@ -31,9 +31,9 @@ class Doing(NamedTuple):
 
     computes: float
     """Share of that time, 0 to 1, in steps with prompts in them."""
-    full: float
+    full: float | None
     """Share, 0 to 1, of the other steps' time, in steps with as many sequences, or as many tokens in their contexts, as
-    any of these had; 0 if nearly all steps held prompts."""
+    any of these had; None if there were hardly any others."""
 
 
 class _Waited(NamedTuple):
@@ -70,7 +70,7 @@ class Waits:
             return None
         decodes = [each for each in seen if not each.with_prompts]
         alone = sum(each.seconds for each in decodes)
-        return Doing(1.0 - alone / total, _full(decodes) / alone if alone >= FEWEST_SECONDS else 0.0)
+        return Doing(1.0 - alone / total, _full(decodes) / alone if alone >= FEWEST_SECONDS else None)
 
 
 def _full(decodes: Sequence[_Waited]) -> float:

@@ -10,7 +10,7 @@ from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.root.reading import LaneCounts, Reading
 
 
-INSIDE = Inside(silent_seconds=3.0, waiting=4, streaming=5)
+INSIDE = Inside(silent_seconds=3.0, excused_seconds=0.0, waiting=4, streaming=5)
 
 
 def page() -> Metrics:

@@ -250,9 +250,9 @@ class Pod(Learner):
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
 
     def _is_mute(self) -> bool:
-        """Whether requests wait, and no output came to any for as long as a stall takes."""
+        """Whether requests wait, and no output came to any for longer than a stall takes or their prompts explain."""
         now = self._readings[-1] if self._readings else None
-        return now is not None and now.waiting >= 1.0 and now.silent_seconds >= STALL_SECONDS
+        return now is not None and now.waiting >= 1.0 and now.silent_seconds >= max(STALL_SECONDS, now.excused_seconds)
 
     def _waits_inside(self, since: float) -> bool | None:
         """Whether the engine itself says that requests wait in its queue; None if it does not say."""
@@ -267,7 +267,7 @@ class Pod(Learner):
             return self._outside(since)
         if doing.computes >= COMPUTES[1]:
             return False
-        spare = doing.computes < COMPUTES_LITTLE and doing.full < LITTLE_FULL
+        spare = doing.computes < COMPUTES_LITTLE and doing.full is not None and doing.full < LITTLE_FULL
         return self._outside(since) or (spare and not self._waits_inside(since))
 
     def _shares(self, at: float) -> dict[Blame, float]:
@@ -289,7 +289,7 @@ def _is_limited(doing: Doing | None, *, waits_inside: bool | None) -> bool:
     """
     if doing is None or doing.computes >= COMPUTES[0]:
         return False
-    return doing.full >= LITTLE_FULL if waits_inside is None else waits_inside
+    return doing.full is not None and doing.full >= LITTLE_FULL if waits_inside is None else waits_inside
 
 
 def _dearer(cost: Factor | None) -> bool:

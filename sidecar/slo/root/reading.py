@@ -51,6 +51,8 @@ class Reading:
     restarts: float = 0.0
     stalled_seconds: float = 0.0
     silent_seconds: float = 0.0
+    excused_seconds: float = 0.0
+    """Silence that the prompts explain which were pending when it began."""
     engine_up: bool | None = None
     kv_usage: float | None = None
     engine_waiting: float | None = None

@@ -308,11 +308,21 @@ def test_an_engine_that_states_a_queue_of_its_own_has_no_queue_in_front() -> Non
     assert not story.reads(14, reported=False, engine_waiting=3.0).front_end
 
 
+def test_a_batch_that_is_seen_with_prompts_only_is_neither_full_nor_has_it_room() -> None:
+    story = Story()
+    story.costs = story.costs._replace(doing=Doing(computes=0.1, full=None))
+
+    signs = story.reads(14, reported=False)
+
+    assert (signs.front_end, signs.limited) == (False, False)
+
+
 def test_an_engine_is_mute_if_requests_wait_and_no_output_came_to_any() -> None:
-    """A stall takes 8 s."""
+    """A stall takes 8 s, and longer than the prompts explain that were pending."""
     story = Story()
     assert not story.reads(waiting=5.0, silent_seconds=7.9).mute
     assert story.reads(1, waiting=5.0, silent_seconds=8.0).mute
+    assert not story.reads(1, waiting=5.0, silent_seconds=12.0, excused_seconds=39.0).mute
     assert not story.reads(1, waiting=5.0, silent_seconds=0.0).mute
     assert not story.reads(1, waiting=0.0, silent_seconds=60.0).mute
 
