@@ -65,6 +65,8 @@ WORTH_NAMING = {
 models with errors of their own."""
 DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
+MOST_CACHED = 0.75
+"""Share of the usual prompt tokens that a cache which is not seen may hold: most of long conversations."""
 LEAST_RATIO = 1e-6
 SURE = 0.95
 """Weight of direct evidence."""
@@ -186,8 +188,7 @@ def _grown(signs: Signs) -> dict[Cause, float]:
         if not (signs.mute and PHASE_OF[cause] == Blame.QUEUE)
     }
     if signs.cache_unseen and Cause.PREFILL_COST in chances:
-        # Prompts that came on top may be less cached than the usual ones: without a cache to see, they look dearer.
-        chances[Cause.PREFILL_COST] *= 1.0 - chances.get(Cause.LOAD, 0.0)
+        chances[Cause.PREFILL_COST] = _dearer_than_load_explains(signs)
     none = 1.0
     for each in chances.values():
         none *= 1.0 - each
@@ -207,6 +208,18 @@ def _grown(signs: Signs) -> dict[Cause, float]:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)
     return shares
+
+
+def _dearer_than_load_explains(signs: Signs) -> float:
+    """The chance that prompts are dearer than their number makes them look, where no cache is seen.
+
+    Prompts that come on top may have nothing in the cache, while `MOST_CACHED` of the usual ones is: at a load of L the
+    mean prompt then costs (1 + (L - 1) / (1 - MOST_CACHED)) / L times the usual.
+    """
+    cost, load = signs.grown[Cause.PREFILL_COST], signs.grown.get(Cause.LOAD)
+    more = 0.0 if load is None else max(0.0, load.value - 1.0)
+    explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
+    return chance(Factor(*(each / explained for each in cost)), WORTH_NAMING[Cause.PREFILL_COST])
 
 
 def _may_be_new_process(signs: Signs) -> float:

@@ -221,6 +221,13 @@ def test_prompts_that_came_on_top_may_be_less_cached_and_are_then_no_dearer() ->
     )
 
 
+def test_a_little_load_hides_no_prompts_that_cost_much_more() -> None:
+    """Clients that ask again raise the load while prompts are slow: 1.3 times as many cost at most 1.7 times as much."""
+    grown = {Cause.LOAD: sharp(1.3), Cause.PREFILL_COST: sharp(3.0)}
+
+    assert leader(WAITED, Signs(grown=grown, cache_unseen=True)) == root_of(Cause.PREFILL_COST)
+
+
 def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
     """Before a hang shows, because an answer that is not streamed excuses it, nothing tells it from hidden work."""
     assert leader(WAITED, Signs(mute=True)) == unknown(Unknown.UNCLEAR)
