@@ -114,13 +114,14 @@ class Roots:
 
     # --- time -----------------------------------------------------------------------------------------------------------
 
-    def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False) -> None:
+    def tick(self, at: float, *, burning: bool, learn: bool, hurried: bool = False, again: bool = False) -> None:
         """Read the pod and decide what is due. Call it about once a second, and again at once while `more` is due.
 
-        `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it.
+        `learn`: what happens now may become the usual; `hurried`: without two minutes of calm after it; `again`: this is
+        a further turn, because there was more to do.
         """
         try:
-            if not self.more or at >= self._looked_at + LOOK_SECONDS:
+            if not (again or self.more) or at >= self._looked_at + LOOK_SECONDS:
                 self._look(at, burning=burning, learn=learn, hurried=hurried)
         finally:  # an error in a sign must not leave misses undecided
             self.more = self._open.tick(at)

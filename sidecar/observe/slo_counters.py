@@ -139,9 +139,10 @@ class Slo:
         it again after other work had its turn.
         """
         self._now = at
+        again = self._more_due
         self._contained(self._judged, at)
         self._contained(self._price_steps, at)
-        self._contained(self._root, at)
+        self._contained(self._root, at, again)
         return self._more_due or self.roots.more
 
     # --- the end ---------------------------------------------------------------------------------------------------------
@@ -210,11 +211,13 @@ class Slo:
     def _price_steps(self, at: float) -> None:
         self._evidence.tick(learn=self.learning.teaches(at))
 
-    def _root(self, at: float) -> None:
+    def _root(self, at: float, again: bool) -> None:
         learning = self.learning
         if learning.tick(at, known=self.known):
             self.unlearn()
-        self.roots.tick(at, burning=learning.burns(at), learn=learning.teaches(at), hurried=learning.hurries(at))
+        self.roots.tick(
+            at, burning=learning.burns(at), learn=learning.teaches(at), hurried=learning.hurries(at), again=again
+        )
 
     @property
     def known(self) -> bool:
