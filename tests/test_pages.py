@@ -118,7 +118,9 @@ def test_a_sidecar_without_cpu_pages_itself_and_no_phase_of_the_engine(theatre: 
             page = stack.page("sidecar", before)
         assert page, "no page came"
 
-        assert stack.resolution(page, "sidecar", before), "the page came, but no message that it is over"
+        # It is kept for (scaled) five minutes, so that it outlasts the pages that it mutes.
+        over = stack.resolution(page, "sidecar", before, patience_seconds=180)
+        assert over, "the page came, but no message that it is over"
         assert stack.paged(before) == ["sidecar"]
 
 
