@@ -33,13 +33,14 @@ objectives:
   interactive: {ttft: {threshold_seconds: 1.5}, tpot: {threshold_seconds: 0.06, target: 0.9}}
 proxy: {client_buffer_bytes: 4096}
 """
-LOAD = Workload((Shape(1.0, 600, 120, spread=0.3),))
+LOAD = Workload((Shape(1.0, 600, 180, spread=0.3),))
+"""Answers of some 39 kB: half of that fits into the buffers between the sidecar and a client that reads slowly."""
 REQUESTS_PER_SECOND = 4.0
 """A low rate, so that two busy cores can play it in time; it is enough for ten misses in eight seconds."""
 
 INCIDENTS = {
     "queue": Incident("queue", "one slot is left of 32", {"slots": 1}),
-    "stream": Incident("stream", "clients read slowly", bytes_per_second=1_000),
+    "stream": Incident("stream", "clients read slowly", bytes_per_second=800),
     "engine": Incident("engine", "the engine has crashed", down=True),
 }
 
@@ -77,10 +78,10 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
     before = stack.wait_until_calm()
     with explained(stack.prometheus, stack.sink):
         theatre.thread.run(theatre.stage.begin(incident))
-        page = stack.page(phase, before)
+        page = stack.page(phase, before, patience_seconds=120)
         theatre.thread.run(theatre.stage.end(incident))
         assert page, "no page came"
-        resolution = stack.resolution(page, phase, before)
+        resolution = stack.resolution(page, phase, before, patience_seconds=120)
 
         assert resolution, "the page came, but no message that it is over"
         assert stack.paged(before) == [phase]
@@ -118,8 +119,7 @@ def test_a_sidecar_without_cpu_pages_itself_and_no_phase_of_the_engine(theatre: 
             page = stack.page("sidecar", before)
         assert page, "no page came"
 
-        # It is kept for (scaled) five minutes, so that it outlasts the pages that it mutes.
-        over = stack.resolution(page, "sidecar", before, patience_seconds=180)
+        over = stack.resolution(page, "sidecar", before, patience_seconds=120)
         assert over, "the page came, but no message that it is over"
         assert stack.paged(before) == ["sidecar"]
 

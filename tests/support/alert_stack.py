@@ -5,7 +5,7 @@ engines and incidents: the caller brings a sidecar.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from sidecar.demo.shipped import FASTEST, find
 from tests.support.background import Background
 from tests.support.prometheus import Prometheus, explained
 from tests.support.sidecar_process import SidecarProcess
-from tests.support.sink import Notification, Sink, listening_sink
+from tests.support.sink import Sink, listening_sink
 from tests.support.tools import missing
 
 
@@ -46,29 +46,43 @@ class AlertStack:
 
     def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
         """The first firing alert at the pager of `phase` after so many notifications; {} when patience ends."""
-        return _first(self.sink.wait_for(f"/{phase}/page", since=since, patience_seconds=patience_seconds), "firing")
+        told = self._told(since, patience_seconds, lambda path, alert: path == f"/{phase}/page" and _fires(alert))
+        return told[1]
 
     def page_about(self, lane: str, since: int, patience_seconds: float = 60.0) -> tuple[str, dict[str, Any]]:
         """(path, alert) of the first firing page about this lane after so many notifications; ("", {}) when patience
         ends.
         """
-        deadline = time.monotonic() + patience_seconds
-        while time.monotonic() < deadline:
-            for told in self.sink.notifications[since:]:
-                for alert in told.body.get("alerts", ()):
-                    firing = alert["status"] == "firing" and told.path.endswith("/page")
-                    if firing and alert["labels"].get("lane") == lane:
-                        return told.path, alert
-            time.sleep(0.05)
-        return "", {}
+
+        def about_lane(path: str, alert: dict[str, Any]) -> bool:
+            return path.endswith("/page") and _fires(alert) and alert["labels"].get("lane") == lane
+
+        return self._told(since, patience_seconds, about_lane)
 
     def resolution(
         self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 60.0
     ) -> dict[str, Any]:
-        """The notification that this alert is resolved; {} when patience ends."""
-        about = ('"status": "resolved"', page["fingerprint"])
-        told = self.sink.wait_for(f"/{phase}/page", about=about, since=since, patience_seconds=patience_seconds)
-        return _first(told, "resolved", page["fingerprint"])
+        """The notification that this alert is resolved; {} when patience ends.
+
+        One message may tell that other alerts of its group are resolved and that this one still fires.
+        """
+
+        def over(path: str, alert: dict[str, Any]) -> bool:
+            return path == f"/{phase}/page" and not _fires(alert) and alert["fingerprint"] == page["fingerprint"]
+
+        return self._told(since, patience_seconds, over)[1]
+
+    def _told(
+        self, since: int, patience_seconds: float, wanted: Callable[[str, dict[str, Any]], bool]
+    ) -> tuple[str, dict[str, Any]]:
+        deadline = time.monotonic() + patience_seconds
+        while time.monotonic() < deadline:
+            for told in self.sink.notifications[since:]:
+                for alert in told.body.get("alerts", ()):
+                    if wanted(told.path, alert):
+                        return told.path, dict(alert)
+            time.sleep(0.05)
+        return "", {}
 
     def paged(self, since: int) -> list[str]:
         """The phases with a firing alert at their pagers, in order of the first one."""
@@ -77,15 +91,13 @@ class AlertStack:
             for told in self.sink.notifications[since:]
             if told.path.endswith("/page")
             for alert in told.body["alerts"]
-            if alert["status"] == "firing"
+            if _fires(alert)
         ]
         return list(dict.fromkeys(phases))
 
 
-def _first(told: Sequence[Notification], status: str, fingerprint: str = "") -> dict[str, Any]:
-    alerts = [alert for one in told for alert in one.body["alerts"]]
-    wanted = [one for one in alerts if one["status"] == status and one["fingerprint"].startswith(fingerprint)]
-    return dict(wanted[0]) if wanted else {}
+def _fires(alert: Mapping[str, Any]) -> bool:
+    return bool(alert["status"] == "firing")
 
 
 @contextmanager
