@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, WHICH_POD, WHO
-from alert_rules.roots import FEWEST_DECIDED, LEADS, pod_roots
+from alert_rules.roots import FEWEST_DECIDED, LEADS, POD_BURNS, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations, pod_annotations
 from sidecar.slo.attribution import SIDECAR, Blame
@@ -93,6 +93,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         f"""
   {_POD_LEADER}
   and on ({WHICH_POD}) {_ODD}
+  and on ({WHICH_POD}) {POD_BURNS}
   """,
         "One pod of many burns, with the root that leads on this pod.",
         {"severity": "page"},
@@ -104,7 +105,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         name,
         f"""
   max by ({WHICH_POD}) ({_ODD})
-  and on ({WHICH_POD}) sum by ({WHICH_POD}) (increase(instance:llm_slo_misses:sum[2m])) > 0
+  and on ({WHICH_POD}) {POD_BURNS}
   unless on ({WHICH_POD}) {_POD_LEADER}
   """,
         "The same, where no root leads.",

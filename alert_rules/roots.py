@@ -42,6 +42,8 @@ def pod_roots(matcher: str = "") -> str:
 
 _BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
 """A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
+POD_BURNS = f"({_MISSES} >= 0.25 * {_REQUESTS} or {_MISSES} >= 6 * {_ALLOWED})"
+"""A pod that still burns: as of a lane's shortest verdict (`_BURNS`). The few misses of a healed pod are no fault."""
 ODD = Record(
     "pod:llm_slo:odd",
     f"""

@@ -17,8 +17,8 @@ Bases = tuple[str, str]
 _POD = "namespace, job, pod"
 _WHO = ("namespace", "job", "model", "lane")
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
-_STARVED_KEPT = "5m"
-"""A pod's page that this one mutes goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
+_MUTING_KEPT = "5m"
+"""The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 _BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
@@ -66,6 +66,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
             bases=bases,
+            kept=_MUTING_KEPT,
             severity="page",
         ),
         _alert(
@@ -83,6 +84,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The sidecar is up and its engine refuses connections, or says itself that it cannot work. One that has not come up"
             " yet since its pod began has half an hour to load its model.",
             bases=bases,
+            kept=_MUTING_KEPT,
             severity="page",
         ),
         _alert(
@@ -291,7 +293,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
             " or this pod burn. Its other pages are held back: what a late sidecar measures names no phase.",
             hold="",
-            kept=_STARVED_KEPT,
+            kept=_MUTING_KEPT,
             severity="page",
         ),
         own(

@@ -39,6 +39,15 @@ SUITE.cases(
     ),
     ("nineteen stalled seconds in two minutes", "A short one is no page of its own.", stalled(9.8), {7: ""}),
 )
+SUITE.cases(
+    (4, 4, 8),
+    (
+        "an engine that goes on after a silence",
+        "Its page outlasts the page of the pod, which it mutes.",
+        counter("llm_engine_stalled_seconds_total", 0, 60, 0),
+        {7: BACK, 12.5: BACK, 15.5: ""},
+    ),
+)
 
 
 def waiting(oldest: float = 90, overdue: float = 3, gaps: float = 0, ok: float = 0) -> Happens:
@@ -185,6 +194,15 @@ DOWN.cases(
         "The page stays.",
         of(gauge("process_start_time_seconds", 0, 0, 3000), up(1, 0, 0)),
         {7: IS_DOWN, 49: IS_DOWN, 51: IS_DOWN, 59: IS_DOWN},
+    ),
+)
+DOWN.cases(
+    (4, 4, 7),
+    (
+        "an engine that answers again",
+        "Its page outlasts the page of the pod, which it mutes.",
+        up(1, 0, 1),
+        {6: IS_DOWN, 12.75: IS_DOWN, 14: ""},
     ),
 )
 DOWN.cases(

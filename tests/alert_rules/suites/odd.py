@@ -88,6 +88,40 @@ def a_pod_that_decided_nothing_and_is_well_again(scenario: Scenario) -> None:
     scenario.pages(15.5, phase="unattributed")
 
 
+@SUITE.scenario(6, 6, 8)
+def a_pod_that_is_well_again_with_the_misses_of_a_healthy_day(scenario: Scenario) -> None:
+    """Its few misses later are no fault: no second page, by whatever name."""
+    few = Traffic(0.015, {"queue": 1}, 30)
+    fleet((few, broken("decode", 0.9, 30), few), (few, few, few))(scenario)
+
+    scenario.pages(11, "LLMPodBurn", phase="decode")
+    for minute in (17.25, 17.75, 18.25, 19.25, 20):
+        scenario.alerts(minute)
+
+
+STILL, NAMED, UNNAMED = 17.75, "LLMPodBurn page prefill", "LLMPodBurn page unattributed"
+for name, healed_to, target, told in (
+    ("a quarter of its requests, named", broken("prefill", 0.26), 0.8, NAMED),
+    ("less than a quarter of them, named", broken("prefill", 0.24), 0.8, ""),
+    ("six times its budget, named", broken("prefill", 0.062), 0.99, NAMED),
+    ("less than six times its budget, named", broken("prefill", 0.058), 0.99, ""),
+    ("a quarter of its requests, unnamed", undecided(0.26), 0.8, UNNAMED),
+    ("less than a quarter of them, unnamed", undecided(0.24), 0.8, ""),
+    ("six times its budget, unnamed", undecided(0.062), 0.99, UNNAMED),
+    ("less than six times its budget, unnamed", undecided(0.058), 0.99, ""),
+):
+
+    def still(scenario: Scenario, healed_to: Traffic = healed_to, target: float = target, told: str = told) -> None:
+        was, phase = (broken("prefill", 0.9), "prefill") if healed_to.roots else (undecided(0.9), "unattributed")
+        fleet((WELL, was, healed_to), (WELL,) * 3, target=target)(scenario)
+        scenario.pages(11, "LLMPodBurn", phase=phase)
+        scenario.alerts(STILL, *([told] if told else []))
+
+    still.__name__ = f"a pod that was odd and still misses {name}".replace(",", "")
+    still.__doc__ = "Its page goes on as long as it burns and its misses stay out of the lane."
+    SUITE.scenario(6, 6, 7)(still)
+
+
 def another_model(scenario: Scenario) -> None:
     lane(scenario, *FINE, pod="engine-1", model="large")
 
