@@ -73,7 +73,10 @@ class Ledger(NamedTuple):
     @property
     def source(self) -> str:
         """Origin of the split of TTFT (non-streamed: of the whole request): a `Source`, or "none"."""
-        return next((share.source.value for share in self.shares if share.phase is Phase.QUEUE), "none")
+        for share in self.shares:
+            if share.phase is Phase.QUEUE:
+                return share.source.value
+        return "none"
 
 
 class Account(NamedTuple):

@@ -48,6 +48,7 @@ class Evidence:
         self._heard_at = float("-inf")
         """Instant of the last output that the silence was told."""
         self.steps = StepCosts(metrics)
+        self._rebuilt = self.steps.rebuilt
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._seen: dict[Hashable, FirstToken] = {}
         self._second_after: dict[Hashable, float] = {}
@@ -102,7 +103,7 @@ class Evidence:
             else:
                 spoke(at, events)
             return
-        self.steps.began(key, at, events)
+        self._rebuilt.began(key, at, events)
         seen = self._work.first_token(key, at)
         if seen is not None:
             self._seen[key] = seen
@@ -110,7 +111,8 @@ class Evidence:
 
     def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
         """Callback for the instants and numbers of this request's further output, after its second; else None."""
-        return self.steps.spoke_of(key) if key in self._second_after else None
+        stream = self._rebuilt.stream(key) if key in self._second_after else None
+        return None if stream is None else stream.spoke
 
     def second_after_seconds(self, key: Hashable) -> float | None:
         """Seconds from the first output of this request to its second; None before that, and after its end."""
@@ -119,41 +121,43 @@ class Evidence:
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
         self._catch_up()
-        self.steps.answering(key, streaming=streaming)
+        self._rebuilt.answering(key, seen=streaming)
         self._silence.answering(key, at, streaming=streaming)
 
     def finished(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
         self._catch_up()
         self._silence.left(key, at)
-        self.steps.left(key, answered=True)
+        self._rebuilt.left(key, answered=True)
         self._work.left(key, at)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
         self._catch_up()
         self._silence.paused(key, at)
-        self.steps.paused(key, paused=True)
+        self._rebuilt.paused(key, paused=True)
 
     def resumed(self, key: Hashable, at: float) -> None:
         """Reading from the engine goes on."""
         self._catch_up()
         self._silence.resumed(key, at)
-        self.steps.paused(key, paused=False)
+        self._rebuilt.paused(key, paused=False)
 
     def ended(self, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
         self._second_after.pop(account.key, None)
         if account.outcome is Outcome.OK:
-            self.finished(account.key, at)
+            if account.key in self._work:  # else the end of the engine's answer was told
+                self.finished(account.key, at)
             if account.streaming:
                 held_tokens = tokens_held_back(account.marks)
-                self.steps.held_back(held_tokens)
+                if held_tokens:
+                    self._rebuilt.held_back(held_tokens)
                 self._whole.answered(account.labels.lane, whole=held_tokens > 0)
         else:
             self._catch_up()
             self._silence.given_up(account.key, at)
-            self.steps.left(account.key, answered=False)
+            self._rebuilt.left(account.key, answered=False)
             self._work.left(account.key, at)
             self._seen.pop(account.key, None)
 
@@ -224,11 +228,15 @@ class Evidence:
 
     def _catch_up(self) -> None:
         """Tell the silence of output that only the steps were told, before it is told anything later."""
+        steps = self._rebuilt
+        if steps.last_at <= self._heard_at:
+            return
         # The end of a long gap first: or the silence would measure the gap and all output after it as one.
-        for at in (self.steps.output_after_gap_at, self.steps.last_output_at):
-            if at > self._heard_at:
-                self._heard_at = at
-                self._silence.spoke(at)
+        if steps.after_gap_at > self._heard_at:
+            self._silence.spoke(steps.after_gap_at)
+        if steps.last_at > steps.after_gap_at:
+            self._silence.spoke(steps.last_at)
+        self._heard_at = steps.last_at
 
 
 @dataclass(frozen=True, slots=True)

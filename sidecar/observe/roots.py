@@ -4,10 +4,12 @@ Stands between `slo_counters.py`, which tells each miss and each end, and the pu
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 
 from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
@@ -58,9 +60,13 @@ class Roots:
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
         self._long = LongPrompts(evidence.prefill_seconds)
+        self.computed = self._long.computed
+        """Callback for the first output of a request, or its end."""
         self._backlog = Backlog()
         self._weighed: dict[Facts, Weighed] = {}
         self._held_up: dict[tuple[int, float | None], bool] = {}
+        self._decided: dict[tuple[RequestLabels, Objective, Facts], int] = {}
+        """Misses that this turn decided: in a storm most are alike, and each kind is written once."""
         self._next_slice_at = self._looked_at = float("-inf")
         self.more = False
         """More misses may be due than were decided in one turn."""
@@ -75,17 +81,12 @@ class Roots:
     def missed(self, key: Hashable, case: Case, objective: Objective, at: float) -> None:
         """A miss was counted."""
         self.incident.missed(at)
-        self._undecided.child_for(case.labels, objective).inc()
         self._open.missed(key, Miss(case.labels, objective, case.received_at, at, _ttft_seconds(case.aims)))
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
         if prompt_tokens is not None:
             self._long.received(key, lane, max(1.0, prompt_tokens), at)
-
-    def spoke(self, key: Hashable, at: float) -> None:
-        """The first output of a request came, or it is over: its prompt is computed."""
-        self._long.computed(key, at)
 
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
@@ -124,7 +125,13 @@ class Roots:
             if not (again or self.more) or at >= self._looked_at + LOOK_SECONDS:
                 self._look(at, burning=burning, learn=learn, hurried=hurried)
         finally:  # an error in a sign must not leave misses undecided
+            self._decide_due(at)
+
+    def _decide_due(self, at: float) -> None:
+        try:
             self.more = self._open.tick(at)
+        finally:
+            self._write(at)
 
     def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
         self._looked_at = at
@@ -170,6 +177,10 @@ class Roots:
 
     def set_gauges(self) -> None:
         """Set the values that are computed at scrape time."""
+        for child in self._undecided.children.values():
+            child.set(0)
+        for (labels, objective), count in Counter((miss.labels, miss.objective) for miss in self._open).items():
+            self._undecided.child_for(labels, objective).inc(count)
         for cause in slo.EVIDENCE_RATIO.labels[0].values:
             factor = next((each for name, each in self._signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
@@ -202,7 +213,8 @@ class Roots:
 
     def _decide(self, miss: Miss, at: float) -> bool:
         since = self._backlog.since(miss.received_at)
-        fault = next((each for each in self._signs.faults if each.overlaps(since, at)), None)
+        faults = self._signs.faults
+        fault = next((each for each in faults if each.overlaps(since, at)), None) if faults else None
         facts = Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
@@ -218,12 +230,19 @@ class Roots:
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
         if not over and not _clear(found.weights):
             return False
-        for root, weight in found.weights.items():
-            self._roots.child_for(miss.labels, miss.objective, root.phase).inc(weight)
-            self._causes.child_for(miss.labels, *root).inc(weight)
-        self._undecided.child_for(miss.labels, miss.objective).inc(-1)
-        self.incident.voted(found.weights, at, inherited=found.inherited)
+        kind = miss.labels, miss.objective, facts
+        self._decided[kind] = self._decided.get(kind, 0) + 1
         return True
+
+    def _write(self, at: float) -> None:
+        """Count the roots of the misses that were decided."""
+        decided, self._decided = self._decided, {}
+        for (labels, objective, facts), times in decided.items():
+            found = self._weighed[facts]
+            for root, weight in found.weights.items():
+                self._roots.child_for(labels, objective, root.phase).inc(times * weight)
+                self._causes.child_for(labels, *root).inc(times * weight)
+            self.incident.voted(found.weights, at, times=times, inherited=found.inherited)
 
     def _behind_long_prompt(self, since: int, at: float, threshold_seconds: float | None) -> bool:
         """Whether long prompts held up a request since then; asked once a look for each second and threshold."""

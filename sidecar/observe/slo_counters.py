@@ -48,6 +48,8 @@ class Slo:
         self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
         self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
         self._now = 0.0
+        self._teaches = True
+        """Whether a sample teaches what is usual, as of the last tick; a miss ends that at once."""
         self._more_due = False
         """More deadlines have passed than were decided in one turn."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
@@ -115,7 +117,7 @@ class Slo:
         self._now = at
         self._judge.output(key, at, events)
         self._evidence.output(key, at, events)
-        self.roots.spoke(key, at)
+        self.roots.computed(key, at)
 
     def steady(self, key: Hashable) -> Steady | None:
         """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
@@ -152,14 +154,14 @@ class Slo:
         self._now = at
         second_after = self._evidence.second_after_seconds(key)
         self._contained(self._evidence.ended, account, at)
-        self.roots.spoke(key, at)
+        self.roots.computed(key, at)
         self._contained(self._ended, key, account, at, second_after)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request with outcome ok is closed. Never raises."""
         self._now = at
         self._contained(self._settled, key, account)
-        self._contained(self._learned, account, at)
+        self._contained(self._learned, account)
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
         try:
@@ -202,22 +204,21 @@ class Slo:
         if votes:
             self.on_blamed(account, votes)
 
-    def _learned(self, account: Account, at: float) -> None:
-        self._evidence.settled(account, learn=self.learning.teaches(at))
+    def _learned(self, account: Account) -> None:
+        self._evidence.settled(account, learn=self._teaches)
 
     def _judged(self, at: float) -> None:
         self._more_due = self._judge.tick(at)
 
     def _price_steps(self, at: float) -> None:
-        self._evidence.tick(learn=self.learning.teaches(at))
+        self._teaches = self.learning.teaches(at)
+        self._evidence.tick(learn=self._teaches)
 
     def _root(self, at: float, again: bool) -> None:
         learning = self.learning
         if learning.tick(at, known=self.known):
             self.unlearn()
-        self.roots.tick(
-            at, burning=learning.burns(at), learn=learning.teaches(at), hurried=learning.hurries(at), again=again
-        )
+        self.roots.tick(at, burning=learning.burns(at), learn=self._teaches, hurried=learning.hurries(at), again=again)
 
     @property
     def known(self) -> bool:
@@ -262,6 +263,8 @@ class Slo:
         self.learning.decided(
             self._now, (labels.model, labels.lane, objective), missed=missed, allowed=aim.allowed_misses
         )
+        if missed and self._teaches:
+            self._teaches = self.learning.teaches(self._now)
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)

@@ -4,7 +4,7 @@ Stands between `evidence.py`, which passes on each event of a request, and the p
 `slo/step_model.py` and `slo/cached_share.py`. Output costs one call per token here; steps are priced once a second.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
@@ -24,7 +24,7 @@ class StepCosts:
     """The step costs of one process's engine."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._steps = Steps()
+        self.rebuilt = Steps()
         self._model = StepModel()
         self._cached = CachedShares()
         self._ratio = metrics.gauge(slo.ENGINE_COST_RATIO)
@@ -33,65 +33,29 @@ class StepCosts:
         self._unknown = metrics.gauge(slo.ENGINE_COST_UNKNOWN)
         self._step_seconds = metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child()
 
-    @property
-    def last_output_at(self) -> float:
-        """Instant of the last output of any stream that has begun."""
-        return self._steps.last_at
-
-    @property
-    def output_after_gap_at(self) -> float:
-        """Instant of the last output that came after a second or more without any."""
-        return self._steps.after_gap_at
-
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown."""
         tokens = max(1.0, prompt_tokens or 1.0)
-        self._steps.arrived(key, Prompt(tokens, self.uncached(lane, tokens)), seen=streaming)
+        self.rebuilt.arrived(key, Prompt(tokens, self.uncached(lane, tokens)), seen=streaming)
 
     def uncached(self, lane: str, prompt_tokens: float) -> float:
         """Tokens of such a prompt that usually have to be computed."""
         return self._cached.uncached(lane, prompt_tokens)
 
-    def began(self, key: Hashable, at: float, events: int) -> None:
-        """The first output of this request was read."""
-        self._steps.began(key, at, events)
-
-    def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
-        """Callback for this request's further output: its instant and number of events. None before its first."""
-        stream = self._steps.stream(key)
-        return None if stream is None else stream.spoke
-
-    def answering(self, key: Hashable, *, streaming: bool) -> None:
-        """The response head came. `streaming`: output will be seen as it comes."""
-        self._steps.answering(key, seen=streaming)
-
-    def left(self, key: Hashable, *, answered: bool) -> None:
-        """The engine has nothing more to do for this request. A second call changes nothing."""
-        self._steps.left(key, answered=answered)
-
-    def held_back(self, tokens: int) -> None:
-        """An answer of so many tokens is over that came at once; 0: it did not."""
-        if tokens:
-            self._steps.held_back(tokens)
-
-    def paused(self, key: Hashable, *, paused: bool) -> None:
-        """Reading from the engine stopped or goes on, because of this request's client."""
-        self._steps.paused(key, paused=paused)
-
     def answered(self, lane: str, prompt_tokens: int | None, cached_tokens: int | None, *, learn: bool) -> None:
         """Usage stated these tokens. `learn`: no objective burns."""
         if learn and prompt_tokens and cached_tokens is not None and self._model.prefill_is_usual:
-            self._cached.learn(lane, prompt_tokens, cached_tokens, self._steps.last_at)
+            self._cached.learn(lane, prompt_tokens, cached_tokens, self.rebuilt.last_at)
 
     def forget(self) -> None:
         """The engine process was replaced."""
-        self._steps.forget()
+        self.rebuilt.forget()
         self._model.forget()
 
     def tick(self, *, learn: bool) -> None:
         """Price the steps that have ended; call it about once a second. `learn`: no objective burns."""
         self._model.learning = learn
-        for step in self._steps.take(PRICED_AT_ONCE):
+        for step in self.rebuilt.take(PRICED_AT_ONCE):
             self._model.step(step)
 
     @property

@@ -72,7 +72,7 @@ class Case:
 
     @property
     def missed(self) -> tuple[Objective, ...]:
-        return tuple(objective for objective, missed in self.decided.items() if missed)
+        return tuple([objective for objective, missed in self.decided.items() if missed])
 
     def due_at(self, objective: Objective) -> float | None:
         """Instant after which this objective is missed; None if the request has no such objective."""
@@ -182,8 +182,10 @@ class Judge:
         if case.streaming is None:
             return
         objective = Objective.TTFT if case.streaming else Objective.E2E
+        if objective in case.decided:
+            return
         due_at = case.due_at(objective)
-        if due_at is not None and due_at < at and objective not in case.decided:
+        if due_at is not None and due_at < at:
             self._miss(case, objective)
 
     def _miss(self, case: Case, objective: Objective) -> None:

@@ -93,6 +93,10 @@ class PrefillWork(Learner):
         """Number of streams with output that the engine has not finished."""
         return len(self._streaming)
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether this request was received and has not left."""
+        return key in self._streaming or key in self._waiting
+
     # --- waiting requests ------------------------------------------------------------------------------------------------
 
     def received(self, key: Hashable, at: float) -> None:
@@ -172,15 +176,24 @@ class PrefillWork(Learner):
     def _take(self, began_at: float, ended_at: float) -> float:
         """Mark this span as counted. Returns how many of its seconds were not counted before."""
         taken = self._taken
+        if taken and began_at > taken[-1][1]:  # no other prefill was computed meanwhile
+            taken.append((began_at, ended_at))
+            self._forget_old()
+            return ended_at - began_at
         first = bisect_left(taken, began_at, key=_END)
         last = bisect_right(taken, ended_at, key=_BEGIN)
         overlapping = taken[first:last]
-        low = min([began_at, *(span[0] for span in overlapping)])
-        high = max([ended_at, *(span[1] for span in overlapping)])
+        low = min([began_at, *[span[0] for span in overlapping]])
+        high = max([ended_at, *[span[1] for span in overlapping]])
         taken[first:last] = [(low, high)]
+        self._forget_old()
+        return (high - low) - sum([end - begin for begin, end in overlapping])
+
+    def _forget_old(self) -> None:
+        taken = self._taken
         horizon = taken[-1][1] - REMEMBERED_SECONDS
+        if taken[0][1] >= horizon and len(taken) <= MAX_COUNTED_SPANS:
+            return
         forgotten = max(bisect_left(taken, horizon, key=_END), len(taken) - MAX_COUNTED_SPANS)
-        if forgotten:
-            self._forgotten_until = taken[forgotten - 1][1]
-            del taken[:forgotten]
-        return (high - low) - sum(end - begin for begin, end in overlapping)
+        self._forgotten_until = taken[forgotten - 1][1]
+        del taken[:forgotten]

@@ -46,6 +46,8 @@ class Burning:
 
     def __init__(self) -> None:
         self._recent: dict[Hashable, _Recent] = {}
+        self._burns = self._exceeds = False
+        """False is certain until the next miss: what fades, and what is met, makes neither true."""
 
     def decided(self, at: float, objective: Hashable, *, missed: bool, allowed: float) -> None:
         """An objective of one request was decided. `objective`: with its lane; `allowed`: 1 - target."""
@@ -53,18 +55,26 @@ class Burning:
         if recent is None:
             recent = self._recent[objective] = _Recent(at)
         recent.fade(at)
-        recent.misses += missed
         recent.allowed += allowed
+        if missed:
+            recent.misses += 1.0
+            self._burns = self._exceeds = True
 
     def at(self, at: float) -> bool:
         """Whether any objective burns at this instant."""
-        self._fade(at)
-        return any(recent.burns for recent in self._recent.values())
+        if self._burns:
+            self._fade(at)
+            self._burns = any(recent.burns for recent in self._recent.values())
+        return self._burns
 
     def exceeds(self, at: float) -> bool:
         """Whether any objective has more than one recent miss, and more than FACTOR times what its target allows."""
-        self._fade(at)
-        return any(each.misses > 1.0 and each.misses > FACTOR * each.allowed for each in self._recent.values())
+        if self._exceeds:
+            self._fade(at)
+            self._exceeds = any(
+                each.misses > 1.0 and each.misses > FACTOR * each.allowed for each in self._recent.values()
+            )
+        return self._exceeds
 
     def worst(self, at: float) -> float:
         """How many times its budget the objective misses that does worst, of those that burn; 0 if none does."""

@@ -105,11 +105,14 @@ class Silence:
         """The engine has sent the whole answer. A second call changes nothing."""
         self.check(at)
         self._seen(key, at)
-        self.given_up(key, at)
+        self._forget(key)
 
     def given_up(self, key: Hashable, at: float) -> None:
         """The request ended before its answer was complete: this is no output, and it excuses nothing from now on."""
         self.check(at)
+        self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
         self._unawait(key)
         self._heard.discard(key)
         self._paused.discard(key)

@@ -21,7 +21,10 @@ class WholeAnswers:
 
     def answered(self, lane: str, *, whole: bool) -> None:
         """A streamed answer is complete. `whole`: it was held back."""
-        self._lanes.setdefault(lane, deque(maxlen=REMEMBERED_ANSWERS)).append(whole)
+        last = self._lanes.get(lane)
+        if last is None:
+            last = self._lanes[lane] = deque(maxlen=REMEMBERED_ANSWERS)
+        last.append(whole)
 
     def expected(self, lane: str) -> bool:
         """Whether a streamed answer of this lane will probably come whole."""

@@ -35,9 +35,11 @@ def tokens_held_back(marks: Marks) -> int:
     first_at, last_at = marks.first_token_at, marks.last_token_at
     if first_at is None or last_at is None:
         return 0
-    choices = max(1, marks.choices)  # they are made side by side, and usage adds them up
     stated = 0 if marks.usage is None else marks.usage.completion_tokens or 0
-    made = max(stated, marks.output_events)
+    made = max(marks.output_events, stated)
+    if made <= MOST_TOKENS_AN_EVENT:  # several rooms ask this of each answer, and most short ones need no more
+        return 0
+    choices = max(1, marks.choices)  # they are made side by side, and usage adds them up
     tokens = made / choices
     if tokens <= MOST_TOKENS_AN_EVENT:
         return 0

@@ -3,6 +3,8 @@
 from math import sqrt
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.slo.recent import CHANCE, FACTOR, FEWEST, MEMORY_SECONDS, Burning
 
@@ -71,3 +73,23 @@ def test_twice_the_budget_is_exceeded_by_few_misses_too(requests: int, misses: i
 def test_the_worst_objective_says_how_badly_it_burns() -> None:
     assert burning(20, 20, allowed=0.05).worst(100.0) == pytest.approx(20.0)
     assert burning(20, 1, allowed=0.05).worst(100.0) == 0.0
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 90), st.sampled_from("ab"), st.booleans(), st.sampled_from([0.01, 0.2])), max_size=40
+    )
+)
+def test_asking_at_each_request_finds_what_asking_once_finds(
+    requests: list[tuple[float, str, bool, float]],
+) -> None:
+    """An answer is remembered until the next miss, and that changes no later answer."""
+    at, asked = 0.0, Burning()
+    for number, (later_seconds, lane, missed, allowed) in enumerate(requests, 1):
+        at += later_seconds
+        asked.decided(at, lane, missed=missed, allowed=allowed)
+        once, told_at = Burning(), 0.0
+        for told_later, told_lane, told_missed, told_allowed in requests[:number]:
+            told_at += told_later
+            once.decided(told_at, told_lane, missed=told_missed, allowed=told_allowed)
+        assert (asked.at(at), asked.exceeds(at)) == (once.at(at), once.exceeds(at))

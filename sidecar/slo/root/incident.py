@@ -46,14 +46,16 @@ class Incident:
         """An objective was missed."""
         self._misses.append(at)
 
-    def voted(self, weights: Mapping[Root, float], at: float, *, inherited: float = 0.0) -> None:
-        """A miss was decided. `inherited`: part of the lead's weight that no evidence speaks for: it keeps no lead."""
+    def voted(self, weights: Mapping[Root, float], at: float, *, times: int = 1, inherited: float = 0.0) -> None:
+        """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it
+        keeps no lead.
+        """
         self._fade(at)
         for root, weight in weights.items():
-            self.votes[root.phase] = self.votes.get(root.phase, 0.0) + weight
+            self.votes[root.phase] = self.votes.get(root.phase, 0.0) + times * weight
             if root.phase != Blame.UNATTRIBUTED:
                 own = weight - inherited if root == self.lead else weight
-                self._votes[root] = self._votes.get(root, 0.0) + own
+                self._votes[root] = self._votes.get(root, 0.0) + times * own
 
     def tick(self, at: float, *, burning: bool) -> None:
         """Open, lead or close the incident. Call it about once a second."""

@@ -5,7 +5,7 @@ evidence, or `WAIT_SECONDS` after it was counted. It knows when to decide. It re
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -54,6 +54,9 @@ class OpenMisses:
 
     def __len__(self) -> int:
         return len(self._in_order)
+
+    def __iter__(self) -> Iterator[Miss]:
+        return iter(self._in_order)
 
     def missed(self, key: Hashable, miss: Miss) -> None:
         """A miss was counted."""
