@@ -11,11 +11,11 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
@@ -59,6 +59,11 @@ MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
 """The same for batches of about this size: what a larger one costs is only known once it was seen."""
+LIKE_USUAL = 1.2
+"""A decode factor up to this may be believed whatever it leaves for prompts."""
+CHEAPEST_PROMPTS = 0.5
+"""A dearer one must leave this share of their expected seconds to the prompts that were computed meanwhile: an engine
+whose every step holds a full chunk of a prompt has steps that are all alike, and none of them tells the cost of decode."""
 RECENT = 64
 """Steps, or a third of it stretches, whose cost is compared with the usual one before more is learned."""
 
@@ -95,6 +100,27 @@ class Costs:
         return self.step + self.per_sequence * sequences + self.per_context_token * context_tokens
 
 
+class _Seen(NamedTuple):
+    """A step, whether a prompt was in it or not, as long as all of these steps together."""
+
+    ended_at: float
+    ratio: float
+    """Its length to the cost of its decodes."""
+    seconds: float
+    decode_seconds: float
+    """The cost of its decodes while all was well."""
+    prompt_seconds: float
+    """What the prompts that ended with it should cost."""
+
+
+def _work(prompts: Iterable[Prompt], per_token: float, per_token_context: float) -> float:
+    """Seconds that these prompts should take."""
+    return sum(
+        each.uncached_tokens * (per_token + per_token_context * (each.tokens - each.uncached_tokens / 2))
+        for each in prompts
+    )
+
+
 class _Stretch:
     """The steps from one pure step to the next."""
 
@@ -107,13 +133,6 @@ class _Stretch:
         self.decode_seconds = 0.0
         """The cost of its decodes while all was well."""
         self.prompts: list[Prompt] = []
-
-    def work(self, per_token: float, per_token_context: float) -> float:
-        """Seconds that its prompts should take."""
-        return sum(
-            each.uncached_tokens * (per_token + per_token_context * (each.tokens - each.uncached_tokens / 2))
-            for each in self.prompts
-        )
 
 
 class StepModel(Learner):
@@ -153,7 +172,7 @@ class StepModel(Learner):
         """Mean coverage of steps; fades."""
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
-        self._any: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
+        self._any: deque[_Seen] = deque(maxlen=KEPT_STEPS)
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
@@ -207,8 +226,7 @@ class StepModel(Learner):
         if len(found) >= FEWEST_NOW:
             # Each step weighs by its length: slow steps are few, and quick ones from before the fault are many.
             return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
-        ratios = [ratio for ratio, _ in _since(self._any, since)]
-        return densest_of(ratios, FEWEST_NOW) if len(ratios) >= FEWEST_NOW else Reason.FEW
+        return self._densest(since)
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""
@@ -222,8 +240,7 @@ class StepModel(Learner):
         found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
-        usual = self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
-        return ratio_of(found, usual)
+        return ratio_of(found, self._usual_excess)
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
@@ -256,7 +273,7 @@ class StepModel(Learner):
             ratio = seconds / expected
             weight = step.steps * min(seconds, OUTLIER * expected)
             self._pure.append((step.ended_at, ratio, weight))
-            self._any.append((step.ended_at, ratio, weight))
+            self._see(step, seconds, expected)
             self._guard(step, seconds, expected)
         young = self._learned_steps < MATURE_STEPS
         usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
@@ -301,7 +318,7 @@ class StepModel(Learner):
         if costs is None:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
-        self._any.append((step.ended_at, seconds / expected, step.steps * min(seconds, OUTLIER * expected)))
+        self._see(step, seconds, expected)
         self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
         stretch = self._stretch
         if stretch is None:
@@ -320,7 +337,7 @@ class StepModel(Learner):
         decode = self._decode_near(at)
         excess = stretch.seconds - decode * stretch.decode_seconds
         if self._per_token is not None:
-            work = stretch.work(*self._per_token)
+            work = _work(stretch.prompts, *self._per_token)
             self._excesses.append(Excess(at, excess, work))
             if self._prefill_guard.relearns(at, excess, work, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
@@ -352,18 +369,37 @@ class StepModel(Learner):
         found = _since(self._pure, at - NEAR_SECONDS)
         if len(found) >= FEWEST_NEAR:
             return median_of([ratio for ratio, _ in found], [weight for _, weight in found]).value
-        ratios = [ratio for ratio, _ in _since(self._any, at - NEAR_SECONDS)]
-        if len(ratios) >= FEWEST_NOW:
-            return densest_of(ratios, FEWEST_NOW).value
-        now = self.decode(at)
+        now = self._densest(at - NEAR_SECONDS)
+        if now is Reason.FEW:
+            now = self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
+
+    def _see(self, step: Step, seconds: float, expected: float) -> None:
+        work = 0.0 if self._per_token is None else _work(step.prompts, *self._per_token)
+        steps = step.steps
+        self._any.append(_Seen(step.ended_at, seconds / expected, steps * seconds, steps * expected, work))
+
+    def _densest(self, since: float) -> Factor | Reason:
+        """The decode factor of the steps that are most alike, where too few hold no prompt for certain."""
+        found = [each for each in self._any if each.ended_at >= since]
+        if len(found) < FEWEST_NOW:
+            return Reason.FEW
+        factor = densest_of(sorted(each.ratio for each in found), FEWEST_NOW)
+        seconds = sum(each.seconds - factor.value * each.decode_seconds for each in found)
+        needed = CHEAPEST_PROMPTS * self._usual_excess * sum(each.prompt_seconds for each in found)
+        return factor if factor.value <= LIKE_USUAL or seconds >= needed else Reason.FEW
+
+    @property
+    def _usual_excess(self) -> float:
+        """What prompts took to what they should take, while learning."""
+        return self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
 
     def _learn_prefill(self, stretch: _Stretch, excess: float) -> None:
         uncached = sum(each.uncached_tokens for each in stretch.prompts)
         squared = sum(each.uncached_tokens * (each.tokens - each.uncached_tokens / 2) for each in stretch.prompts)
         if uncached <= 0 or excess <= 0:
             return
-        expected = stretch.work(*self._per_token) if self._per_token is not None else excess
+        expected = _work(stretch.prompts, *self._per_token) if self._per_token is not None else excess
         self._prefill_fit.add((uncached, squared), excess, max(expected, 1e-6))
         self._learned_stretches += 1
         if self._learned_stretches >= FEWEST_STRETCHES and self._learned_stretches % FEWEST_STRETCHES == 0:

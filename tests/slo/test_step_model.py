@@ -93,6 +93,24 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
     assert found[Part.PREFILL].low <= 1.1
 
 
+def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -> None:
+    """More prompts come than can be computed, and their answers are short: no step is without a chunk, and all steps
+    are alike. None of that is dear decode, and the prompts cost what they always did.
+    """
+    calm = traffic(FAULT_AT)
+    rush = [
+        one._replace(at=one.at + FAULT_AT, prompt_tokens=3000, output_tokens=10)
+        for one in traffic(LATER + 60 - FAULT_AT, 5.0, seed=2)
+    ]
+    model = SteppedEngine([*calm, *rush]).until(LATER)
+
+    decode, prefill = model.decode(LATER, 20.0), model.prefill(LATER)
+
+    assert decode is Reason.FEW or (isinstance(decode, Factor) and decode.low <= 1.0)
+    assert isinstance(prefill, Factor)
+    assert prefill.value == pytest.approx(1.0, abs=0.25)
+
+
 def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:
     """A third of the answers is not streamed: their prompts take part in the steps that others wait for."""
     model = SteppedEngine(traffic(LATER + 60, unseen=0.33)).until(LATER)

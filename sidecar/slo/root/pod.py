@@ -69,8 +69,6 @@ class Pod(Learner):
         self._arrived_at = -inf
         """Instant of the last reading with an arrival."""
         self._load = Comparison()
-        self._overloaded = False
-        """The load has grown, or the queue that it left is not worked off yet."""
         self._mix = Comparison()
         self._uncached = Comparison()
         self._outputs = Comparison()
@@ -119,6 +117,8 @@ class Pod(Learner):
         # A process that stood still for an hour saw no hour without traffic.
         seconds = min(now.at - last.at, MOST_READINGS * READING_SECONDS)
         busy_seconds = seconds if now.at - self._arrived_at < EMPTY_SECONDS else 0.0
+        # While a queue stands, each step may hold as much of a prompt as it can: gaps then tell no cost of decode.
+        told_gap_seconds = brought.usual_gap_seconds if min(last.waiting, now.waiting) < FEWEST_WAITING else 0.0
         for comparison, value, expected in (
             (self._load, brought.work, busy_seconds),
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
@@ -126,14 +126,9 @@ class Pod(Learner):
             (self._outputs, brought.output_tokens, brought.usual_output_tokens),
             (self._reported, now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds),
             (self._together, brought.events, brought.usual_events),
-            (self._pace, brought.gap_seconds, brought.usual_gap_seconds),
+            (self._pace, brought.gap_seconds, told_gap_seconds),
         ):
             comparison.add(now.at, value, expected, calm=calm)
-        load = self._load.since(now.at - RECENT_SECONDS)
-        if load is not None and chance(load, WORTH_NAMING[Cause.LOAD]) > 0.5:
-            self._overloaded = True
-        elif now.waiting < FEWEST_WAITING:
-            self._overloaded = False
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 
@@ -180,13 +175,19 @@ class Pod(Learner):
     def _paced(self, at: float) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
 
-        Gaps grow with more load too, until the queue that it left is worked off: the batch is full as long. They grow with
-        dearer prompts, but less than reported prefills do then.
+        Gaps grow with more load and with more prompt tokens too. They grow with dearer prompts, but less than reported
+        prefills do then.
         """
+        more = {
+            Cause.LOAD: self._load.since(at - RECENT_SECONDS),
+            Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
+            Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
+        }
+        explained = any(each is not None and chance(each, WORTH_NAMING[cause]) > 0.5 for cause, each in more.items())
         pace, reported = (self._now(each, at, Cause.DECODE_COST) for each in (self._pace, self._reported))
         if pace is None or reported is None or not self._reports() or pace.value < reported.value:
             return None
-        return None if self._overloaded else pace
+        return None if explained else pace
 
     def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -156,22 +157,29 @@ def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> N
     assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
 
 
-def test_gaps_that_grow_with_the_load_are_no_dearer_decode() -> None:
+@pytest.mark.parametrize(
+    ("more", "cause"), [({"requests": 30.0}, Cause.LOAD), ({"prompt": 300.0, "cached": 120.0}, Cause.PROMPT_MIX)]
+)
+def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any], cause: Cause) -> None:
+    """A step has more sequences, or holds more of a prompt."""
     story = Story()
     story.costs = Costs()
 
-    assert grown(story.reads(12, requests=30.0, gap=0.05)) == {Cause.LOAD}
+    assert grown(story.reads(12, gap=0.05, **more)) == {cause}
 
 
-def test_gaps_that_grow_with_the_load_say_nothing_until_its_queue_is_worked_off() -> None:
-    """The burst is over for two minutes, but a hundred requests still wait, so that the batch is full."""
+@pytest.mark.parametrize("before", [{"requests": 25.0}, {"prompt": 300.0}], ids=["a burst", "long prompts"])
+def test_gaps_say_nothing_until_a_queue_is_worked_off(before: dict[str, Any]) -> None:
+    """What made the queue is over for two minutes, but a hundred requests still wait: the batch is full, or each step
+    holds a chunk of a prompt.
+    """
     story = Story()
     story.costs = Costs()
-    story.reads(14, requests=25.0, gap=0.06, waiting=100.0)
+    grows = story.reads(14, gap=0.06, waiting=100.0, **before)
     drains = story.reads(26, gap=0.06, waiting=100.0)
     dear = story.reads(gap=0.06, waiting=0.0)
 
-    assert Cause.DECODE_COST not in drains.grown
+    assert Cause.DECODE_COST not in {*grows.grown, *drains.grown}
     assert dear.grown[Cause.DECODE_COST].value > 2.0
 
 
