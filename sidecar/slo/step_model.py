@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from sidecar.slo.alike_steps import AlikeSteps
 from sidecar.slo.cost_guard import CostGuard
-from sidecar.slo.factor import Excess, Factor, densest_of, median_of, ratio_of
+from sidecar.slo.factor import Excess, Factor, median_of, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
@@ -59,11 +60,6 @@ MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
 """The same for batches of about this size: what a larger one costs is only known once it was seen."""
-LIKE_USUAL = 1.2
-"""A decode factor up to this may be believed whatever it leaves for prompts."""
-CHEAPEST_PROMPTS = 0.5
-"""A dearer one must leave this share of their expected seconds to the prompts that were computed meanwhile: an engine
-whose every step holds a full chunk of a prompt has steps that are all alike, and none of them tells the cost of decode."""
 RECENT = 64
 """Steps, or a third of it stretches, whose cost is compared with the usual one before more is learned."""
 
@@ -98,19 +94,6 @@ class Costs:
 
     def decode_seconds(self, sequences: int, context_tokens: float) -> float:
         return self.step + self.per_sequence * sequences + self.per_context_token * context_tokens
-
-
-class _Seen(NamedTuple):
-    """A step, whether a prompt was in it or not, as long as all of these steps together."""
-
-    ended_at: float
-    ratio: float
-    """Its length to the cost of its decodes."""
-    seconds: float
-    decode_seconds: float
-    """The cost of its decodes while all was well."""
-    prompt_seconds: float
-    """What the prompts that ended with it should cost."""
 
 
 def _work(prompts: Iterable[Prompt], per_token: float, per_token_context: float) -> float:
@@ -172,7 +155,7 @@ class StepModel(Learner):
         """Mean coverage of steps; fades."""
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
-        self._any: deque[_Seen] = deque(maxlen=KEPT_STEPS)
+        self._alike = AlikeSteps()
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
@@ -200,7 +183,7 @@ class StepModel(Learner):
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
         self._pure.clear()
-        self._any.clear()
+        self._alike.forget()
         self._excesses.clear()
         self._waits.forget()
         self._stretch = None
@@ -226,7 +209,7 @@ class StepModel(Learner):
         if len(found) >= FEWEST_NOW:
             # Each step weighs by its length: slow steps are few, and quick ones from before the fault are many.
             return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
-        return self._densest(since)
+        return self._alike.factor(since, self._usual_excess) or Reason.FEW
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""
@@ -369,29 +352,16 @@ class StepModel(Learner):
         found = _since(self._pure, at - NEAR_SECONDS)
         if len(found) >= FEWEST_NEAR:
             return median_of([ratio for ratio, _ in found], [weight for _, weight in found]).value
-        now = self._densest(at - NEAR_SECONDS)
-        if now is Reason.FEW:
-            now = self.decode(at)
+        now = self._alike.factor(at - NEAR_SECONDS, self._usual_excess) or self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:
         work = 0.0 if self._per_token is None else _work(step.prompts, *self._per_token)
-        steps = step.steps
-        self._any.append(_Seen(step.ended_at, seconds / expected, steps * seconds, steps * expected, work))
-
-    def _densest(self, since: float) -> Factor | Reason:
-        """The decode factor of the steps that are most alike, where too few hold no prompt for certain."""
-        found = [each for each in self._any if each.ended_at >= since]
-        if len(found) < FEWEST_NOW:
-            return Reason.FEW
-        factor = densest_of(sorted(each.ratio for each in found), FEWEST_NOW)
-        seconds = sum(each.seconds - factor.value * each.decode_seconds for each in found)
-        needed = CHEAPEST_PROMPTS * self._usual_excess * sum(each.prompt_seconds for each in found)
-        return factor if factor.value <= LIKE_USUAL or seconds >= needed else Reason.FEW
+        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, work)
 
     @property
     def _usual_excess(self) -> float:
-        """What prompts took to what they should take, while learning."""
+        """The seconds that prompts took over those that they should take, while learning."""
         return self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
 
     def _learn_prefill(self, stretch: _Stretch, excess: float) -> None:

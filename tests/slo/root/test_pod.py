@@ -170,7 +170,7 @@ def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any],
 
 @pytest.mark.parametrize("before", [{"requests": 25.0}, {"prompt": 300.0}], ids=["a burst", "long prompts"])
 def test_gaps_say_nothing_until_a_queue_is_worked_off(before: dict[str, Any]) -> None:
-    """What made the queue is over for two minutes, but a hundred requests still wait: the batch is full, or each step
+    """The cause of the queue is over for two minutes, but a hundred requests still wait: the batch is full, or each step
     holds a chunk of a prompt.
     """
     story = Story()

@@ -1,0 +1,58 @@
+"""The cost of decodes where too few steps are known to hold no prompt: that of the steps that are most alike. Pure.
+
+While requests wait, any step may hold a part of a prompt. Steps without one cost about the same, and those with one do
+not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
+are all alike as well: then their prompts would have cost next to nothing, and there is no answer. It knows what steps
+cost. It refuses to know what they should (`step_model.py`).
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from sidecar.slo.factor import Factor, densest_of
+
+
+MOST_SEEN = 1024
+FEWEST_SEEN = 20
+LIKE_USUAL = 1.2
+"""A factor up to this may be believed, however little time it leaves for prompts."""
+CHEAPEST_PROMPTS = 0.5
+"""A dearer one must leave this share of their expected seconds to the prompts that were computed meanwhile."""
+
+
+class _Seen(NamedTuple):
+    ended_at: float
+    ratio: float
+    seconds: float
+    decode_seconds: float
+    prompt_seconds: float
+
+
+class AlikeSteps:
+    """The recent steps of one engine, with and without prompts."""
+
+    def __init__(self) -> None:
+        self._seen: deque[_Seen] = deque(maxlen=MOST_SEEN)
+
+    def add(self, ended_at: float, seconds: float, decode_seconds: float, prompt_seconds: float) -> None:
+        """A step has ended, or some that were read together. `decode_seconds`: what their decodes cost while all was
+        well; `prompt_seconds`: what the prompts that ended with them should cost.
+        """
+        self._seen.append(_Seen(ended_at, seconds / decode_seconds, seconds, decode_seconds, prompt_seconds))
+
+    def forget(self) -> None:
+        """The engine was replaced."""
+        self._seen.clear()
+
+    def factor(self, since: float, usual_excess: float) -> Factor | None:
+        """The decode factor since this instant; None if there were too few steps, or if prompts were in all of them.
+
+        `usual_excess`: what prompts took to what they should take, while all was well.
+        """
+        seen = [each for each in self._seen if each.ended_at >= since]
+        if len(seen) < FEWEST_SEEN:
+            return None
+        found = densest_of(sorted(each.ratio for each in seen), FEWEST_SEEN)
+        left = sum(each.seconds - found.value * each.decode_seconds for each in seen)
+        needed = CHEAPEST_PROMPTS * usual_excess * sum(each.prompt_seconds for each in seen)
+        return found if found.value <= LIKE_USUAL or left >= needed else None
