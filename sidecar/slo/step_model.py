@@ -24,6 +24,7 @@ from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
+from sidecar.slo.work_parts import WorkParts
 
 
 LEARN_EVERY_SECONDS = 0.25
@@ -156,6 +157,7 @@ class StepModel(Learner):
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
         self._alike = AlikeSteps()
+        self._parts = WorkParts()
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)
         """Instant and decode factor of the last seconds, as last computed."""
@@ -167,6 +169,7 @@ class StepModel(Learner):
     def step(self, step: Step) -> None:
         """Take in one step."""
         self._coverage += (step.coverage - self._coverage) * COVERAGE_WEIGHT
+        self._count(step)
         if step.seconds is None or not step.sequences:
             self._stretch = None
             return
@@ -184,6 +187,7 @@ class StepModel(Learner):
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
         self._pure.clear()
         self._alike.forget()
+        self._parts.forget()
         self._excesses.clear()
         self._waits.forget()
         self._stretch = None
@@ -232,6 +236,11 @@ class StepModel(Learner):
         per_token, per_token_context = self._per_token
         return max(0.0, tokens * (per_token + per_token_context * tokens / 2))
 
+    @property
+    def decode_share(self) -> float | None:
+        """Share of decodes in the usual seconds of the recent steps, 0 to 1; prompts have the rest. None: unknown."""
+        return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
+
     def while_waiting(self, at: float) -> Doing | None:
         """The work of the engine while requests wait; None if they hardly do, or steps are not known well enough."""
         return None if self.unknown is not None else self._waits.doing(at)
@@ -247,6 +256,12 @@ class StepModel(Learner):
         return now.value * self.costs.decode_seconds(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
 
     # --- one step --------------------------------------------------------------------------------------------------------
+
+    def _count(self, step: Step) -> None:
+        costs = self.costs
+        if costs is not None:
+            decodes = step.steps * costs.decode_seconds(step.sequences, step.context_tokens) if step.sequences else 0.0
+            self._parts.add(step.ended_at, decodes, self._usual_excess * self._usual_work(step))
 
     def _take_pure(self, step: Step, seconds: float) -> None:
         self._end_stretch(step.ended_at)
@@ -356,8 +371,10 @@ class StepModel(Learner):
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:
-        work = 0.0 if self._per_token is None else _work(step.prompts, *self._per_token)
-        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, work)
+        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, self._usual_work(step))
+
+    def _usual_work(self, step: Step) -> float:
+        return 0.0 if self._per_token is None else _work(step.prompts, *self._per_token)
 
     @property
     def _usual_excess(self) -> float:

@@ -93,6 +93,22 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
     assert found[Part.PREFILL].low <= 1.1
 
 
+@pytest.mark.parametrize(("prompt_tokens", "output_tokens", "shares"), [(20, 120, (0.95, 1.0)), (4000, 4, (0.0, 0.4))])
+def test_it_knows_whether_decodes_or_prompts_take_the_engines_time(
+    prompt_tokens: int, output_tokens: int, shares: tuple[float, float]
+) -> None:
+    calm = traffic(FAULT_AT)
+    now = [
+        one._replace(at=one.at + FAULT_AT, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
+        for one in traffic(LATER + 60 - FAULT_AT, 1.0, seed=2)
+    ]
+
+    found = SteppedEngine([*calm, *now]).until(LATER).decode_share
+
+    assert found is not None
+    assert shares[0] <= found <= shares[1]
+
+
 def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -> None:
     """More prompts come than can be computed, and their answers are short: no step is without a chunk, and all steps
     are alike. None of that is dear decode, and the prompts cost what they always did.
