@@ -15,6 +15,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
+from sidecar.slo.attribution import SecondOutput
 from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
@@ -51,7 +52,7 @@ class Evidence:
         self._rebuilt = self.steps.rebuilt
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._seen: dict[Hashable, FirstToken] = {}
-        self._second_after: dict[Hashable, float] = {}
+        self._second: dict[Hashable, SecondOutput] = {}
         self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child()
@@ -96,7 +97,8 @@ class Evidence:
         self._catch_up()
         seen = self._seen.get(key)
         if seen is not None:
-            self._second_after.setdefault(key, at - seen.first_token_at)
+            if key not in self._second:
+                self._second[key] = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(key))
             spoke = self.spoke_of(key)
             if spoke is None:
                 self._silence.spoke(at)
@@ -111,12 +113,12 @@ class Evidence:
 
     def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
         """Callback for the instants and numbers of this request's further output, after its second; else None."""
-        stream = self._rebuilt.stream(key) if key in self._second_after else None
+        stream = self._rebuilt.stream(key) if key in self._second else None
         return None if stream is None else stream.spoke
 
-    def second_after_seconds(self, key: Hashable) -> float | None:
-        """Seconds from the first output of this request to its second; None before that, and after its end."""
-        return self._second_after.get(key)
+    def second_output(self, key: Hashable) -> SecondOutput | None:
+        """The second output of this request; None before that, and after its end."""
+        return self._second.get(key)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
@@ -145,7 +147,7 @@ class Evidence:
 
     def ended(self, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
-        self._second_after.pop(account.key, None)
+        self._second.pop(account.key, None)
         if account.outcome is Outcome.OK:
             if account.key in self._work:  # else the end of the engine's answer was told
                 self.finished(account.key, at)

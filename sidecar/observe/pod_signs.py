@@ -44,8 +44,10 @@ class PodReader:
             for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ, c.INTER_TOKEN_SECONDS)
         )
 
-    def read(self, at: float, inside: Inside) -> Reading:
-        """The present values. `inside`: the requests in the engine at this instant."""
+    def read(self, at: float, inside: Inside, *, long_prompts: bool) -> Reading:
+        """The present values. `inside`: the requests in the engine at this instant. `long_prompts`: whether unusually long
+        prompts were in it since the reading before.
+        """
         up = self._gauge(self._up)
         return Reading(
             at=at,
@@ -66,6 +68,7 @@ class PodReader:
             engine_running=self._gauge(self._engine_running),
             waiting=inside.waiting,
             streaming=inside.streaming,
+            long_prompts=long_prompts,
         )
 
     def _splits(self, *, reported: bool) -> float:

@@ -14,7 +14,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame, client_held, waited_between
+from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_between
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
@@ -96,9 +96,9 @@ class Roots:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account, aims: Aims, second_after_seconds: float | None) -> None:
-        """The request is over, and its ledger is closed if it will be closed soon. `second_after_seconds`: from its
-        first output to its second.
+    def ended(self, key: Hashable, account: Account, aims: Aims, second: SecondOutput | None) -> None:
+        """The request is over, and its ledger is closed if it will be closed soon. `second`: None if it had no second
+        output.
         """
         misses = self._open.of(key)
         if not misses:
@@ -109,8 +109,8 @@ class Roots:
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is Objective.TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
-            if miss.objective is Objective.TPOT and second_after_seconds is not None:
-                miss.transferred = waited_between(account.marks, aims, second_after_seconds)
+            if miss.objective is Objective.TPOT and second is not None:
+                miss.transferred = waited_between(account.marks, aims, second)
         self._open.ended(key)
 
     # --- time -----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,8 @@ class Roots:
             costs = self._costs(at)
             after = 0.0 if hurried else YOUNG_CALM_SECONDS if self.young else CALM_AFTER_SECONDS
             self._pod.teach_after(after)
-            self._pod.read(self._reader.read(at, inside), costs, calm=learn)
+            long = self._long.any_since(at - READING_SECONDS)
+            self._pod.read(self._reader.read(at, inside, long_prompts=long), costs, calm=learn)
             self._long.calm_after_seconds = after
             self._long.tick(at, calm=learn)
             self._see(at, costs)
@@ -223,6 +224,7 @@ class Roots:
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is Objective.TPOT,
             transferred=miss.transferred,
+            left_behind=self.incident.left_behind(self._backlog.began(miss.received_at), at),
         )
         found = self._weighed.get(facts)
         if found is None:
@@ -242,7 +244,7 @@ class Roots:
             for root, weight in found.weights.items():
                 self._roots.child_for(labels, objective, root.phase).inc(times * weight)
                 self._causes.child_for(labels, *root).inc(times * weight)
-            self.incident.voted(found.weights, at, times=times, inherited=found.inherited)
+            self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
 
     def _behind_long_prompt(self, since: int, at: float, threshold_seconds: float | None) -> bool:
         """Whether long prompts held up a request since then; asked once a look for each second and threshold."""

@@ -17,7 +17,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.roots import Roots
-from sidecar.slo.attribution import Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
 from sidecar.slo.baseline import Baseline
 from sidecar.slo.judge import Case, Judge, TokenDeadlines
 from sidecar.slo.learner import Learner
@@ -152,10 +152,10 @@ class Slo:
     def ended(self, key: Hashable, account: Account, at: float) -> None:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
-        second_after = self._evidence.second_after_seconds(key)
+        second = self._evidence.second_output(key)
         self._contained(self._evidence.ended, account, at)
         self.roots.computed(key, at)
-        self._contained(self._ended, key, account, at, second_after)
+        self._contained(self._ended, key, account, at, second)
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request with outcome ok is closed. Never raises."""
@@ -169,7 +169,7 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
 
-    def _ended(self, key: Hashable, account: Account, at: float, second_after: float | None) -> None:
+    def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> None:
         if account.marks.received_at is None and account.outcome is not Outcome.OK:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             self._judge.received(key, self._case(account.labels, at, account.streaming or None))
@@ -179,7 +179,7 @@ class Slo:
         if case.tokens is not None:
             self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
             self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
-        self.roots.ended(key, account, case.aims, second_after)
+        self.roots.ended(key, account, case.aims, second)
         if account.outcome is not Outcome.OK:
             blame = blame_of_outcome(account.outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))

@@ -74,6 +74,7 @@ class StepCosts:
             tuple(_known(model.decode(at, seconds)) for seconds in (SOON_SECONDS, DECODE_SECONDS)),
             tuple(_known(model.prefill(at, seconds)) for seconds in (SOON_SECONDS, PREFILL_SECONDS)),
             model.while_waiting(at),
+            model.decode_share,
         )
 
     def set_gauges(self, at: float) -> None:

@@ -1,12 +1,12 @@
 """The vote of one request that missed an objective: the phase that the miss is attributed to (design section 7).
 
-Arithmetic on one closed ledger. The vote says where the request spent its time. It does not say what broke: the verdict
-does, from many votes and from the state of the whole engine (`alert_rules/`). Refuses to guess: a ledger without a
-split votes `unattributed`.
+Arithmetic on one closed ledger. The vote says where the request spent its time. It does not say what broke: its root
+does (`slo/root/`). Refuses to guess: a ledger without a split votes `unattributed`.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase
 from sidecar.slo.objective import Aims, Objective
@@ -51,6 +51,18 @@ E2E_SHARES: Mapping[Phase, float] = {
 
 FEWEST_FOR_TRANSFER = 8
 """Output tokens of an answer from which on the gap before its second output is told from any other gap."""
+FEWEST_PASSED_BY = 3
+"""Steps of other streams in that gap from which on the answer waited alone. Without a transfer there are one or two."""
+
+
+class SecondOutput(NamedTuple):
+    """The second output of an answer."""
+
+    after_seconds: float
+    """Seconds since the first one."""
+    passed_by: int | None
+    """Steps that other streams began in between; None if there was no other."""
+
 
 _SPOILED = {
     Outcome.REJECTED: Blame.QUEUE,
@@ -97,13 +109,16 @@ def client_held(marks: Marks, aims: Aims) -> bool:
     return _held(marks, aims.tpot.threshold_seconds, marks.paused_seconds) is True
 
 
-def waited_between(marks: Marks, aims: Aims, second_after_seconds: float) -> bool:
+def waited_between(marks: Marks, aims: Aims, second: SecondOutput) -> bool:
     """Whether at least half of the excess of a TPOT lies between its first output and its second, as where the KV cache
-    is handed from one worker to another.
+    is handed from one worker to another. A long step, with a prompt of another request in it, holds up all streams alike:
+    that is no transfer.
     """
     if aims.tpot is None or marks.usage is None or (marks.usage.completion_tokens or 0) < FEWEST_FOR_TRANSFER:
         return False
-    held = second_after_seconds - aims.tpot.threshold_seconds
+    if second.passed_by is not None and second.passed_by < FEWEST_PASSED_BY:
+        return False
+    held = second.after_seconds - aims.tpot.threshold_seconds
     return _held(marks, aims.tpot.threshold_seconds, held) is True
 
 

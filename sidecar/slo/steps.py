@@ -221,6 +221,13 @@ class Steps:
         """The stream of this request, once it has begun and until it is over."""
         return self._streams.get(key)
 
+    def passed_by(self, key: Hashable) -> int | None:
+        """Steps that other streams have begun since this one spoke last; None if it is not known or has no other beside
+        it.
+        """
+        stream = self._streams.get(key)
+        return None if stream is None or len(self._streams) - self._paused < 2 else self.group - stream.group
+
     def forget(self) -> None:
         """The engine was replaced: the time since its last step is no step."""
         self._began_at = self._before_at = None

@@ -38,17 +38,26 @@ class PodStory:
             self.second()
         return self
 
-    def second(self, *, prefill: float = 1.0, decode: float = 1.0, events: int = 1) -> None:
+    def second(
+        self,
+        *,
+        prefill: float = 1.0,
+        decode: float = 1.0,
+        events: int = 1,
+        answered: Request | None = None,
+        queue_seconds: float = 0.0,
+    ) -> None:
         """Five steps with one answer of three tokens in them; a second if nothing is dearer.
 
-        `prefill`, `decode`: cost over the usual one; `events`: output events in a read.
+        `prefill`, `decode`: cost over the usual one; `events`: output events in a read; `answered`: a request that has
+        waited for `queue_seconds`, and not one that comes now.
         """
         prefill_seconds = STEP_SECONDS * prefill
-        request = self.harness.comes()
+        request = answered or self.harness.comes()
         self._step(prefill_seconds, request, events)
         self._step(STEP_SECONDS * decode, request, events)
         self._step(STEP_SECONDS * decode, request, events)
-        request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(0.0, prefill_seconds))
+        request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(queue_seconds, prefill_seconds))
         self.metrics.histogram(c.PROMPT_TOKENS).child("llama", "chat").observe(PROMPT_TOKENS)
         self.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(CACHED_TOKENS)
         self.metrics.histogram(c.OUTPUT_TOKENS).child("llama", "chat").observe(OUTPUT_TOKENS)

@@ -18,9 +18,13 @@ def page() -> Metrics:
 
 
 def test_an_empty_page_is_a_reading_of_nothing() -> None:
-    found = PodReader(page()).read(7.0, INSIDE)
+    found = PodReader(page()).read(7.0, INSIDE, long_prompts=False)
 
     assert found == Reading(at=7.0, silent_seconds=3.0, waiting=4, streaming=5)
+
+
+def test_a_reading_says_whether_unusually_long_prompts_were_in_the_engine() -> None:
+    assert PodReader(page()).read(7.0, INSIDE, long_prompts=True).long_prompts
 
 
 def test_the_engines_numbers_are_those_of_the_page() -> None:
@@ -38,7 +42,7 @@ def test_the_engines_numbers_are_those_of_the_page() -> None:
     metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().inc(6)
     metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.5)
     metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.25)
-    found = reader.read(7.0, INSIDE)
+    found = reader.read(7.0, INSIDE, long_prompts=False)
 
     assert (found.engine_up, found.kv_usage, found.engine_waiting, found.engine_running) == (False, 0.25, 2.0, 3.0)
     assert (found.preemptions, found.restarts, found.stalled_seconds, found.late_seconds) == (4.0, 5.0, 6.0, 0.75)
@@ -56,7 +60,7 @@ def test_each_number_of_a_lane_is_summed_over_models() -> None:
         metrics.histogram(c.OUTPUT_TOKENS).child(model, "chat").observe(6 * weight)
     metrics.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(7)
     metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "rag").inc(8)
-    lanes = reader.read(7.0, INSIDE).lanes
+    lanes = reader.read(7.0, INSIDE, long_prompts=False).lanes
 
     assert lanes["chat"] == LaneCounts(
         arrivals=11,
@@ -84,7 +88,7 @@ def test_answers_with_phases_of_the_engine_are_told_from_those_without() -> None
     metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL).child("llama").inc(0.5)
     metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL).child("qwen").inc(0.25)
     metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL).child("llama").inc(0.125)
-    found = reader.read(7.0, INSIDE)
+    found = reader.read(7.0, INSIDE, long_prompts=False)
 
     assert (found.reported, found.unreported) == (3.0, 12.0)
     assert (found.own_seconds, found.expected_seconds) == (0.75, 0.125)

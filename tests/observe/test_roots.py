@@ -233,6 +233,26 @@ def test_a_restart_claims_the_misses_of_its_cold_minute() -> None:
     assert pod.causes()["engine", "restart"] >= 0.9 * sum(pod.causes().values())
 
 
+def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off() -> None:
+    """Prompts were dear for two minutes, and are as cheap as ever now: but those who waited for them still fill the
+    engine, and new requests wait behind them.
+    """
+    pod = PodStory().calm()
+    pod.set(c.ENGINE_REQUESTS_WAITING, 20.0)
+    waiting = [pod.harness.comes() for _ in range(3)]
+    for _ in range(40):
+        waiting += [pod.harness.comes(), pod.harness.comes()]
+        pod.second(prefill=12.0)
+    before = pod.roots("ttft")
+    for _ in range(180):
+        waiting.append(pod.harness.comes())
+        pod.second(answered=waiting.pop(0), queue_seconds=80.0)
+    growth = {phase: votes - before.get(phase, 0.0) for phase, votes in pod.roots("ttft").items()}
+
+    assert leader(before) == Blame.PREFILL
+    assert growth[Blame.PREFILL] > 0.8 * sum(growth.values())
+
+
 # --- the page ------------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.slo.attribution import E2E_SHARES, VOTES, Blame, blame_of_ledger, blame_of_outcome
+from sidecar.slo.attribution import (
+    E2E_SHARES,
+    FEWEST_FOR_TRANSFER,
+    FEWEST_PASSED_BY,
+    VOTES,
+    Blame,
+    SecondOutput,
+    blame_of_ledger,
+    blame_of_outcome,
+    waited_between,
+)
 from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
@@ -226,3 +236,44 @@ def test_no_ledger_makes_a_vote_that_has_no_series(
 
 def test_shares_are_of_phases_that_a_first_token_waits_in() -> None:
     assert {*TTFT_SHARES} == {Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN}
+
+
+# --- between the first output and the second ------------------------------------------------------------------------------
+
+
+def answer(tokens: int, second_after: float, each_after: float = 0.05) -> Marks:
+    """The marks of an answer of so many tokens, the second of which comes `second_after` seconds after the first."""
+    scenario = Scenario().received(0).token(1.0)
+    last_at = 1.0 + second_after + each_after * (tokens - 2)
+    return (
+        scenario.token(1.0 + second_after)
+        .token(last_at)
+        .usage(last_at, completion_tokens=tokens)
+        .end(last_at)
+        .timeline.marks()
+    )
+
+
+@pytest.mark.parametrize(
+    ("passed_by", "transferred"), [(None, True), (FEWEST_PASSED_BY, True), (FEWEST_PASSED_BY - 1, False), (0, False)]
+)
+def test_an_answer_that_waits_for_its_second_output_while_others_go_on_waits_for_its_kv_cache(
+    passed_by: int | None, *, transferred: bool
+) -> None:
+    """If the others wait as well, one long step holds up all of them: a prompt is computed in it."""
+    marks = answer(20, second_after=3.0)
+
+    assert waited_between(marks, AIMS, SecondOutput(3.0, passed_by)) is transferred
+
+
+def test_an_answer_that_is_slow_throughout_does_not_wait_for_its_kv_cache() -> None:
+    marks = answer(20, second_after=0.3, each_after=0.3)
+
+    assert not waited_between(marks, AIMS, SecondOutput(0.3, 10))
+
+
+def test_of_a_short_answer_or_without_an_objective_no_gap_tells_a_transfer() -> None:
+    short = answer(FEWEST_FOR_TRANSFER - 1, second_after=3.0)
+
+    assert not waited_between(short, AIMS, SecondOutput(3.0, 10))
+    assert not waited_between(answer(20, second_after=3.0), replace(AIMS, tpot=None), SecondOutput(3.0, 10))

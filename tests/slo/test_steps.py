@@ -44,6 +44,27 @@ def test_output_that_was_read_together_counts_as_several_steps() -> None:
     assert (late.steps, late.coverage) == (4, 1.0)
 
 
+def test_steps_that_pass_by_a_stream_are_counted_until_it_speaks() -> None:
+    """Its KV cache is on the way to another worker, while the others go on."""
+    steps = Steps()
+    first, second = begun(steps, "a", 0.0), begun(steps, "b", 0.0)
+    assert steps.passed_by("a") == 0
+    for number in range(1, 6):
+        first.spoke(number * 0.01, 1)
+
+    assert steps.passed_by("b") == 5
+    second.spoke(0.055, 1)
+    assert steps.passed_by("b") == 0
+
+
+def test_a_stream_that_is_alone_is_passed_by_no_known_number_of_steps() -> None:
+    steps = Steps()
+    begun(steps, "a", 0.0)
+
+    assert steps.passed_by("a") is None
+    assert steps.passed_by("never heard of") is None
+
+
 def test_one_late_token_of_one_stream_is_no_long_step() -> None:
     """Two events of one stream in one read: the others spoke in both steps."""
     steps = Steps()

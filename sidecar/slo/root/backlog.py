@@ -45,7 +45,12 @@ class Backlog(Learner):
 
     def since(self, received_at: float) -> float:
         """The instant from which on a request that arrived then may have waited because of what happened."""
+        began_at = self.began(received_at)
+        return received_at if began_at is None else max(began_at, received_at - LONGEST_SECONDS)
+
+    def began(self, received_at: float) -> float | None:
+        """The instant at which the backlog began that a request met which arrived then; None if it met none."""
         began_at = self._began_at
-        if began_at is None or received_at < began_at:
-            began_at = next((since for since, until in self._ended if since <= received_at <= until), received_at)
-        return max(began_at, received_at - LONGEST_SECONDS)
+        if began_at is not None and received_at >= began_at:
+            return began_at
+        return next((since for since, until in self._ended if since <= received_at <= until), None)

@@ -2,7 +2,8 @@
 
 An incident is open while objectives burn. Its lead is the phase with most of the recent votes, with the cause that has
 most of them. Another phase takes the lead once it has twice the votes of the old one, or has been ahead of it for a
-minute: so a queue that drains does not change the name of the fault. It refuses to know how a root is decided (`weigh.py`).
+minute: so a queue that drains does not change the name of the fault. The lead also explains the backlog that it leaves
+behind, if the misses showed it by themselves for a minute. It refuses to know how a root is decided (`weigh.py`).
 """
 
 from collections import deque
@@ -18,7 +19,12 @@ VOTES_SECONDS = 60.0
 TAKES_OVER = 2.0
 """With so many times the votes of the lead, another root takes it over at once."""
 LEADS_SECONDS = 60.0
-"""After so long ahead of the lead, another root takes it over."""
+"""After so long ahead of the lead, another root takes it over. A lead that misses showed for so long explains the backlog
+that it leaves behind."""
+LEFT_SECONDS = 600.0
+"""A miss so long after the lead was last shown waits for another reason."""
+SHOWN = 1 / 3
+"""A miss shows the lead if evidence of its own gives more than this share to the lead's phase."""
 FEWEST_VOTES = 3.0
 LEAST_VOTES = 0.5
 """A lead for which so little speaks any more is none: after some minutes without evidence of its own."""
@@ -40,34 +46,56 @@ class Incident:
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
         """A phase that is ahead of the lead, and since when."""
+        self._shown: tuple[str, float, float] | None = None
+        """The phase that the misses of this incident showed, with the first and the last instant."""
         self._misses: deque[float] = deque(maxlen=REMEMBERED_MISSES)
 
     def missed(self, at: float) -> None:
         """An objective was missed."""
         self._misses.append(at)
 
-    def voted(self, weights: Mapping[Root, float], at: float, *, times: int = 1, inherited: float = 0.0) -> None:
+    def voted(
+        self, weights: Mapping[Root, float], at: float, *, times: int = 1, inherited: float = 0.0, behind: bool = False
+    ) -> None:
         """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it
-        keeps no lead.
+        keeps no lead, unless they waited `behind` what the lead left.
         """
         self._fade(at)
         for root, weight in weights.items():
             self.votes[root.phase] = self.votes.get(root.phase, 0.0) + times * weight
             if root.phase != Blame.UNATTRIBUTED:
                 own = weight - inherited if root == self.lead else weight
-                self._votes[root] = self._votes.get(root, 0.0) + times * own
+                self._votes[root] = self._votes.get(root, 0.0) + times * (weight if behind else own)
+                if own > SHOWN:
+                    self._show(root.phase, at)
+
+    def left_behind(self, began_at: float | None, at: float) -> bool:
+        """Whether the lead explains a backlog that began at the first instant and still stands at the second: the lead was
+        shown for a minute, and the backlog is older than the end of that. `began_at`: None without a backlog.
+        """
+        if began_at is None or self.lead is None or self._shown is None:
+            return False
+        phase, since, until = self._shown
+        lasted = phase == self.lead.phase and until - since >= LEADS_SECONDS
+        return lasted and began_at <= until and at - until <= LEFT_SECONDS
 
     def tick(self, at: float, *, burning: bool) -> None:
         """Open, lead or close the incident. Call it about once a second."""
         self._fade(at)
         if not burning:
-            self.began_at = self.lead = self._challenger = None
+            self.began_at = self.lead = self._challenger = self._shown = None
             return
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
             self.votes = {}
         self._lead(at)
+
+    def _show(self, phase: str, at: float) -> None:
+        if self._shown is not None and self._shown[0] == phase:
+            self._shown = phase, self._shown[1], at
+        elif self.lead is None or phase == self.lead.phase:
+            self._shown = phase, at, at
 
     def _lead(self, at: float) -> None:
         phases: dict[str, float] = {}

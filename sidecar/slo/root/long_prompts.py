@@ -98,6 +98,10 @@ class LongPrompts(Learner):
                 self._longest[lane] = size + 1
                 return
 
+    def any_since(self, since: float) -> bool:
+        """Whether one has waited or been computed at any time since this instant."""
+        return bool(self._open) or bool(self._computed and self._computed[-1][1] >= since)
+
     def hold_up(self, since: float, until: float, threshold_seconds: float | None) -> bool:
         """Whether long prompts held up a request that waited between these instants.
 

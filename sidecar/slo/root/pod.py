@@ -55,6 +55,8 @@ class Costs(NamedTuple):
     """In a short window and in a long one."""
     prefill: tuple[Factor | None, ...] = ()
     doing: Doing | None = None
+    decode_share: float | None = None
+    """Share, 0 to 1, that decodes usually have in the seconds of the recent steps."""
 
 
 class Pod(Learner):
@@ -117,8 +119,10 @@ class Pod(Learner):
         # A process that stood still for an hour saw no hour without traffic.
         seconds = min(now.at - last.at, MOST_READINGS * READING_SECONDS)
         busy_seconds = seconds if now.at - self._arrived_at < EMPTY_SECONDS else 0.0
-        # While a queue stands, each step may hold as much of a prompt as it can: gaps then tell no cost of decode.
-        told_gap_seconds = brought.usual_gap_seconds if min(last.waiting, now.waiting) < FEWEST_WAITING else 0.0
+        # While a queue stands or long prompts are computed, each step may hold as much of a prompt as it can: gaps then tell
+        # no cost of decode.
+        full_steps = min(last.waiting, now.waiting) >= FEWEST_WAITING or now.long_prompts
+        told_gap_seconds = 0.0 if full_steps else brought.usual_gap_seconds
         for comparison, value, expected in (
             (self._load, brought.work, busy_seconds),
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
@@ -135,7 +139,8 @@ class Pod(Learner):
     def signs(self, at: float, costs: Costs) -> Signs:
         """All signs at this instant."""
         soon = at - SOON_SECONDS
-        decode = clearest(costs.decode, DEARER) or self._paced(at)
+        stepwise = clearest(costs.decode, DEARER)
+        decode = stepwise or self._paced(at)
         found = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
@@ -157,6 +162,8 @@ class Pod(Learner):
             preempts=self._preempts(at - RECENT_SECONDS),
             front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
+            decode_share=costs.decode_share,
+            paced=stepwise is None,
             mute=self._is_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
@@ -184,10 +191,14 @@ class Pod(Learner):
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
         }
         explained = any(each is not None and chance(each, WORTH_NAMING[cause]) > 0.5 for cause, each in more.items())
-        pace, reported = (self._now(each, at, Cause.DECODE_COST) for each in (self._pace, self._reported))
+        windows = [self._pace.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)]
+        # Gaps scatter more than steps: a cost that has grown shows in both windows.
+        if explained or any(each is not None and each.low <= 1.0 for each in windows):
+            return None
+        pace, reported = clearest(windows, DEARER), self._now(self._reported, at, Cause.DECODE_COST)
         if pace is None or reported is None or not self._reports() or pace.value < reported.value:
             return None
-        return None if explained else pace
+        return pace
 
     def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""

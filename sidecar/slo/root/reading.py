@@ -60,3 +60,5 @@ class Reading:
     waiting: float = 0.0
     """Requests inside the sidecar without output."""
     streaming: float = 0.0
+    long_prompts: bool = False
+    """A prompt that is longer than the usual ones of its lane was in the engine since the reading before."""

@@ -47,6 +47,10 @@ class Signs:
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
+    decode_share: float | None = None
+    """Share, 0 to 1, that decodes usually have in the seconds of the recent steps, and prompts the rest; None: unknown."""
+    paced: bool = False
+    """The cost of decode, if it is known, is an estimate from the gaps between tokens: nothing is known of steps."""
     mute: bool = False
     """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
     some answers. Whether it hangs, or works on something unseen, is not known."""

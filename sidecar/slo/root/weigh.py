@@ -51,6 +51,8 @@ class Facts(NamedTuple):
     """It is a miss of the pace between tokens, not of a wait."""
     transferred: bool = False
     """Most of its excess lies between its first output and its second."""
+    left_behind: bool = False
+    """It waited in a backlog that the open incident left behind."""
 
 
 WORTH_NAMING = {
@@ -123,8 +125,10 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
         # Nothing has grown, and its own prompt took the time: it is long for its threshold.
-        given.give(Cause.PROMPT_MIX, MAYBE_WAITS * _computes(signs))
-    return Weighed(given.weights, _give_rest(given, waited_in, signs, lead))
+        # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says
+        # so by itself; an estimate only if the engine computes prompts meanwhile.
+        given.give(Cause.PROMPT_MIX, MAYBE_WAITS * (1.0 if _own_prompt(facts, signs) else _computes(signs)))
+    return Weighed(given.weights, _give_rest(given, waited_in, facts, signs, lead))
 
 
 class _Given:
@@ -159,10 +163,12 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
 
 
 def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
-    grown, given_up = _grown(signs), 0.0
+    grown, given_up = _grown(facts, signs), 0.0
     if facts.behind_long_prompt and not signs.kv_full:
-        # The mean hardly grows by some very long prompts, and each of them holds up all others.
-        given.give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - sum(grown.values())))
+        # The mean hardly grows by some very long prompts, and each of them holds up all others: the gaps between their
+        # tokens too.
+        surer = sum(share for cause, share in grown.items() if not (signs.paced and cause is Cause.DECODE_COST))
+        given.give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - surer))
     new_process = _may_be_new_process(signs)
     for cause in (Cause.DECODE_COST, Cause.PREFILL_COST):
         share = grown.get(cause, 0.0)
@@ -179,13 +185,19 @@ def chance(factor: Factor, threshold: float) -> float:
     return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
 
 
-def _grown(signs: Signs) -> dict[Cause, float]:
+def _own_prompt(facts: Facts, signs: Signs) -> bool:
+    """Whether the engine reported that the miss waited while its own prompt was computed, and not before."""
+    return signs.reports and facts.waited_in is Blame.PREFILL
+
+
+def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
     chances = {
         cause: chance(factor, WORTH_NAMING[cause])
         for cause, factor in signs.grown.items()
-        # However many requests come, and however long their answers are, an engine sends output.
-        if not (signs.mute and PHASE_OF[cause] == Blame.QUEUE)
+        # However many requests come, and however long their answers are, an engine sends output, and it computes a
+        # prompt in the time that the prompt takes.
+        if not ((signs.mute or _own_prompt(facts, signs)) and PHASE_OF[cause] == Blame.QUEUE)
     }
     if signs.cache_unseen and Cause.PREFILL_COST in chances:
         chances[Cause.PREFILL_COST] = _dearer_than_load_explains(signs)
@@ -194,6 +206,7 @@ def _grown(signs: Signs) -> dict[Cause, float]:
         none *= 1.0 - each
     # A cause that has grown much more than another explains much more of the waiting: queues are not linear.
     size = {cause: chances[cause] * log(max(signs.grown[cause].value, 1.0)) ** 2 for cause in chances}
+    size.update(_costs_by_their_seconds(size, chances, signs))
     total = sum(size.values())
     if total <= 0.0:
         return {}
@@ -208,6 +221,25 @@ def _grown(signs: Signs) -> dict[Cause, float]:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)
     return shares
+
+
+def _costs_by_their_seconds(
+    size: Mapping[Cause, float], chances: Mapping[Cause, float], signs: Signs
+) -> dict[Cause, float]:
+    """The sizes of both costs, divided anew where both have grown: by the seconds that each adds to the engine's steps.
+
+    A slower engine makes decodes and prompts dearer alike. Whose factor comes out a little larger is chance, and where
+    the steps hold hardly a prompt, dear prompts hold up no request.
+    """
+    share = signs.decode_share
+    if share is None or not {Cause.DECODE_COST, Cause.PREFILL_COST} <= size.keys():
+        return {}
+    more = {
+        cause: chances[cause] * max(0.0, signs.grown[cause].value - 1.0) * part
+        for cause, part in ((Cause.DECODE_COST, share), (Cause.PREFILL_COST, 1.0 - share))
+    }
+    total, both = sum(more.values()), sum(size[cause] for cause in more)
+    return {cause: both * each / total for cause, each in more.items()} if total > 0.0 else {}
 
 
 def _dearer_than_load_explains(signs: Signs) -> float:
@@ -234,16 +266,16 @@ def _may_be_new_process(signs: Signs) -> float:
     return min(chance(cost, DEARER) for cost in costs if cost is not None)
 
 
-def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root | None) -> float:
+def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs, lead: Root | None) -> float:
     """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
     inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
-    if lead is not None and not _may_lead(lead, signs):
+    if lead is not None and not _may_lead(lead, facts, signs):
         lead = None
     if signs.mute and lead is None:
         given.give_all({unknown(Unknown.UNCLEAR): 1.0})
         return 0.0
-    if signs.limited:
+    if signs.limited and not (facts.left_behind and lead is not None):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:
         root, share = lead, WAITS
@@ -260,13 +292,15 @@ def _give_rest(given: _Given, waited_in: Blame | None, signs: Signs, lead: Root 
     return inherited
 
 
-def _may_lead(lead: Root, signs: Signs) -> bool:
-    """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, and a
-    queue cannot where no request gets output.
+def _may_lead(lead: Root, facts: Facts, signs: Signs) -> bool:
+    """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, unless they
+    left a backlog behind, and a queue cannot where no request gets output.
     """
     if lead.phase == Blame.QUEUE:
         return not signs.mute
-    return lead.phase != Blame.UNATTRIBUTED and (lead.phase != Blame.PREFILL or _computes(signs) > 0.0)
+    if lead.phase == Blame.PREFILL:
+        return facts.left_behind or _computes(signs) > 0.0
+    return lead.phase != Blame.UNATTRIBUTED
 
 
 def _computes(signs: Signs) -> float:

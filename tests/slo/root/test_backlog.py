@@ -35,6 +35,8 @@ def test_no_life_is_traced_back_for_longer_than_its_limit() -> None:
     backlog = after(*[9] * 500, calm=False, backlog=after(*[1] * 100), at=100.0)
 
     assert backlog.since(590.0) == 590.0 - LONGEST_SECONDS
+    assert backlog.began(590.0) == 100.0
+    assert backlog.began(99.0) is None
 
 
 def test_as_many_waiting_requests_as_usually_are_no_backlog() -> None:

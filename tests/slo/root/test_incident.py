@@ -3,7 +3,7 @@
 from math import exp
 
 from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.root.incident import VOTES_SECONDS, Incident
+from sidecar.slo.root.incident import LEFT_SECONDS, VOTES_SECONDS, Incident
 from sidecar.slo.root.weigh import root_of, unknown
 
 
@@ -88,3 +88,52 @@ def test_inherited_votes_keep_no_lead() -> None:
 
     assert incident.lead is None
     assert incident.began_at is not None
+
+
+def test_a_lead_that_was_shown_for_a_minute_explains_the_backlog_that_it_left() -> None:
+    incident = Incident()
+    voted(incident, PREFILL, 0, 90)
+
+    assert incident.left_behind(30.0, 150.0)
+    assert incident.left_behind(89.0, 89.0 + LEFT_SECONDS)
+    assert not incident.left_behind(90.0, 150.0), "this backlog began later"
+    assert not incident.left_behind(None, 150.0), "it met no backlog"
+    assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS), "no backlog is worked off for so long"
+
+
+def test_a_lead_of_a_moment_leaves_no_backlog_behind() -> None:
+    incident = Incident()
+    voted(incident, PREFILL, 0, 30)
+
+    assert incident.lead == PREFILL
+    assert not incident.left_behind(10.0, 40.0)
+
+
+def test_another_lead_explains_what_began_in_its_own_time() -> None:
+    incident = Incident()
+    voted(incident, PREFILL, 0, 90)
+    voted(incident, QUEUE, 90, 400)
+
+    assert incident.lead == QUEUE
+    assert incident.left_behind(390.0, 410.0)
+
+
+def test_an_incident_that_is_over_explains_nothing() -> None:
+    incident = Incident()
+    voted(incident, PREFILL, 0, 90)
+    incident.tick(91.0, burning=False)
+
+    assert not incident.left_behind(30.0, 92.0)
+
+
+def test_misses_behind_what_the_lead_left_keep_it_and_show_nothing() -> None:
+    """The backlog takes seven minutes. Without it, the lead would have faded by then."""
+    incident = Incident()
+    voted(incident, PREFILL, 0, 90)
+    for second in range(90, 510):
+        behind = incident.left_behind(30.0, float(second))
+        incident.voted({PREFILL: 0.9, QUEUE: 0.1}, float(second), inherited=0.9, behind=behind)
+        incident.tick(float(second), burning=True)
+
+    assert incident.lead == PREFILL
+    assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS)

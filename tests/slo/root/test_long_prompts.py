@@ -44,6 +44,17 @@ def test_requests_that_wait_behind_a_very_long_prompt_were_held_up() -> None:
     assert not lane.prompts.hold_up(came_at - 100.0, came_at - 50.0, None)
 
 
+def test_a_long_prompt_is_in_the_engine_from_its_arrival_until_it_is_computed() -> None:
+    lane = Lane()
+    assert not lane.prompts.any_since(0.0)
+    long = lane.arrives(60_000.0, computed=False)
+    assert lane.prompts.any_since(lane.at)
+    lane.prompts.computed(long, lane.at)
+
+    assert lane.prompts.any_since(lane.at)
+    assert not lane.prompts.any_since(lane.at + 1.0)
+
+
 def test_usual_prompts_hold_up_no_other() -> None:
     lane = Lane()
     lane.arrives(USUAL_TOKENS, computed=False)

@@ -45,6 +45,7 @@ _signs = st.builds(
     front_end=st.booleans(),
     waited=st.dictionaries(st.sampled_from(Blame), st.floats(0.0, 1.0)),
     engine_waiting=st.none() | st.floats(0.0, 100.0),
+    decode_share=st.none() | st.floats(0.0, 1.0),
     mute=st.booleans(),
     restart_unseen=st.booleans(),
     cache_unseen=st.booleans(),
@@ -55,6 +56,7 @@ _facts = st.builds(
     waited_in=st.none() | st.sampled_from(Blame),
     failed=st.none() | st.sampled_from(Failed),
     paused=st.booleans(),
+    left_behind=st.booleans(),
     fault=st.none() | st.sampled_from((Cause.DOWN, Cause.RESTART, Cause.SILENCE)),
 )
 _lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
@@ -79,6 +81,26 @@ def test_what_has_grown_alone_is_the_root(cause: Cause) -> None:
 def test_of_two_that_have_grown_the_larger_one_is_the_root() -> None:
     signs = Signs(grown={Cause.LOAD: sharp(1.3), Cause.PREFILL_COST: sharp(2.6)})
     assert leader(WAITED, signs) == root_of(Cause.PREFILL_COST)
+
+
+@pytest.mark.parametrize(("decode_share", "root"), [(0.95, Cause.DECODE_COST), (0.2, Cause.PREFILL_COST)])
+def test_where_all_work_is_dearer_the_root_is_the_cost_that_adds_most_seconds(decode_share: float, root: Cause) -> None:
+    """A slower clock makes both dearer by the same factor, and estimates of it differ by chance."""
+    grown = {Cause.DECODE_COST: sharp(2.6), Cause.PREFILL_COST: sharp(3.4)}
+    if root is Cause.PREFILL_COST:
+        grown = {Cause.DECODE_COST: sharp(3.4), Cause.PREFILL_COST: sharp(2.6)}
+
+    found = weigh(Facts(waited_in=Blame.DECODE, tpot=True), Signs(grown=grown, decode_share=decode_share)).weights
+
+    assert found[root_of(root)] > 0.6
+
+
+def test_a_cost_that_is_as_usual_gets_nothing_for_the_seconds_that_it_takes() -> None:
+    grown = {Cause.DECODE_COST: sharp(1.0), Cause.PREFILL_COST: sharp(2.0)}
+
+    found = weigh(Facts(waited_in=Blame.DECODE, tpot=True), Signs(grown=grown, decode_share=0.99)).weights
+
+    assert found[root_of(Cause.PREFILL_COST)] > 0.95
 
 
 def test_an_interval_that_covers_the_threshold_decides_nothing() -> None:
@@ -130,6 +152,13 @@ def test_held_output_is_the_clients_if_it_paused_and_else_a_hops() -> None:
     assert leader(Facts(), Signs(together=sharp(4.0))) == root_of(Cause.HOP)
 
 
+def test_an_answer_that_waited_for_its_kv_cache_is_a_transfers_unless_its_client_held_it() -> None:
+    transferred = Facts(waited_in=Blame.DECODE, tpot=True, transferred=True)
+
+    assert leader(transferred, Signs()) == root_of(Cause.KV_TRANSFER)
+    assert leader(transferred._replace(waited_in=Blame.STREAM), Signs()) != root_of(Cause.KV_TRANSFER)
+
+
 def test_waiting_outside_the_engine_is_the_front_end() -> None:
     assert leader(Facts(waited_in=Blame.FIRST_TOKEN), Signs()) == root_of(Cause.FRONT_END)
     assert leader(Facts(), Signs(front_end=True)) == root_of(Cause.FRONT_END)
@@ -170,6 +199,40 @@ def test_a_prompt_that_takes_the_threshold_by_itself_is_the_prompt_mix() -> None
     calm = Signs(grown={Cause.LOAD: sharp(1.0)})
     assert leader(Facts(waited_in=Blame.PREFILL), calm) == root_of(Cause.PROMPT_MIX)
     assert leader(Facts(waited_in=Blame.PREFILL), Signs(grown={Cause.LOAD: sharp(2.0)})) == root_of(Cause.LOAD)
+
+
+def test_a_prompt_that_the_engine_reports_as_the_wait_waited_for_no_load() -> None:
+    """Other requests wait for a slot, and more of them come than usually; this one was computed all the time."""
+    signs = Signs(grown={Cause.LOAD: sharp(1.5)}, reports=True, limited=True, computes_ratio=0.1, engine_waiting=3.0)
+
+    own = weigh(Facts(waited_in=Blame.PREFILL), signs).weights
+
+    assert own[root_of(Cause.PROMPT_MIX)] >= 0.7
+    assert leader(WAITED, signs) == root_of(Cause.LOAD)
+
+
+def test_a_prefill_that_is_only_estimated_may_be_a_queue() -> None:
+    signs = Signs(grown={Cause.LOAD: sharp(1.5)}, computes_ratio=0.1)
+
+    assert leader(Facts(waited_in=Blame.PREFILL), signs) == root_of(Cause.LOAD)
+
+
+def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_full_now() -> None:
+    """The prompts cost what they always did again; what waits now waits for a slot behind those that waited for them."""
+    drains = Signs(limited=True, computes_ratio=0.1, engine_waiting=40.0)
+    lead = root_of(Cause.PREFILL_COST)
+
+    assert leader(WAITED, drains, lead) == root_of(Cause.SLOTS)
+    assert leader(WAITED._replace(left_behind=True), drains, lead) == lead
+    assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
+
+
+def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
+    signs = Signs(grown={Cause.DECODE_COST: sharp(1.6)}, paced=True)
+
+    assert leader(WAITED._replace(behind_long_prompt=True), signs) == root_of(Cause.PROMPT_MIX)
+    assert leader(WAITED._replace(behind_long_prompt=True), Signs(grown=signs.grown)) == root_of(Cause.DECODE_COST)
+    assert leader(WAITED, signs) == root_of(Cause.DECODE_COST)
 
 
 def test_a_ratio_below_zero_by_noise_is_no_evidence_and_no_error() -> None:
