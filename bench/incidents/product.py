@@ -69,7 +69,7 @@ class Product:
                 elif what == RESTART:
                     self._process = self._begun(at)
                     self._lag = self._lag_of(self._process)
-                    samples.go_on(self.metrics)
+                    samples.go_on(self.metrics, at)
                     begins = True
                 else:
                     self._other(what, number, at)

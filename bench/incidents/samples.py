@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
+from sidecar.engines.probe.state import STARTED
 from sidecar.metrics.children import HistogramChild
 from sidecar.metrics.registry import Metrics
 
@@ -31,17 +32,22 @@ class Samples:
     """All series of one pod, by name and labels."""
 
     def __init__(self, metrics: Metrics, names: frozenset[str], every_seconds: float, *, pod: int = 0) -> None:
-        """`names`: as rules write them, with `_bucket`, `_count` and `_sum`. `pod`: number of the pod, from 0."""
+        """`names`: as rules write them, with `_bucket`, `_count` and `_sum`. `pod`: number of the pod, from 0, whose
+        process begins at 0.
+        """
         self.every_seconds = every_seconds
         self.columns: dict[tuple[str, Labels], Column] = {}
         self._target = target(pod)
         self._names = names
         self._taken = 0
         self._missed: set[int] = set()
-        self.go_on(metrics)
+        self.go_on(metrics, 0.0)
 
-    def go_on(self, metrics: Metrics) -> None:
-        """From now on the pod's page is that of another process; its series continue those of the one before."""
+    def go_on(self, metrics: Metrics, began_at: float) -> None:
+        """From now on the pod's page is that of another process, which began at this instant; its series continue those of
+        the one before.
+        """
+        self._began_at = began_at
         self._plain = [family for family in metrics.families if family.metric.name in self._names]
         self._histograms = [
             (family, suffixes)
@@ -53,6 +59,8 @@ class Samples:
 
     def take(self) -> None:
         """Take one scrape; call it after `metrics.refresh`."""
+        if STARTED in self._names:
+            self._add(STARTED, (), self._began_at)
         for family in self._plain:
             names = tuple(label.name for label in family.metric.labels)
             for child in family.children.values():

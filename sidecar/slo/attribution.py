@@ -51,8 +51,8 @@ E2E_SHARES: Mapping[Phase, float] = {
 
 FEWEST_FOR_TRANSFER = 8
 """Output tokens of an answer from which on the gap before its second output is told from any other gap."""
-FEWEST_PASSED_BY = 3
-"""Steps of other streams in that gap from which on the answer waited alone. Without a transfer there are one or two."""
+FEWEST_PASSED_BY = 3.0
+"""Events of each other stream in that gap from which on the answer waited alone. Without a transfer there is about one."""
 
 
 class SecondOutput(NamedTuple):
@@ -60,8 +60,8 @@ class SecondOutput(NamedTuple):
 
     after_seconds: float
     """Seconds since the first one."""
-    passed_by: int | None
-    """Steps that other streams began in between; None if there was no other."""
+    passed_by: float | None
+    """Events that each other stream had in between; None if there was no other."""
 
 
 _SPOILED = {

@@ -23,6 +23,8 @@ GAP_SECONDS = 1.0
 """A longer time without any output is noted: the engine's silence is told of its end."""
 KEPT_ENDED_STEPS = 4096
 """Steps that are kept until they are taken; further ones are dropped. Twenty seconds of 200 steps a second."""
+MEAN_WEIGHT = 0.02
+"""Weight of the newest step in the mean coverage of the last steps."""
 STEPS_OF_HELD_TOKENS = 200.0
 """Tokens of an answer that was held back are spread over about so many steps after its end: the steps that made them have
 been taken."""
@@ -133,6 +135,8 @@ class Steps:
         """An answer that was held back has ended since the last step did."""
         self._held_tokens = 0.0
         """Tokens of such answers that are not in the coverage of a step yet."""
+        self._mean_coverage = 1.0
+        """Coverage of the last steps; fades."""
         self._ended: list[Step] = []
 
     def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool) -> None:
@@ -221,12 +225,14 @@ class Steps:
         """The stream of this request, once it has begun and until it is over."""
         return self._streams.get(key)
 
-    def passed_by(self, key: Hashable) -> int | None:
-        """Steps that other streams have begun since this one spoke last; None if it is not known or has no other beside
-        it.
+    def passed_by(self, key: Hashable) -> float | None:
+        """Events that each other stream has had since this one spoke last; None if it is not known or has no other beside
+        it. An engine that sends an event every fourth step has a quarter of an event in a step.
         """
         stream = self._streams.get(key)
-        return None if stream is None or len(self._streams) - self._paused < 2 else self.group - stream.group
+        if stream is None or len(self._streams) - self._paused < 2:
+            return None
+        return self._mean_coverage * (self.group - stream.group)
 
     def forget(self) -> None:
         """The engine was replaced: the time since its last step is no step."""
@@ -263,13 +269,15 @@ class Steps:
             mean = (began_at - before_at) / steps
             self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
             seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
+        coverage = self._coverage(steps)
+        self._mean_coverage += (coverage - self._mean_coverage) * MEAN_WEIGHT
         return Step(
             began_at,
             seconds,
             steps,
             self._sequences,
             self._step_context_tokens,
-            self._coverage(steps),
+            coverage,
             self._pure and not self._prompts,
             self._waiting_then,
             tuple(self._prompts),

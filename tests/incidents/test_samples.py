@@ -139,10 +139,10 @@ def test_after_a_restart_the_series_go_on_and_the_scrape_between_fails() -> None
     old, new = metrics(), metrics()
     old.counter(c.REQUESTS_TOTAL).child("llama", "chat", "short", "ok").inc(7)
     new.counter(c.REQUESTS_TOTAL).child("llama", "chat", "short", "ok").inc(2)
-    samples = Samples(old, frozenset({"llm_requests_total"}), 15.0)
+    samples = Samples(old, frozenset({"llm_requests_total", "process_start_time_seconds"}), 15.0)
     samples.take()
     samples.take()
-    samples.go_on(new)
+    samples.go_on(new, 25.0)
     samples.miss()
     samples.take()
     samples.add_target()
@@ -150,6 +150,7 @@ def test_after_a_restart_the_series_go_on_and_the_scrape_between_fails() -> None
     values = {series.split("{")[0]: values for series, values in samples.written()}
     assert values == {
         "llm_requests_total": "7+0x1 stale 2",
+        "process_start_time_seconds": "0+0x1 stale 25",
         "up": "1+0x1 0 1",
         "llm_sidecar_build_info": "1+0x1 stale 1",
     }

@@ -255,10 +255,10 @@ def answer(tokens: int, second_after: float, each_after: float = 0.05) -> Marks:
 
 
 @pytest.mark.parametrize(
-    ("passed_by", "transferred"), [(None, True), (FEWEST_PASSED_BY, True), (FEWEST_PASSED_BY - 1, False), (0, False)]
+    ("passed_by", "transferred"), [(None, True), (FEWEST_PASSED_BY, True), (FEWEST_PASSED_BY - 1.0, False), (0, False)]
 )
 def test_an_answer_that_waits_for_its_second_output_while_others_go_on_waits_for_its_kv_cache(
-    passed_by: int | None, *, transferred: bool
+    passed_by: float | None, *, transferred: bool
 ) -> None:
     """If the others wait as well, one long step holds up all of them: a prompt is computed in it."""
     marks = answer(20, second_after=3.0)

@@ -51,6 +51,7 @@ for name, promise, happens, is_odd in (
     tell.__name__, tell.__doc__ = name, promise
     SUITE.scenario(6, 2)(tell)
 
+NAMED, UNNAMED = "LLMPodBurn page prefill", "LLMPodBurn page unattributed"
 FIRST = broken("prefill", 0.9, queue=0.39), broken("prefill", 0.9, queue=0.41)
 THREE, TWO = (Traffic(0.9, {"decode": count / 2 / 108}) for count in (3.1, 2.8))
 for name, promise, happens, pages in (
@@ -80,6 +81,18 @@ for name, promise, happens, pages in (
     SUITE.scenario(6, 4)(page)
 
 
+for since, told in ((4.0, ""), (3.5, UNNAMED)):
+
+    def young(scenario: Scenario, since: float = since, told: str = told) -> None:
+        scenario.shows("process_start_time_seconds", since * 60, pod="engine-0")
+        fleet((WELL, undecided()), FINE)(scenario)
+        scenario.alerts(9.75, *([told] if told else []))
+
+    young.__name__ = f"a pod whose process began at minute {since:g}"
+    young.__doc__ = "Misses without a root tell nothing in its first five minutes; then the page waits for a minute."
+    SUITE.scenario(6, 4)(young)
+
+
 @SUITE.scenario(6, 3, 8)
 def a_pod_that_decided_nothing_and_is_well_again(scenario: Scenario) -> None:
     """Its page ends with its misses, and not with the memory of them."""
@@ -99,7 +112,7 @@ def a_pod_that_is_well_again_with_the_misses_of_a_healthy_day(scenario: Scenario
         scenario.alerts(minute)
 
 
-STILL, NAMED, UNNAMED = 17.75, "LLMPodBurn page prefill", "LLMPodBurn page unattributed"
+STILL = 17.75
 for name, healed_to, target, told in (
     ("a quarter of its requests, named", broken("prefill", 0.26), 0.8, NAMED),
     ("less than a quarter of them, named", broken("prefill", 0.24), 0.8, ""),
