@@ -58,7 +58,7 @@ def test_steps_that_pass_by_a_stream_are_counted_until_it_speaks() -> None:
 
 
 def test_where_streams_speak_at_every_fourth_step_four_steps_are_one_event() -> None:
-    """Of four streams, one speaks in each step; the fifth has waited for forty steps."""
+    """One of four streams speaks in each step; the fifth has waited for forty steps."""
     steps = Steps()
     streams = [begun(steps, key, 0.0) for key in "abcd"]
     for number in range(1, 401):
