@@ -37,6 +37,8 @@ LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
 hang shows as silence, they wait in its queue too."""
+QUIET_SECONDS = 1.5
+"""After so long without any output, what has grown on the pod needs further evidence as well: it may be such a hang."""
 _FAILED = {
     Outcome.ENGINE_ERROR: Failed.ERROR,
     Outcome.ENGINE_TIMEOUT: Failed.ERROR,
@@ -230,11 +232,17 @@ class Roots:
         if found is None:
             found = self._weighed[facts] = weigh(facts, self._signs, self.incident.lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and not _clear(found.weights):
+        if not over and not self._is_clear(found.weights):
             return False
         kind = miss.labels, miss.objective, facts
         self._decided[kind] = self._decided.get(kind, 0) + 1
         return True
+
+    def _is_clear(self, weights: Mapping[Root, float]) -> bool:
+        root = max(weights, key=weights.__getitem__)
+        if root.phase == Blame.UNATTRIBUTED or weights[root] < CLEAR:
+            return False
+        return root.phase == Blame.ENGINE or self._signs.silent_seconds < QUIET_SECONDS
 
     def _write(self, at: float) -> None:
         """Count the roots of the misses that were decided."""
@@ -257,7 +265,3 @@ class Roots:
 
 def _ttft_seconds(aims: Aims) -> float | None:
     return None if aims.ttft is None else aims.ttft.threshold_seconds
-
-
-def _clear(found: Mapping[Root, float]) -> bool:
-    return any(weight >= CLEAR and root.phase != Blame.UNATTRIBUTED for root, weight in found.items())

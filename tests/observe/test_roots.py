@@ -43,6 +43,19 @@ def test_a_hang_is_the_engines_silence_though_no_ledger_is_closed_for_ten_minute
     assert pod.harness.votes() == {}
 
 
+def test_a_hang_while_more_requests_come_than_usually_is_no_load() -> None:
+    """More load is clear evidence where requests are answered. While none is, it waits for what the silence becomes."""
+    pod = PodStory().calm()
+    for _ in range(60):
+        pod.harness.comes().speaks().ends(tokens=OUTPUT_TOKENS)
+        pod.second()
+    pod.waits(30, each_second=2)
+    roots = pod.roots("ttft")
+
+    assert leader(roots) == Blame.ENGINE
+    assert roots[Blame.ENGINE] >= 0.8 * sum(roots.values())
+
+
 def test_a_young_process_waits_for_evidence_too() -> None:
     """That no usual value is known does not decide a miss before its 15 s are over."""
     pod = PodStory().waits(60)
