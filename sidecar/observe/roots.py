@@ -61,6 +61,8 @@ class Roots:
         self.incident = Incident()
         self._open = OpenMisses(self._decide)
         self._signs = Signs()
+        self._silent_seconds = 0.0
+        """The engine's silence at the last look: signs are some seconds older."""
         self._long = LongPrompts(evidence.prefill_seconds)
         self.computed = self._long.computed
         """Callback for the first output of a request, or its end."""
@@ -140,13 +142,14 @@ class Roots:
         self.incident.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
+        self._silent_seconds = inside.silent_seconds
         self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
-            self._next_slice_at = at + READING_SECONDS
+            last_at, self._next_slice_at = self._next_slice_at - READING_SECONDS, at + READING_SECONDS
             costs = self._costs(at)
             after = 0.0 if hurried else YOUNG_CALM_SECONDS if self.young else CALM_AFTER_SECONDS
             self._pod.teach_after(after)
-            long = self._long.any_since(at - READING_SECONDS)
+            long = self._long.any_since(last_at)
             self._pod.read(self._reader.read(at, inside, long_prompts=long), costs, calm=learn)
             self._long.calm_after_seconds = after
             self._long.tick(at, calm=learn)
@@ -239,10 +242,11 @@ class Roots:
         return True
 
     def _is_clear(self, weights: Mapping[Root, float]) -> bool:
+        """Whether a miss with these weights needs no further evidence."""
         root = max(weights, key=weights.__getitem__)
         if root.phase == Blame.UNATTRIBUTED or weights[root] < CLEAR:
             return False
-        return root.phase == Blame.ENGINE or self._signs.silent_seconds < QUIET_SECONDS
+        return root.phase == Blame.ENGINE or self._silent_seconds < QUIET_SECONDS
 
     def _write(self, at: float) -> None:
         """Count the roots of the misses that were decided."""

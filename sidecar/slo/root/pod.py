@@ -164,7 +164,6 @@ class Pod(Learner):
             computes_ratio=None if costs.doing is None else costs.doing.computes,
             decode_share=costs.decode_share,
             paced=stepwise is None,
-            silent_seconds=0.0 if now is None else now.silent_seconds,
             mute=self._is_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),

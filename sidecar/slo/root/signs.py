@@ -51,8 +51,6 @@ class Signs:
     """Share, 0 to 1, that decodes usually have in the seconds of the recent steps, and prompts the rest; None: unknown."""
     paced: bool = False
     """The cost of decode, if it is known, is an estimate from the gaps between tokens: nothing is known of steps."""
-    silent_seconds: float = 0.0
-    """Time since the last output of any request, while requests are in the engine."""
     mute: bool = False
     """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
     some answers. Whether it hangs, or works on something unseen, is not known."""
