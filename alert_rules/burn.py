@@ -11,6 +11,8 @@ from alert_rules.rule import Record
 
 WHO = "namespace, job, model, lane, objective"
 """Labels of a lane's objective."""
+POD = "namespace, job, pod"
+"""Labels of one pod; its engine may serve several models."""
 WHICH_POD = "namespace, job, model, pod"
 """Labels of one model on one pod."""
 

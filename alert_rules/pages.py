@@ -3,7 +3,7 @@
 The phase of a lane's alert is static, so that a route can be read from the file; a pod's comes from its roots.
 """
 
-from alert_rules.burn import PAGING, WHICH_POD, WHO
+from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
 from alert_rules.roots import FEWEST_DECIDED, LEADS, POD_BURNS, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations, pod_annotations
@@ -22,7 +22,6 @@ NAMES = {
 }
 KEPT = "3m"
 """A page lasts so long after its condition: rates that touch a threshold must not end it and begin it again."""
-YOUNG_SECONDS = 300
 _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
 
@@ -82,7 +81,7 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     )
 
 
-_FIRST_MINUTES = f"(time() - process_start_time_seconds < {YOUNG_SECONDS})"
+_FIRST_MINUTES = "(time() - process_start_time_seconds < 300)"
 """A process that has just begun decides little, and its engine may be cold: misses without a root tell no fault yet."""
 _ODD = "max_over_time(pod:llm_slo:odd[5m]) == 1"
 """A lane leaves a pod out for as long: the pod must page for as long too."""
@@ -110,7 +109,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   max by ({WHICH_POD}) ({_ODD})
   and on ({WHICH_POD}) {POD_BURNS}
   unless on ({WHICH_POD}) {_POD_LEADER}
-  unless on (namespace, job, pod) {_FIRST_MINUTES}
+  unless on ({POD}) {_FIRST_MINUTES}
   """,
         "The same, where no root leads, from the sixth minute of the sidecar's process on.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
