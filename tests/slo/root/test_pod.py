@@ -2,93 +2,18 @@
 
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 import pytest
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from sidecar.slo.factor import Factor
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
-from sidecar.slo.root.signs import Signs
 from sidecar.slo.waits import Doing
+from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
 
 
-CALM = 60
-"""Readings of five minutes."""
 RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
-USUAL = Factor(1.0, 0.95, 1.05)
-DEAR = Factor(2.0, 1.8, 2.2)
-
-
-class Story:
-    """Readings of a pod with ten requests in each, of 100 prompt tokens (40 cached) and 50 output tokens."""
-
-    def __init__(self) -> None:
-        self.pod = Pod()
-        self.costs = Costs((USUAL, USUAL), (USUAL, USUAL))
-        self.last = Reading(0.0, engine_up=True)
-        self._counts = LaneCounts()
-        self.reads(CALM, calm=True)
-
-    def reads(
-        self,
-        count: int = 4,
-        *,
-        calm: bool = False,
-        requests: float = 10.0,
-        prompt: float = 100.0,
-        cached: float = 40.0,
-        output: float = 50.0,
-        events: float = 1.0,
-        own: float = 1.0,
-        gap: float = 0.02,
-        reported: bool = True,
-        **stated: float | bool | None,
-    ) -> Signs:
-        """So many readings; returns the signs at the last one. `own`: prefill seconds; `stated`: fields of `Reading`,
-        in which counters state their growth.
-        """
-        for number in range(count):
-            wave = 1.0 + 0.1 * (-1) ** number
-            came = requests * wave
-            grown = (
-                came,
-                came,
-                came * prompt,
-                came,
-                came * prompt,
-                came * cached,
-                came,
-                came * output,
-                came,
-                came * events,
-                came * output,
-                came * output * gap * wave,
-            )
-            self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
-            counted = {
-                name: getattr(self.last, name) + stated.get(name, 0.0)
-                for name in ("restarts", "stalled_seconds", "late_seconds", "preemptions")
-            }
-            self.last = replace(
-                self.last,
-                at=self.last.at + READING_SECONDS,
-                lanes={"chat": self._counts},
-                own_seconds=self.last.own_seconds + own * wave * bool(requests),
-                expected_seconds=self.last.expected_seconds + bool(requests),
-                reported=self.last.reported + (came if reported else 0.0),
-                unreported=self.last.unreported + (0.0 if reported else came),
-                **{**stated, **counted},
-            )
-            self.pod.read(self.last, self.costs, calm=calm)
-        return self.pod.signs(self.last.at, self.costs)
-
-
-def grown(signs: Signs, threshold: float = 1.3) -> set[Cause]:
-    """Causes whose whole interval is above the threshold."""
-    return {cause for cause, factor in signs.grown.items() if factor.low > threshold}
 
 
 # --- what has grown ------------------------------------------------------------------------------------------------------
@@ -142,75 +67,6 @@ def test_a_change_of_load_shows_in_full_after_a_minute_and_is_over_a_minute_afte
 
     assert soon.grown[Cause.LOAD].value == pytest.approx(3.0, rel=0.1)
     assert Cause.LOAD not in grown(later)
-
-
-def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> None:
-    """Reported prefills hold the decodes of the steps that they share: both look dearer, and the gaps more so."""
-    story = Story()
-    story.costs = Costs()
-    decode = story.reads(gap=0.1, own=3.0)
-    assert grown(decode) >= {Cause.DECODE_COST}
-    assert decode.paced
-    assert decode.grown[Cause.DECODE_COST].value == pytest.approx(5.0, rel=0.2)
-
-    story = Story()
-    story.costs = Costs()
-    assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
-
-
-@pytest.mark.parametrize(
-    ("more", "cause"), [({"requests": 30.0}, Cause.LOAD), ({"prompt": 300.0, "cached": 120.0}, Cause.PROMPT_MIX)]
-)
-def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any], cause: Cause) -> None:
-    """A step has more sequences, or holds more of a prompt."""
-    story = Story()
-    story.costs = Costs()
-
-    assert grown(story.reads(12, gap=0.05, **more)) == {cause}
-
-
-def test_gaps_say_nothing_while_a_long_prompt_is_computed() -> None:
-    """Each step of that time holds a chunk of it."""
-    story = Story()
-    story.costs = Costs()
-
-    assert Cause.DECODE_COST not in story.reads(8, gap=0.06, long_prompts=True).grown
-    assert Cause.DECODE_COST in story.reads(8, gap=0.06, long_prompts=False).grown
-
-
-def test_gaps_that_were_long_for_a_moment_only_are_no_dearer_decode() -> None:
-    """The last twenty seconds are as usual, whatever the forty before were; gaps scatter more than steps."""
-    story = Story()
-    story.costs = Costs()
-    story.reads(8, gap=0.06)
-
-    assert Cause.DECODE_COST not in story.reads(4).grown
-
-
-@pytest.mark.parametrize("before", [{"requests": 25.0}, {"prompt": 300.0}], ids=["a burst", "long prompts"])
-def test_gaps_say_nothing_until_a_queue_is_worked_off(before: dict[str, Any]) -> None:
-    """The cause of the queue is over for two minutes, but a hundred requests still wait: the batch is full, or each step
-    holds a chunk of a prompt.
-    """
-    story = Story()
-    story.costs = Costs()
-    grows = story.reads(14, gap=0.06, waiting=100.0, **before)
-    drains = story.reads(26, gap=0.06, waiting=100.0)
-    dear = story.reads(gap=0.06, waiting=0.0)
-
-    assert Cause.DECODE_COST not in {*grows.grown, *drains.grown}
-    assert dear.grown[Cause.DECODE_COST].value > 2.0
-
-
-def test_where_steps_are_known_the_cost_of_decode_is_no_estimate_from_gaps() -> None:
-    story = Story()
-    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL), decode_share=0.75)
-
-    found = story.reads(gap=0.2)
-
-    assert found.grown[Cause.DECODE_COST] == DEAR
-    assert not found.paced
-    assert found.decode_share == 0.75
 
 
 def test_what_happens_while_an_objective_burns_does_not_become_usual() -> None:

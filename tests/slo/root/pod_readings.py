@@ -1,0 +1,84 @@
+"""A pod in readings: `Story().reads(4, gap=0.06)` returns its signs after 20 s in which gaps were three times as long."""
+
+from dataclasses import replace
+
+from sidecar.slo.causes import Cause
+from sidecar.slo.factor import Factor
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
+from sidecar.slo.root.signs import Signs
+
+
+CALM = 60
+"""Readings of five minutes."""
+USUAL = Factor(1.0, 0.95, 1.05)
+DEAR = Factor(2.0, 1.8, 2.2)
+
+
+class Story:
+    """Readings of a pod with ten requests in each, of 100 prompt tokens (40 cached) and 50 output tokens."""
+
+    def __init__(self) -> None:
+        self.pod = Pod()
+        self.costs = Costs((USUAL, USUAL), (USUAL, USUAL))
+        self.last = Reading(0.0, engine_up=True)
+        self._counts = LaneCounts()
+        self.reads(CALM, calm=True)
+
+    def reads(
+        self,
+        count: int = 4,
+        *,
+        calm: bool = False,
+        requests: float = 10.0,
+        prompt: float = 100.0,
+        cached: float = 40.0,
+        output: float = 50.0,
+        events: float = 1.0,
+        own: float = 1.0,
+        gap: float = 0.02,
+        reported: bool = True,
+        **stated: float | bool | None,
+    ) -> Signs:
+        """So many readings; returns the signs at the last one. `own`: prefill seconds; `stated`: fields of `Reading`,
+        in which counters state their growth.
+        """
+        for number in range(count):
+            wave = 1.0 + 0.1 * (-1) ** number
+            came = requests * wave
+            grown = (
+                came,
+                came,
+                came * prompt,
+                came,
+                came * prompt,
+                came * cached,
+                came,
+                came * output,
+                came,
+                came * events,
+                came * output,
+                came * output * gap * wave,
+            )
+            self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
+            counted = {
+                name: getattr(self.last, name) + stated.get(name, 0.0)
+                for name in ("restarts", "stalled_seconds", "late_seconds", "preemptions")
+            }
+            self.last = replace(
+                self.last,
+                at=self.last.at + READING_SECONDS,
+                lanes={"chat": self._counts},
+                own_seconds=self.last.own_seconds + own * wave * bool(requests),
+                expected_seconds=self.last.expected_seconds + bool(requests),
+                reported=self.last.reported + (came if reported else 0.0),
+                unreported=self.last.unreported + (0.0 if reported else came),
+                **{**stated, **counted},
+            )
+            self.pod.read(self.last, self.costs, calm=calm)
+        return self.pod.signs(self.last.at, self.costs)
+
+
+def grown(signs: Signs, threshold: float = 1.3) -> set[Cause]:
+    """Causes whose whole interval is above the threshold."""
+    return {cause for cause, factor in signs.grown.items() if factor.low > threshold}

@@ -1,0 +1,80 @@
+"""Where steps say nothing, the gaps between tokens tell the cost of decode: an estimate, and only if nothing else makes
+them longer.
+"""
+
+from typing import Any
+
+import pytest
+
+from sidecar.slo.causes import Cause
+from sidecar.slo.root.pod import Costs
+from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
+
+
+def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> None:
+    """Reported prefills hold the decodes of the steps that they share: both look dearer, and the gaps more so."""
+    story = Story()
+    story.costs = Costs()
+    decode = story.reads(gap=0.1, own=3.0)
+    assert grown(decode) >= {Cause.DECODE_COST}
+    assert decode.paced
+    assert decode.grown[Cause.DECODE_COST].value == pytest.approx(5.0, rel=0.2)
+
+    story = Story()
+    story.costs = Costs()
+    assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"), [({"requests": 30.0}, Cause.LOAD), ({"prompt": 300.0, "cached": 120.0}, Cause.PROMPT_MIX)]
+)
+def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any], cause: Cause) -> None:
+    """A step has more sequences, or holds more of a prompt."""
+    story = Story()
+    story.costs = Costs()
+
+    assert grown(story.reads(12, gap=0.05, **more)) == {cause}
+
+
+def test_gaps_say_nothing_while_a_long_prompt_is_computed() -> None:
+    """Each step of that time holds a chunk of it."""
+    story = Story()
+    story.costs = Costs()
+
+    assert Cause.DECODE_COST not in story.reads(8, gap=0.06, long_prompts=True).grown
+    assert Cause.DECODE_COST in story.reads(8, gap=0.06, long_prompts=False).grown
+
+
+def test_gaps_that_were_long_for_a_moment_only_are_no_dearer_decode() -> None:
+    """The last twenty seconds are as usual, whatever the forty before were; gaps scatter more than steps."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(8, gap=0.06)
+
+    assert Cause.DECODE_COST not in story.reads(4).grown
+
+
+@pytest.mark.parametrize("before", [{"requests": 25.0}, {"prompt": 300.0}], ids=["a burst", "long prompts"])
+def test_gaps_say_nothing_until_a_queue_is_worked_off(before: dict[str, Any]) -> None:
+    """The cause of the queue is over for two minutes, but a hundred requests still wait: the batch is full, or each step
+    holds a chunk of a prompt.
+    """
+    story = Story()
+    story.costs = Costs()
+    grows = story.reads(14, gap=0.06, waiting=100.0, **before)
+    drains = story.reads(26, gap=0.06, waiting=100.0)
+    dear = story.reads(gap=0.06, waiting=0.0)
+
+    assert Cause.DECODE_COST not in {*grows.grown, *drains.grown}
+    assert dear.grown[Cause.DECODE_COST].value > 2.0
+
+
+def test_where_steps_are_known_the_cost_of_decode_is_no_estimate_from_gaps() -> None:
+    story = Story()
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL), decode_share=0.75)
+
+    found = story.reads(gap=0.2)
+
+    assert found.grown[Cause.DECODE_COST] == DEAR
+    assert not found.paced
+    assert found.decode_share == 0.75
