@@ -1,4 +1,4 @@
-"""Where steps say nothing, the gaps between tokens tell the cost of decode: an estimate, and only if nothing else makes
+"""The gaps between tokens tell the cost of decode where steps say nothing: an estimate, and only if nothing else makes
 them longer.
 """
 
