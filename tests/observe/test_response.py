@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.observe.slo_counters import Slo
@@ -50,6 +50,7 @@ FRAMES = st.sampled_from(
     [b"data: %b\n\n"] * 8 + [b"data: %b\r\n\r\n", b": c\n\ndata: %b\n\n", b"data:%b\ndata:\n\n", b"data: %b"]
 )
 EVENTS = st.tuples(FRAMES, st.just(TOKEN) | st.just(TOKEN) | st.just(TOKEN) | OTHERS).map(lambda one: one[0] % one[1])
+ONE_SECOND = 1.0
 PAUSES = st.sampled_from([0.0, 0.0004, 0.03, 0.03, 0.2, 0.9, 9.0])
 
 
@@ -73,7 +74,9 @@ def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int)
     client, engine = clients[-1], walk.engine
     engine.send(STREAM)
     for number, (pause, pieces) in enumerate(reads):
-        walk.clock.later(pause)
+        at = walk.clock.later(pause)
+        if pause >= ONE_SECOND:  # what is due is looked for once a second
+            walk.settlement.expire(at)
         client.room = 0 if number == slow_at else client.room
         if not engine.reading:
             client.take(None)
@@ -87,6 +90,7 @@ def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int)
 
 
 @settings(max_examples=60)
+@example(events=[b"data: %b\n\n" % TOKEN] * 8, cuts=[], pauses=[9.0], sizes=[1], usage=False, slow_at=0)
 @given(
     events=st.lists(EVENTS, max_size=12),
     cuts=st.lists(st.integers(0, 2000), max_size=4),
