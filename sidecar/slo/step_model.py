@@ -222,7 +222,7 @@ class StepModel(Learner):
             return unknown
         if self._per_token is None:
             return Reason.YOUNG
-        if self._error > WORST_STRETCH * self._calm_work:
+        if not self._sees_prompts:
             return Reason.RESIDUALS
         found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
@@ -242,8 +242,14 @@ class StepModel(Learner):
         return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
 
     def while_waiting(self, at: float) -> Doing | None:
-        """The work of the engine while requests wait; None if they hardly do, or steps are not known well enough."""
-        return None if self.unknown is not None else self._waits.doing(at)
+        """The work of the engine while requests wait; None if they hardly do, steps are not known well enough, or prompts
+        share no steps with decodes: then the steps do not show whether the engine computes any.
+        """
+        return None if self.unknown is not None or not self._sees_prompts else self._waits.doing(at)
+
+    @property
+    def _sees_prompts(self) -> bool:
+        return self._per_token is not None and self._error <= WORST_STRETCH * self._calm_work
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.

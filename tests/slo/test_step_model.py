@@ -1,5 +1,6 @@
 """The model names what has become dearer, decode or prefill, and how sure it is; or it says why it cannot."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -333,6 +334,19 @@ def test_while_requests_wait_in_front_of_the_engine_steps_hold_few_prompts_and_t
     assert doing.computes < 0.4
     assert doing.full is not None
     assert doing.full < 0.5
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.2], ids=["steady", "noisy"])
+def test_steps_that_never_hold_a_prompt_tell_nothing_of_those_who_wait_for_prompts(sigma: float) -> None:
+    """Prompts are computed by another process, and take longer there: here steps are pure, and the batch has room. They
+    look as if requests waited in front of the engine.
+    """
+    elsewhere = replace(COSTS, per_prompt_token_seconds=0.0, per_prompt_token_context_seconds=0.0)
+    noise = lognormal(sigma) if sigma else None
+    model = SteppedEngine(traffic(LATER + 60), costs=elsewhere, noise=noise, front_seconds=4.0).until(LATER)
+
+    assert isinstance(model.decode(LATER), Factor)
+    assert model.while_waiting(LATER) is None
 
 
 def test_on_an_engine_that_is_well_hardly_a_request_waits() -> None:
