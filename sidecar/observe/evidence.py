@@ -37,6 +37,8 @@ class Inside(NamedTuple):
     excused_seconds: float
     waiting: int
     streaming: int
+    unseen_seconds: float = 0.0
+    """Silence that a request with unseen output may explain."""
 
 
 class Evidence:
@@ -206,7 +208,8 @@ class Evidence:
         self._catch_up()
         silent = self._silence.check(at)
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
-        return Inside(silent.seconds, EXCUSE * silent.expected_seconds, self._work.waiting, self._work.streaming)
+        excused_seconds = EXCUSE * silent.expected_seconds
+        return Inside(silent.seconds, excused_seconds, self._work.waiting, self._work.streaming, silent.unseen_seconds)
 
     @property
     def learners(self) -> dict[str, Learner]:

@@ -62,6 +62,7 @@ class PodReader:
             stalled_seconds=_total(self._stalled.children.values()),
             silent_seconds=inside.silent_seconds,
             excused_seconds=inside.excused_seconds,
+            unseen_seconds=inside.unseen_seconds,
             engine_up=None if up is None else up > 0,
             kv_usage=self._gauge(self._kv_usage),
             engine_waiting=self._gauge(self._engine_waiting),

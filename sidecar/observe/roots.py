@@ -142,7 +142,7 @@ class Roots:
         self.incident.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
-        self._silent_seconds = inside.silent_seconds
+        self._silent_seconds = max(inside.silent_seconds, inside.unseen_seconds)
         self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
             last_at, self._next_slice_at = self._next_slice_at - READING_SECONDS, at + READING_SECONDS
@@ -233,7 +233,7 @@ class Roots:
         )
         found = self._weighed.get(facts)
         if found is None:
-            found = self._weighed[facts] = weigh(facts, self._signs, self.incident.lead)
+            found = self._weighed[facts] = weigh(facts, self._signs, self.incident.shown_lead)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
         if not over and not self._is_clear(found.weights):
             return False

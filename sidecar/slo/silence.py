@@ -35,6 +35,8 @@ class Silent:
 
     seconds: float
     expected_seconds: float
+    unseen_seconds: float = 0.0
+    """Silence that the pending prefill work does not explain and a request with unseen output may; `seconds` is 0 then."""
 
 
 class _Unseen(NamedTuple):
@@ -169,7 +171,7 @@ class Silence:
             in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
             unseen_until = since + max(in_time, default=0.0)
             if at <= unseen_until:
-                return Silent(0.0, 0.0)
+                return Silent(0.0, 0.0, max(0.0, at - since - EXCUSE * self._expected_seconds))
             excused_until = max(excused_until, unseen_until)
         if at > excused_until:
             self.stalled_seconds += at - max(excused_until, checked_at)

@@ -192,8 +192,6 @@ class StepModel(Learner):
         self._waits.forget()
         self._stretch = None
 
-    # --- the answer ------------------------------------------------------------------------------------------------------
-
     @property
     def unknown(self) -> Reason | None:
         """The reason for which there are no factors; None if there may be some."""
@@ -242,9 +240,7 @@ class StepModel(Learner):
         return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
 
     def while_waiting(self, at: float) -> Doing | None:
-        """The work of the engine while requests wait; None if they hardly do, steps are not known well enough, or prompts
-        share no steps with decodes: then the steps do not show whether the engine computes any.
-        """
+        """The work of the engine while requests wait; None if they hardly do, or if its steps do not show prompts."""
         return None if self.unknown is not None or not self._sees_prompts else self._waits.doing(at)
 
     @property
@@ -260,8 +256,6 @@ class StepModel(Learner):
         if self.costs is None or not isinstance(now, Factor):
             return None
         return now.value * self.costs.decode_seconds(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
-
-    # --- one step --------------------------------------------------------------------------------------------------------
 
     def _count(self, step: Step) -> None:
         costs = self.costs

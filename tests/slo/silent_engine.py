@@ -1,7 +1,5 @@
 """An engine as `Silence` sees it, with methods that take the instant first."""
 
-from dataclasses import astuple
-
 from sidecar.slo.silence import Silence
 
 
@@ -30,8 +28,12 @@ class Engine:
 
     def checked(self, at: float) -> tuple[float, float]:
         """(seconds silent, seconds of prefill work that were pending when the silence began)."""
-        seconds, expected = astuple(self.silence.check(at))
-        return round(seconds, 9), round(expected, 9)
+        silent = self.silence.check(at)
+        return round(silent.seconds, 9), round(silent.expected_seconds, 9)
+
+    def unseen(self, at: float) -> float:
+        """Seconds of silence that only an unseen answer may explain."""
+        return round(self.silence.check(at).unseen_seconds, 9)
 
     def stalled(self, at: float) -> float:
         self.silence.check(at)

@@ -23,6 +23,19 @@ def test_a_whole_answer_explains_for_as_long_as_it_may_take_why_those_who_wait_g
     assert engine.stalled(107.0 + excused) == 7.0
 
 
+def test_a_silence_that_only_an_unseen_answer_may_explain_is_told_apart() -> None:
+    """The prompt of the stream explains 6 s of it."""
+    engine = Engine()
+    engine.asked(90.0, "whole", streaming=False, cost=0.0)
+    engine.asked(100.0, "waits", cost=2.0)
+
+    assert engine.unseen(106.0) == 0.0
+    assert engine.unseen(116.0) == 10.0
+    assert engine.checked(116.0) == (0.0, 0.0)
+    assert engine.unseen(161.0) == 0.0
+    assert engine.checked(161.0) == (61.0, 2.0)
+
+
 def test_its_own_prefill_may_be_longer_than_its_promise() -> None:
     engine = Engine()
     engine.asked(100.0, "whole", streaming=False, cost=30.0, answer=40.0)

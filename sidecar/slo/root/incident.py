@@ -69,6 +69,12 @@ class Incident:
                 if own > SHOWN:
                     self._show(root.phase, at)
 
+    @property
+    def shown_lead(self) -> Root | None:
+        """The lead, if evidence of a miss's own speaks for its phase: no other lead explains further misses."""
+        lead, shown = self.lead, self._shown
+        return lead if lead is not None and shown is not None and shown[0] == lead.phase else None
+
     def left_behind(self, began_at: float | None, at: float) -> bool:
         """Whether the lead explains a backlog that began at the first instant and still stands at the second: the lead was
         shown for a minute, and the backlog is older than the end of that. `began_at`: None without a backlog.

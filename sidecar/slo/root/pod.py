@@ -165,13 +165,22 @@ class Pod(Learner):
             decode_share=costs.decode_share,
             paced=stepwise is None,
             mute=self._is_mute(),
+            maybe_mute=self._may_be_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
             restart_unseen=now is None or now.engine_waiting is None,
+            costs_unseen=self._costs_unseen(soon, decode, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
+
+    def _costs_unseen(self, since: float, decode: Factor | None, costs: Costs) -> int:
+        """See `Signs.costs_unseen`. Prompts of before the incident tell nothing of now."""
+        if self._last is not None and self._last.engine_waiting is not None:
+            return 0
+        told = any(costs.prefill) or self._reported.since(since) is not None
+        return (decode is None) + (not told)
 
     def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
         """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""
@@ -265,6 +274,10 @@ class Pod(Learner):
         """Whether requests wait, and no output came to any for longer than a stall takes or their prompts explain."""
         now = self._readings[-1] if self._readings else None
         return now is not None and now.waiting >= 1.0 and now.silent_seconds >= max(STALL_SECONDS, now.excused_seconds)
+
+    def _may_be_mute(self) -> bool:
+        now = self._readings[-1] if self._readings else None
+        return now is not None and now.waiting >= 1.0 and now.unseen_seconds >= STALL_SECONDS
 
     def _waits_inside(self, since: float) -> bool | None:
         """Whether the engine itself says that requests wait in its queue; None if it does not say."""

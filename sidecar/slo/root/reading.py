@@ -53,6 +53,8 @@ class Reading:
     silent_seconds: float = 0.0
     excused_seconds: float = 0.0
     """Silence that the prompts explain which were pending when it began."""
+    unseen_seconds: float = 0.0
+    """Silence that only a request may explain whose output is not seen as it comes."""
     engine_up: bool | None = None
     kv_usage: float | None = None
     engine_waiting: float | None = None

@@ -54,6 +54,8 @@ class Signs:
     mute: bool = False
     """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
     some answers. Whether it hangs, or works on something unseen, is not known."""
+    maybe_mute: bool = False
+    """The same, but one of the requests is answered unseen, so that the engine may be busy with it."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
@@ -62,6 +64,9 @@ class Signs:
     """Requests in the engine's own queue; None if unknown."""
     restart_unseen: bool = False
     """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
+    costs_unseen: int = 0
+    """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2; 0 where the
+    engine's own numbers are read."""
     cache_unseen: bool = False
     """No answer has stated that tokens of its prompt were cached."""
     young: bool = False

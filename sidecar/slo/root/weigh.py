@@ -83,6 +83,10 @@ WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
 """Weight of a root that the place of the wait suggests, without a sign beside it."""
+UNSEEN_DEARER = 0.5
+"""The chance that decodes are dearer, where prompts are and nothing tells the cost of decodes."""
+MAYBE_HANGS = 0.5
+"""Weight of a hang where the engine may as well be busy with a request whose answer is not seen."""
 MOST_WAIT = 0.5
 """Share of the pod's recent misses, above which a miss whose ledger is still open is taken to wait as they did."""
 
@@ -122,12 +126,14 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
+    if signs.maybe_mute and not signs.limited:
+        given.give_all({unknown(Unknown.UNCLEAR): MAYBE_HANGS})
     _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
-        # Nothing has grown, and its own prompt took the time: it is long for its threshold.
         # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says
         # so by itself; an estimate only if the engine computes prompts meanwhile.
-        given.give(Cause.PROMPT_MIX, MAYBE_WAITS * (1.0 if _own_prompt(facts, signs) else _computes(signs)))
+        told = 1.0 if _own_prompt(facts, signs) else _computes(signs) * _seen(signs)
+        given.give(Cause.PROMPT_MIX, MAYBE_WAITS * told)
     return Weighed(given.weights, _give_rest(given, waited_in, facts, signs, lead))
 
 
@@ -260,10 +266,10 @@ def _may_be_new_process(signs: Signs) -> float:
     A fault of decodes leaves the cost of prompts as it was, and the other way round. A new process that warms up makes
     both dearer, and so does a slower clock: costs do not tell one from the other.
     """
-    costs = [signs.grown.get(cause) for cause in (Cause.DECODE_COST, Cause.PREFILL_COST)]
-    if not signs.restart_unseen or None in costs:
+    decode, prefill = signs.grown.get(Cause.DECODE_COST), signs.grown.get(Cause.PREFILL_COST)
+    if not signs.restart_unseen or prefill is None:
         return 0.0
-    return min(chance(cost, DEARER) for cost in costs if cost is not None)
+    return min(chance(prefill, DEARER), UNSEEN_DEARER if decode is None else chance(decode, DEARER))
 
 
 def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs, lead: Root | None) -> float:
@@ -278,7 +284,9 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     if signs.limited and not (facts.left_behind and lead is not None):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:
-        root, share = lead, WAITS
+        # A queue without a cause that has grown is as much a guess as it was for the first miss.
+        guessed = lead.phase == Blame.QUEUE and not facts.left_behind
+        root, share = lead, WAITS * (_seen(signs) if guessed else 1.0)
         inherited = given.left * share
     elif signs.preempts or signs.kv_full:
         root, share = root_of(Cause.PREEMPTION if signs.preempts else Cause.KV), WAITS
@@ -287,7 +295,7 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
         return 0.0
     else:
         root = root_of(Cause.SLOTS if waits_inside else Cause.LOAD)
-        share = WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS
+        share = (WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS) * _seen(signs)
     given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
     return inherited
 
@@ -301,6 +309,11 @@ def _may_lead(lead: Root, facts: Facts, signs: Signs) -> bool:
     if lead.phase == Blame.PREFILL:
         return facts.left_behind or _computes(signs) > 0.0
     return lead.phase != Blame.UNATTRIBUTED
+
+
+def _seen(signs: Signs) -> float:
+    """The chance that nothing unseen has grown: each cost that nothing tells may be the reason as well."""
+    return 1.0 / (1.0 + signs.costs_unseen)
 
 
 def _computes(signs: Signs) -> float:

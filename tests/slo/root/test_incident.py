@@ -90,6 +90,16 @@ def test_inherited_votes_keep_no_lead() -> None:
     assert incident.began_at is not None
 
 
+def test_a_lead_that_no_miss_has_shown_explains_no_further_miss() -> None:
+    """Each miss gives it a little, and no other phase more: it is ahead, and it is a guess."""
+    incident = Incident()
+    voted(incident, QUEUE, 0, 30, each_second=0.3)
+    assert (incident.lead, incident.shown_lead) == (QUEUE, None)
+
+    voted(incident, QUEUE, 30, 31)
+    assert incident.shown_lead == QUEUE
+
+
 def test_a_lead_that_was_shown_for_a_minute_explains_the_backlog_that_it_left() -> None:
     incident = Incident()
     voted(incident, PREFILL, 0, 90)

@@ -221,10 +221,30 @@ def test_an_engine_is_mute_if_requests_wait_and_no_output_came_to_any() -> None:
     assert not story.reads(1, waiting=0.0, silent_seconds=60.0).mute
 
 
+def test_an_engine_may_be_mute_while_it_answers_a_request_unseen() -> None:
+    story = Story()
+    assert not story.reads(waiting=5.0, unseen_seconds=7.9).maybe_mute
+    assert not story.reads(1, waiting=0.0, unseen_seconds=60.0).maybe_mute
+
+    signs = story.reads(1, waiting=5.0, unseen_seconds=8.0)
+    assert (signs.maybe_mute, signs.mute) == (True, False)
+
+
 def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
     story = Story()
 
     assert (story.reads().restart_unseen, story.reads(engine_waiting=0.0).restart_unseen) == (True, False)
+
+
+def test_a_cost_is_unseen_where_neither_steps_nor_requests_of_now_tell_it() -> None:
+    """A prompt of half a minute ago tells what prompts cost then."""
+    story = Story()
+    assert story.reads(30).costs_unseen == 0, "the steps tell both"
+
+    story.costs = Costs()
+    assert story.reads(3).costs_unseen == 1, "first tokens of prompts that met no queue tell theirs"
+    assert story.reads(4, requests=0.0).costs_unseen == 2
+    assert story.reads(engine_waiting=0.0).costs_unseen == 0, "the engine's own numbers tell the rest"
 
 
 def test_a_cache_is_seen_once_an_answer_stated_cached_tokens() -> None:

@@ -1,5 +1,6 @@
 """The root of one miss: what the request shows, then what its pod shows, then what has grown most."""
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -50,7 +51,9 @@ _signs = st.builds(
     reports=st.booleans(),
     limited=st.booleans(),
     mute=st.booleans(),
+    maybe_mute=st.booleans(),
     restart_unseen=st.booleans(),
+    costs_unseen=st.integers(0, 2),
     cache_unseen=st.booleans(),
     young=st.booleans(),
 )
@@ -121,6 +124,28 @@ def test_where_requests_wait_and_nothing_is_dearer_it_is_the_queue() -> None:
     assert leader(WAITED, Signs(grown=calm, engine_waiting=5.0)) == root_of(Cause.SLOTS)
     assert leader(WAITED, Signs(grown=calm, kv_full=True)) == root_of(Cause.KV)
     assert leader(WAITED, Signs(grown=calm, preempts=True)) == root_of(Cause.PREEMPTION)
+
+
+def test_a_queue_without_a_cause_is_one_only_as_far_as_the_engines_costs_are_known() -> None:
+    """Dearer prompts and dearer decodes make requests wait as a queue does: where nothing tells the costs, it is a guess."""
+
+    def queue(unseen: int, lead: Root | None = None, facts: Facts = WAITED, load: float = 1.0) -> float:
+        signs = Signs(grown={Cause.LOAD: sharp(load)}, costs_unseen=unseen)
+        return weigh(facts, signs, lead).weights[root_of(Cause.LOAD)]
+
+    assert queue(0) == pytest.approx(0.9)
+    assert queue(1) == pytest.approx(0.9 / 2)
+    assert queue(2) == pytest.approx(0.9 / 3)
+    assert queue(2, root_of(Cause.LOAD)) == pytest.approx(0.9 / 3), "a guess that leads is a guess"
+    assert queue(2, root_of(Cause.LOAD), WAITED._replace(left_behind=True)) == pytest.approx(0.9)
+    assert queue(2, load=1.3) > 0.9, "more requests come"
+
+
+def test_a_prompt_that_took_the_time_is_a_long_one_only_as_far_as_the_engines_costs_are_known() -> None:
+    own, known = Facts(waited_in=Blame.PREFILL), Signs(grown={Cause.LOAD: sharp(1.0)})
+
+    assert weigh(own, known).weights[root_of(Cause.PROMPT_MIX)] == pytest.approx(0.7)
+    assert weigh(own, replace(known, costs_unseen=2)).weights[root_of(Cause.PROMPT_MIX)] == pytest.approx(0.7 / 3)
 
 
 def test_longer_prompts_that_the_cache_has_no_room_for_are_a_lack_of_kv_blocks() -> None:
@@ -274,7 +299,10 @@ def test_where_all_work_is_dearer_and_no_restart_would_be_seen_it_is_unattribute
     assert leader(WAITED, Signs(grown=decode | prompts, restart_unseen=True)) == unknown(Unknown.UNCLEAR)
     assert leader(WAITED, Signs(grown=decode | prompts)) == root_of(Cause.PREFILL_COST)
     assert leader(WAITED, Signs(grown=decode, restart_unseen=True)) == root_of(Cause.DECODE_COST)
-    assert leader(WAITED, Signs(grown=prompts, restart_unseen=True)) == root_of(Cause.PREFILL_COST)
+    known = prompts | {Cause.DECODE_COST: sharp(1.0)}
+    assert leader(WAITED, Signs(grown=known, restart_unseen=True)) == root_of(Cause.PREFILL_COST)
+    alone = weigh(WAITED, Signs(grown=prompts, restart_unseen=True)).weights
+    assert alone[root_of(Cause.PREFILL_COST)] == pytest.approx(0.5, abs=0.01), "decodes may be dearer as well"
     assert leader(WAITED, Signs(grown=decode | prompts | {Cause.LOAD: sharp(9.0)}, restart_unseen=True)) == root_of(
         Cause.LOAD
     )
@@ -305,3 +333,14 @@ def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
     assert leader(WAITED, Signs(mute=True), root_of(Cause.LOAD)) == unknown(Unknown.UNCLEAR)
     assert leader(WAITED, Signs(mute=True, grown={Cause.PROMPT_MIX: sharp(3.0)})) == root_of(Cause.PROMPT_MIX)
     assert leader(WAITED, Signs(mute=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
+
+
+def test_an_engine_that_may_hang_while_it_answers_a_request_unseen_halves_what_has_grown() -> None:
+    dearer = {Cause.PREFILL_COST: sharp(2.0)}
+
+    found = weigh(WAITED, Signs(maybe_mute=True, grown=dearer)).weights
+    assert found[root_of(Cause.PREFILL_COST)] == pytest.approx(0.5, abs=0.01)
+    assert found[unknown(Unknown.UNCLEAR)] == pytest.approx(0.5, abs=0.01)
+
+    full = weigh(WAITED, Signs(maybe_mute=True, limited=True)).weights
+    assert full[root_of(Cause.SLOTS)] == pytest.approx(0.9), "it runs as many requests as it can: that is known"
