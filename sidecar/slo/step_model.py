@@ -38,23 +38,22 @@ FEWEST_STRETCHES = 20
 DECODE_SECONDS = 60.0
 """Age of the oldest step that speaks for now."""
 PREFILL_SECONDS = 90.0
-NEAR_SECONDS = 10.0
-FEWEST_NEAR = 10
+NEAR_SECONDS, FEWEST_NEAR = 10.0, 10
 LONGEST_STRETCH_SECONDS = 20.0
 """Under load no step is pure for minutes: a stretch then ends after this time."""
 KEPT_STEPS = 1024
-FEWEST_NOW = 20
-FEWEST_STRETCHES_NOW = 3
+FEWEST_NOW, FEWEST_STRETCHES_NOW = 20, 3
 WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
 WORST_STRETCH = 0.5
-"""The same for the work of stretches with prompts, which are fewer. Above it, prompts share no steps with decodes."""
+"""The same for the work of stretches with prompts, which are fewer."""
+LEAST_EXCESS = 0.5
+"""Share of that work by which steps with prompts take longer. Below it, prompts share no steps with decodes."""
 LEAST_COVERAGE = 0.8
 COVERAGE_WEIGHT = 0.001
 """Weight of the newest step in the mean coverage."""
 CALM_MEMORY = 0.998
-TYPICAL_SEQUENCES = 8
-TYPICAL_CONTEXT = 2000
+TYPICAL_SEQUENCES, TYPICAL_CONTEXT = 8, 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup: it teaches nothing, and one alone does not speak for now."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
@@ -220,7 +219,7 @@ class StepModel(Learner):
             return unknown
         if self._per_token is None:
             return Reason.YOUNG
-        if not self._sees_prompts:
+        if self._error > WORST_STRETCH * self._calm_work:
             return Reason.RESIDUALS
         found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
@@ -240,12 +239,13 @@ class StepModel(Learner):
         return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
 
     def while_waiting(self, at: float) -> Doing | None:
-        """The work of the engine while requests wait; None if they hardly do, or if its steps do not show prompts."""
-        return None if self.unknown is not None or not self._sees_prompts else self._waits.doing(at)
+        """The work of the engine while requests wait; None if they hardly do, or if its steps do not show it."""
+        return None if self.unknown is not None or self._hides_prompts else self._waits.doing(at)
 
     @property
-    def _sees_prompts(self) -> bool:
-        return self._per_token is not None and self._error <= WORST_STRETCH * self._calm_work
+    def _hides_prompts(self) -> bool:
+        """Whether prompts share no steps with decodes: then their cost is fitted to noise, which adds up to nothing."""
+        return self._calm_excess < LEAST_EXCESS * self._calm_work
 
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
