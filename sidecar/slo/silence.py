@@ -36,7 +36,8 @@ class Silent:
     seconds: float
     expected_seconds: float
     unseen_seconds: float = 0.0
-    """Silence that the pending prefill work does not explain and a request with unseen output may; `seconds` is 0 then."""
+    """Silence, in seconds, that pending prompts do not explain, and that a request whose output is not seen may explain:
+    `seconds` is 0 then. An answer that comes whole waits for itself alone, and explains no silence of others."""
 
 
 class _Unseen(NamedTuple):
@@ -171,7 +172,8 @@ class Silence:
             in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
             unseen_until = since + max(in_time, default=0.0)
             if at <= unseen_until:
-                return Silent(0.0, 0.0, max(0.0, at - since - EXCUSE * self._expected_seconds))
+                others = any(key not in self._opaque for key in self._pending)
+                return Silent(0.0, 0.0, max(0.0, at - since - EXCUSE * self._expected_seconds) if others else 0.0)
             excused_until = max(excused_until, unseen_until)
         if at > excused_until:
             self.stalled_seconds += at - max(excused_until, checked_at)

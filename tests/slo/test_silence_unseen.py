@@ -36,6 +36,15 @@ def test_a_silence_that_only_an_unseen_answer_may_explain_is_told_apart() -> Non
     assert engine.checked(161.0) == (61.0, 2.0)
 
 
+def test_an_answer_that_comes_whole_waits_for_itself_alone() -> None:
+    engine = Engine()
+    engine.asked(100.0, "whole", cost=0.0, whole=True)
+    assert engine.unseen(120.0) == 0.0
+
+    engine.asked(120.0, "waits")
+    assert engine.unseen(130.0) == 30.0
+
+
 def test_its_own_prefill_may_be_longer_than_its_promise() -> None:
     engine = Engine()
     engine.asked(100.0, "whole", streaming=False, cost=30.0, answer=40.0)
