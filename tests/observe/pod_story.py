@@ -91,6 +91,11 @@ class PodStory:
             self.harness.later(1.0)
         return self
 
+    def alone(self) -> "PodStory":
+        """The stream that never ends has ended."""
+        self._long.ends()
+        return self
+
     def set(self, metric: Gauge, value: float | None) -> None:
         self.metrics.gauge(metric).child().set(value)
 

@@ -10,7 +10,7 @@ from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.root.reading import LaneCounts, Reading
 
 
-INSIDE = Inside(silent_seconds=3.0, excused_seconds=0.0, waiting=4, streaming=5)
+INSIDE = Inside(silent_seconds=3.0, excused_seconds=1.0, waiting=4, streaming=5, unseen_seconds=2.0)
 
 
 def page() -> Metrics:
@@ -20,7 +20,7 @@ def page() -> Metrics:
 def test_an_empty_page_is_a_reading_of_nothing() -> None:
     found = PodReader(page()).read(7.0, INSIDE, long_prompts=False)
 
-    assert found == Reading(at=7.0, silent_seconds=3.0, waiting=4, streaming=5)
+    assert found == Reading(at=7.0, silent_seconds=3.0, excused_seconds=1.0, waiting=4, streaming=5, unseen_seconds=2.0)
 
 
 def test_a_reading_says_whether_unusually_long_prompts_were_in_the_engine() -> None:

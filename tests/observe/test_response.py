@@ -75,7 +75,7 @@ def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int)
     engine.send(STREAM)
     for number, (pause, pieces) in enumerate(reads):
         at = walk.clock.later(pause)
-        if pause >= ONE_SECOND:  # what is due is looked for once a second
+        if pause >= ONE_SECOND:  # the product looks once a second for what is due
             walk.settlement.expire(at)
         client.room = 0 if number == slow_at else client.room
         if not engine.reading:

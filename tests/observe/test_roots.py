@@ -9,10 +9,13 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
+from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import ROOT_PHASES
+from sidecar.slo.causes import ROOT_PHASES, Cause
 from sidecar.slo.objective import Objective
 from sidecar.slo.root.open_misses import WAIT_SECONDS
+from sidecar.slo.root.pod import Costs
+from sidecar.slo.root.weigh import root_of
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.observe.pod_story import OUTPUT_TOKENS, PodStory
@@ -54,6 +57,44 @@ def test_a_hang_while_more_requests_come_than_usually_is_no_load() -> None:
 
     assert leader(roots) == Blame.ENGINE
     assert roots[Blame.ENGINE] >= 0.8 * sum(roots.values())
+
+
+def test_a_hang_behind_an_answer_that_is_not_seen_is_not_named_before_it_is_known() -> None:
+    """More requests come as well, and the engine may be busy with that answer for a minute."""
+    pod = PodStory().calm().alone()
+    pod.set(c.ENGINE_REQUESTS_WAITING, 5.0)
+    pod.harness.comes(lane="batch", streaming=False)
+    pod.waits(int(WAIT_SECONDS), each_second=3)
+    assert pod.undecided("ttft") == pod.misses("ttft") > 30
+
+    soon = pod.waits(25, each_second=3).roots("ttft")
+    assert soon[Blame.UNATTRIBUTED] > 0.45 * sum(soon.values())
+    later = pod.waits(80, each_second=3).roots("ttft")
+    assert later[Blame.ENGINE] - soon.get(Blame.ENGINE, 0.0) > 0.6 * (sum(later.values()) - sum(soon.values()))
+
+
+def test_a_queue_that_nothing_explains_stays_a_guess_however_long_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells what steps cost, and the engine exports no numbers."""
+    monkeypatch.setattr(Evidence, "costs", lambda _evidence, _at: Costs())
+    pod = PodStory().calm().steps(60, decode=1.0)
+    before = pod.roots("ttft")
+    after = pod.steps(120, decode=1.0).roots("ttft")
+
+    guessed = after[Blame.QUEUE] - before[Blame.QUEUE]
+    assert 0.2 < guessed / (sum(after.values()) - sum(before.values())) < 0.4
+
+
+def test_a_lead_that_no_miss_has_shown_explains_no_other_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many misses gave prefill a little, and none gave it much."""
+    monkeypatch.setattr(Evidence, "costs", lambda _evidence, _at: Costs())
+    pod = PodStory().calm().steps(60, decode=1.0)
+    incident = pod.harness.slo.roots.incident
+    incident.voted({root_of(Cause.PREFILL_COST): 0.3}, pod.now, times=100)
+    pod.steps(2, decode=1.0)
+    assert incident.lead == root_of(Cause.PREFILL_COST)
+
+    before = pod.roots("ttft").get(Blame.PREFILL, 0.0)
+    assert pod.steps(30, decode=1.0).roots("ttft")[Blame.PREFILL] - before < 1.0
 
 
 def test_a_young_process_waits_for_evidence_too() -> None:

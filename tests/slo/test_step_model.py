@@ -349,6 +349,19 @@ def test_steps_that_never_hold_a_prompt_tell_nothing_of_those_who_wait_for_promp
     assert model.while_waiting(LATER) is None
 
 
+def test_prompts_whose_cost_scatters_are_not_hidden_from_the_steps() -> None:
+    """Short prompts on noisy steps have no sure cost each, and still take longer in sum: three slots show as such."""
+    rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(LATER + 60 - FAULT_AT, seed=2)]
+    short = [one._replace(prompt_tokens=60) for one in [*traffic(FAULT_AT), *rush]]
+    model = SteppedEngine(short, adjust=broken(slots=3), noise=lognormal(0.3)).until(LATER)
+
+    doing = model.while_waiting(LATER)
+    assert model.prefill(LATER) is Reason.RESIDUALS
+    assert doing is not None
+    assert doing.computes < 0.5
+    assert (doing.full or 0.0) > 0.9
+
+
 def test_on_an_engine_that_is_well_hardly_a_request_waits() -> None:
     model = SteppedEngine(traffic(LATER + 60)).until(LATER)
 
