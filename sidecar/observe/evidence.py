@@ -38,7 +38,7 @@ class Inside(NamedTuple):
     waiting: int
     streaming: int
     unseen_seconds: float = 0.0
-    """Silence that a request with unseen output may explain."""
+    """Silence, in seconds, that pending prompts do not explain, and that a request whose output is not seen may explain."""
 
 
 class Evidence:

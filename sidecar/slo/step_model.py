@@ -239,7 +239,7 @@ class StepModel(Learner):
         return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
 
     def while_waiting(self, at: float) -> Doing | None:
-        """The work of the engine while requests wait; None if they hardly do, or if its steps do not show it."""
+        """The work of the engine while requests wait; None if they hardly do, or if its steps are unknown or hide it."""
         return None if self.unknown is not None or self._hides_prompts else self._waits.doing(at)
 
     @property

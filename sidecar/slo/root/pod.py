@@ -176,7 +176,7 @@ class Pod(Learner):
         )
 
     def _costs_unseen(self, since: float, decode: Factor | None, costs: Costs) -> int:
-        """See `Signs.costs_unseen`. Prompts of before the incident tell nothing of now."""
+        """See `Signs.costs_unseen`. `since`: first tokens of before tell nothing of now."""
         if self._last is not None and self._last.engine_waiting is not None:
             return 0
         told = any(costs.prefill) or self._reported.since(since) is not None

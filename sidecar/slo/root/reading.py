@@ -54,7 +54,7 @@ class Reading:
     excused_seconds: float = 0.0
     """Silence that the prompts explain which were pending when it began."""
     unseen_seconds: float = 0.0
-    """Silence that only a request may explain whose output is not seen as it comes."""
+    """Silence, in seconds, that pending prompts do not explain, and that a request whose output is not seen may explain."""
     engine_up: bool | None = None
     kv_usage: float | None = None
     engine_waiting: float | None = None

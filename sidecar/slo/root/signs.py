@@ -53,9 +53,10 @@ class Signs:
     """The cost of decode, if it is known, is an estimate from the gaps between tokens: nothing is known of steps."""
     mute: bool = False
     """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
-    some answers. Whether it hangs, or works on something unseen, is not known."""
+    some answers."""
     maybe_mute: bool = False
-    """The same, but one of the requests is answered unseen, so that the engine may be busy with it."""
+    """Requests wait, and no output came to any for as long as a stall takes, but a request whose output is not seen is in
+    flight: the engine is busy with it, or it hangs."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
@@ -65,8 +66,8 @@ class Signs:
     restart_unseen: bool = False
     """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
     costs_unseen: int = 0
-    """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2; 0 where the
-    engine's own numbers are read."""
+    """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2. 0 where the
+    engine's own numbers are read: they tell no cost, but they tell who waits inside the engine, and a restart."""
     cache_unseen: bool = False
     """No answer has stated that tokens of its prompt were cached."""
     young: bool = False

@@ -2,8 +2,8 @@
 
 In order: what the request itself shows (its engine failed, its output was held back), what happened on its pod during its
 life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. A queue needs
-no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit. What is not decided
-goes to the incident that is open on the pod, or to `unattributed`.
+no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit, as far as anything
+tells what the engine's work costs. What is not decided goes to the incident that is open on the pod, or to `unattributed`.
 
 It knows the signs of a pod (`signs.py`) and the facts of one miss. It refuses to know counters and the order of misses.
 """
@@ -86,7 +86,7 @@ MAYBE_WAITS = 0.7
 UNSEEN_DEARER = 0.5
 """The chance that decodes are dearer, where prompts are and nothing tells the cost of decodes."""
 MAYBE_HANGS = 0.5
-"""Weight of a hang where the engine may as well be busy with a request whose answer is not seen."""
+"""Weight of `unclear` where the engine hangs, or is busy with a request whose output is not seen."""
 MOST_WAIT = 0.5
 """Share of the pod's recent misses, above which a miss whose ledger is still open is taken to wait as they did."""
 
@@ -110,7 +110,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
-    """The weights of a miss with these facts. `lead`: the root of the open incident, if it has one."""
+    """The weights of a miss with these facts. `lead`: the root of the open incident, if misses have shown one."""
     if facts.failed is Failed.SIDECAR:
         return Weighed({root_of(Cause.SIDECAR_BUDGET): 1.0})
     if facts.failed is not None:
@@ -284,7 +284,7 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     if signs.limited and not (facts.left_behind and lead is not None):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:
-        # A queue without a cause that has grown is as much a guess as it was for the first miss.
+        # A queue that nothing tells from dearer work is a guess for each miss, also while it leads.
         guessed = lead.phase == Blame.QUEUE and not facts.left_behind
         root, share = lead, WAITS * (_seen(signs) if guessed else 1.0)
         inherited = given.left * share
