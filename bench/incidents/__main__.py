@@ -1,21 +1,23 @@
 """`make bench-incidents`: plays every kind of incident against the shipped rules and grades the pages.
 
-See docs/evidence/incidents.md. Without arguments it plays every kind in the kind world and in unkind ones, on the named
-engines and on twenty that the commit's own hash draws, then healthy days, rolling restarts and quiet days: hours on two
-cores. CI runs `--sample`, one run per kind in the kind world.
+See docs/evidence/incidents.md. Without arguments it does a whole run: every kind in unkind worlds and in the kind one, on
+the named engines and on twenty others, then healthy days, rolling restarts and quiet days: hours on two cores. The commit's
+own hash draws engines and seeds, so that nothing can have been tuned on them. What has been played of a whole run is kept
+in .cache/incidents: the same command on the same commit goes on from there. CI runs `--sample`, one run per kind in the
+kind world.
 """
 
 import argparse
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing import Pool
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
@@ -31,7 +33,8 @@ from bench.incidents.healthy import (
     rolling_restart,
     told,
 )
-from bench.incidents.job import DRAWN_PREFIX, Job, engine_for, jobs
+from bench.incidents.job import DRAWN_PREFIX, EVERY_MODE, Job, engine_for, jobs
+from bench.incidents.kept import Kept, commit, frozen
 from bench.incidents.kinds import KINDS
 from bench.incidents.measures import Woken
 from bench.incidents.page import WORLDS, page
@@ -44,6 +47,22 @@ TUNING = range(10)
 """Seeds on which rules and defaults may be tuned; reported results come from other seeds."""
 REPORTED = range(10, 30)
 DRAWN_ENGINES = 20
+NEVER_SEEN = range(1_000, 1_000_000)
+"""A whole run begins at one of these seeds, which the commit's hash chooses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Every kind on so many seeds."""
+
+    seeds: int
+    modes: tuple[Mode, ...]
+    unkind: bool = True
+
+
+WHOLE = (Part(2, EVERY_MODE), Part(7, (Mode.REPORTS,)), Part(2, (Mode.REPORTS,), unkind=False))
+"""A whole run. A run without reports costs as much as one with them, and its bounds are wider: fewer show whether it
+keeps them."""
 SAMPLE = {
     "burst": 10,
     "overload": 13,
@@ -77,7 +96,8 @@ def main() -> int:
         print("promtool is missing: install the Debian package prometheus", file=sys.stderr)
         return 2
     began = time.perf_counter()
-    finished = _runs(_todo(arguments), arguments.jobs)
+    todo = _whole(arguments) if arguments.whole else _todo(arguments)
+    finished = _runs(todo, arguments)
     days = _healthy(arguments)
     heard = {
         unkind: woken([each for each in finished if each.job.unkind is unkind])
@@ -121,7 +141,8 @@ def _print(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]]) -> N
             of_mode = [case for case in cases if case.mode is mode]
             if of_mode:
                 print(f"\n## {MODE_TITLES[mode]}\n")
-                print(table(of_mode, [each for each in false if each.mode is mode], len(runs)))
+                of_false = [each for each in false if each.mode is mode]
+                print(table(of_mode, of_false, sum(mode in each.job.modes for each in runs)))
 
 
 def _not_kept(finished: Sequence[Done], days: Sequence[HealthyDay], arguments: argparse.Namespace) -> list[str]:
@@ -152,6 +173,23 @@ def _todo(arguments: argparse.Namespace) -> list[Job]:
     ]
 
 
+def _whole(arguments: argparse.Namespace) -> list[Job]:
+    """Unkind worlds take their seeds in turn; the kind world begins at the first one again."""
+    kinds = [kind.name for kind in KINDS]
+    first = {True: first_seed(arguments.drawn_seed), False: first_seed(arguments.drawn_seed)}
+    todo = []
+    for part in WHOLE:
+        seeds = range(first[part.unkind], first[part.unkind] + part.seeds)
+        first[part.unkind] = seeds.stop
+        todo += jobs(kinds, _engines(arguments), seeds, part.modes, unkind=part.unkind)
+    return todo
+
+
+def first_seed(text: str) -> int:
+    """The first seed of a whole run that this text draws."""
+    return Random(text).choice(NEVER_SEEN)
+
+
 def _engines(arguments: argparse.Namespace) -> list[str]:
     wanted = arguments.engines or ["named", "drawn"]
     named = [engine.name for engine in ENGINES if not (arguments.tuning and engine.held_out)]
@@ -160,9 +198,9 @@ def _engines(arguments: argparse.Namespace) -> list[str]:
     return [name for each in wanted for name in groups.get(each, [each])]
 
 
-def _runs(todo: list[Job], processes: int) -> list[Done]:
+def _runs(todo: list[Job], arguments: argparse.Namespace) -> list[Done]:
     finished: list[Done] = []
-    for each in _in_parallel(done, todo, processes):
+    for each in _in_parallel(Kept(done, arguments.kept), todo, arguments.jobs):
         finished.append(each)
         print(line(each, len(todo) - len(finished)), flush=True)
     return sorted(finished, key=lambda each: (each.job.seed, each.job.kind))
@@ -171,10 +209,10 @@ def _runs(todo: list[Job], processes: int) -> list[Done]:
 def _healthy(arguments: argparse.Namespace) -> list[HealthyDay]:
     days = []
     for play, count in ((healthy_day, arguments.healthy_days), (rolling_restart, arguments.rolling_restarts)):
-        for day in _in_parallel(play, list(range(count)), arguments.jobs):
+        for day in _in_parallel(Kept(play, arguments.kept), list(range(count)), arguments.jobs):
             days.append(day)
             print(told(day), flush=True)
-    for batch in _in_parallel(quiet_days, quiet_batches(arguments.quiet_days), arguments.jobs):
+    for batch in _in_parallel(Kept(quiet_days, arguments.kept), quiet_batches(arguments.quiet_days), arguments.jobs):
         days += batch
         print(*map(told, batch), sep="\n", flush=True)
     return sorted(days, key=lambda day: (day.stretch, day.number))
@@ -197,12 +235,6 @@ def _seeds(words: str) -> list[int]:
     return found
 
 
-def _commit() -> str:
-    """The first digits of the commit's hash: engines that it draws cannot have been tuned on."""
-    command = ["git", "-C", str(PAGE.parent), "rev-parse", "--short=12", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
     named = [engine.name for engine in ENGINES]
@@ -217,8 +249,10 @@ def _arguments() -> argparse.Namespace:
         "--engines", nargs="*", choices=["named", "drawn", *named], metavar="ENGINE", help="named, drawn, or names"
     )
     parser.add_argument("--drawn", type=int, default=DRAWN_ENGINES, help=f"drawn engines (default: {DRAWN_ENGINES})")
-    parser.add_argument("--drawn-seed", help="text that draws the engines (default: the commit's hash)")
-    parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 (the default) or 3,5")
+    parser.add_argument(
+        "--drawn-seed", help="text that draws the engines, and the seeds of a whole run (default: the commit's hash)"
+    )
+    parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 or 3,5")
     parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
     parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
     parser.add_argument("--healthy-days", type=int, help=f"days up to 90 %% load (default of a whole run: {DAYS})")
@@ -234,6 +268,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
     picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
+    arguments.whole = not (picked or arguments.world or arguments.mode)
+    arguments.kept = frozen() if arguments.whole else None
     for name, usual in (("healthy_days", DAYS), ("rolling_restarts", RESTARTS), ("quiet_days", QUIET_DAYS)):
         if getattr(arguments, name) is None:
             setattr(arguments, name, 0 if picked else usual)
@@ -245,7 +281,7 @@ def _arguments() -> argparse.Namespace:
     usual_modes = (Mode.REPORTS, Mode.ESTIMATOR) if arguments.sample else tuple(Mode)
     arguments.modes = tuple(Mode(each) for each in arguments.mode) if arguments.mode else usual_modes
     arguments.notifications = arguments.notifications and not arguments.sample
-    arguments.drawn_seed = (arguments.drawn_seed or _commit()).replace("-", "_")
+    arguments.drawn_seed = (arguments.drawn_seed or commit()).replace("-", "_")
     return arguments
 
 

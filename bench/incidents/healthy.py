@@ -28,7 +28,7 @@ from bench.incidents.traffic import Day
 from bench.incidents.world import Mode, World, unkind_world
 
 
-DAYS, RESTARTS, QUIET_DAYS = 7, 10, 30
+DAYS, RESTARTS, QUIET_DAYS = 7, 50, 30
 """Numbers of each in a whole run."""
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = 15.0

@@ -45,7 +45,8 @@ def page(
         _engines(),
         (
             f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {played}."
-            " Rules and defaults are tuned on seeds 0 to 9 and on the engines that are not held out.\n"
+            " Seeds below 1,000 and the named engines that are not held out were looked at while the product was made. The hash of the"
+            " commit draws the seeds and the other engines of a whole run.\n"
         ),
         _kept(broken),
     ]
@@ -68,7 +69,8 @@ def _results(runs: Sequence[Done], heard: Sequence[Woken]) -> str:
     for mode in Mode:
         of_mode = [case for case in cases if case.mode is mode]
         if of_mode:
-            words = table(of_mode, [each for each in false if each.mode is mode], len(runs))
+            of_false = [each for each in false if each.mode is mode]
+            words = table(of_mode, of_false, sum(mode in done.job.modes for done in runs))
             parts.append(f"#### {WORLDS[runs[0].job.unkind]}, {MODE_TITLES[mode]}\n\n{words}")
     return "\n".join(parts)
 

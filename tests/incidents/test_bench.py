@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING
+from bench.incidents.__main__ import NEVER_SEEN, REPORTED, SAMPLE, TUNING, WHOLE, first_seed
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
@@ -55,6 +55,18 @@ def test_the_sample_has_a_reported_seed_of_kinds_of_every_phase() -> None:
 
     assert phases == {phase.value for phase in Blame if phase is not Blame.UNATTRIBUTED}
     assert set(SAMPLE.values()) <= set(REPORTED)
+
+
+def test_a_whole_run_has_300_runs_with_reports_on_seeds_that_the_commit_draws() -> None:
+    """Two commits play different seeds, and neither plays one that was looked at."""
+    alone = sum(kind.topologies is not None for kind in KINDS)
+    runs = sum(part.seeds * (len(KINDS) - (0 if part.unkind else alone)) for part in WHOLE)
+
+    assert runs >= 300
+    assert all(Mode.REPORTS in part.modes for part in WHOLE)
+    assert {mode for part in WHOLE for mode in part.modes} == set(Mode)
+    assert first_seed("8f94c88f98ca") != first_seed("647d7bc")
+    assert not set(NEVER_SEEN) & {*TUNING, *REPORTED, *SAMPLE.values()}
 
 
 @pytest.mark.bench
