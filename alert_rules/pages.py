@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import FEWEST_DECIDED, LEADS, POD_BURNS, pod_roots
+from alert_rules.roots import FEWEST_DECIDED, LEADS, WARMS_UP, pod_burns, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations, pod_annotations
 from sidecar.slo.attribution import SIDECAR, Blame
@@ -24,6 +24,10 @@ KEPT = "3m"
 """A page lasts so long after its condition: rates that touch a threshold must not end it and begin it again."""
 _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
+
+_POD_HOLD = "3m"
+"""Of a pod's page that names no root: an engine whose own numbers are not read may have been restarted as planned. That
+misses for a minute, and stands in windows of two minutes for longer."""
 
 _POD_LEADER = f"""max by ({WHICH_POD}, phase) (
     {pod_roots('phase!="unattributed"')}
@@ -95,9 +99,10 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         f"""
   {_POD_LEADER}
   and on ({WHICH_POD}) {_ODD}
-  and on ({WHICH_POD}) {POD_BURNS}
+  and on ({WHICH_POD}) {pod_burns()}
+  unless on ({WHICH_POD}) {WARMS_UP}
   """,
-        "One pod of many burns, with the root that leads on this pod.",
+        "One pod of many burns, with the root that leads on this pod. A restart must burn for longer than it takes to warm up.",
         {"severity": "page"},
         annotations,
         "",
@@ -107,14 +112,14 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         name,
         f"""
   max by ({WHICH_POD}) ({_ODD})
-  and on ({WHICH_POD}) {POD_BURNS}
+  and on ({WHICH_POD}) {pod_burns()}
   unless on ({WHICH_POD}) {_POD_LEADER}
   unless on ({POD}) {_FIRST_MINUTES}
   """,
         "The same, where no root leads, from the sixth minute of the sidecar's process on.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
         {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "unknown"},
-        _HOLD[Blame.UNATTRIBUTED],
+        _POD_HOLD,
         KEPT,
     )
     return named, unnamed

@@ -3,8 +3,11 @@
 Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
 """
 
-from alert_rules.burn import ALLOWED, REQUESTS, WHICH_POD, WHO, grown, without_odd_pods
+from alert_rules.burn import ALLOWED, POD, REQUESTS, WHICH_POD, WHO, grown, without_odd_pods
 from alert_rules.rule import Record
+from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
+from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL
+from sidecar.slo.causes import PHASE_OF, Cause
 
 
 LEADS = 0.6
@@ -18,9 +21,13 @@ _EACH = f"{WHICH_POD}, objective"
 _FLEET = "namespace, job, model, objective"
 
 
-_MISSES, _REQUESTS, _ALLOWED = (
-    f"sum by ({_EACH}) (increase(instance:llm_slo_{what}:sum[2m]))" for what in ("misses", REQUESTS, ALLOWED)
-)
+def _of_pods(window: str) -> tuple[str, ...]:
+    """Misses, judged requests and allowed misses of each pod over this window."""
+    of = ("misses", REQUESTS, ALLOWED)
+    return tuple(f"sum by ({_EACH}) (increase(instance:llm_slo_{what}:sum[{window}]))" for what in of)
+
+
+_MISSES, _REQUESTS, _ALLOWED = _of_pods("2m")
 
 
 def _times(of_pod: str) -> str:
@@ -42,8 +49,27 @@ def pod_roots(matcher: str = "") -> str:
 
 _BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
 """A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
-POD_BURNS = f"({_MISSES} >= 0.25 * {_REQUESTS} or {_MISSES} >= 6 * {_ALLOWED})"
-"""A pod that still burns: as of a lane's shortest verdict (`_BURNS`). The few misses of a healed pod are no fault."""
+
+
+def pod_burns(window: str = "2m") -> str:
+    """A pod that still burns: as of a lane's shortest verdict (`_BURNS`). The few misses of a healed pod are no fault."""
+    misses, requests, allowed = _of_pods(window)
+    return f"({misses} >= 0.25 * {requests} or {misses} >= 6 * {allowed})"
+
+
+def _restarts(window: str) -> str:
+    return f"sum by ({POD}) (increase({ENGINE_RESTARTS_TOTAL.name}[{window}]))"
+
+
+_OF_RESTART = f'sum by ({WHICH_POD}) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}{{cause="{Cause.RESTART}"}}[2m]))'
+WARMS_UP = f"""({_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
+    and on ({POD}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD}) {pod_burns("1m")}))
+    and on ({POD}) {_restarts("15m")} < 1.5)"""
+"""A new process of the engine that may still warm up. A planned restart of a busy pod can miss most of its requests for a
+minute, and stands in windows of two minutes for another one: it is no reason to wake a person. After 150 s it has to be
+over. A second restart within 15 minutes is not planned."""
+
+
 ODD = Record(
     "pod:llm_slo:odd",
     f"""

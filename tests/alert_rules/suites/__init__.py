@@ -7,6 +7,7 @@ from tests.alert_rules.suites import (
     odd,
     own_state,
     plain,
+    restarts,
     roots,
     tiers,
     words,
@@ -14,7 +15,17 @@ from tests.alert_rules.suites import (
 
 
 SUITES = (
-    *(tiers.SUITE, hours.SUITE, hours.SIX, roots.SUITE, odd.SUITE, minute.SUITE, minute.LOST, plain.SUITE),
+    *(
+        tiers.SUITE,
+        hours.SUITE,
+        hours.SIX,
+        roots.SUITE,
+        odd.SUITE,
+        restarts.SUITE,
+        minute.SUITE,
+        minute.LOST,
+        plain.SUITE,
+    ),
     *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
     *(hours.SINCE, engine_state.TURNED_AWAY, hours.WEEKS),
     *(words.SUITE, words.STATE, words.SINCE, words.WEEKS),

@@ -77,3 +77,16 @@ def a_lane_that_misses_a_scrape(scenario: Scenario) -> None:
     for minute in (13.5, 14.75, 15.75, 16.25, 17.5, 21.5):
         scenario.pages(minute, "LLMDecodeBurn")
     scenario.yields(f"count_over_time({UNNAMED.format(scenario.name, 'LLMUnattributedBurn')}[11m])", 22)
+
+
+@LOST.scenario(10, 1, 8)
+def one_of_two_pods_whose_engine_restarted(scenario: Scenario) -> None:
+    """The recorded sums tell the last minute: its page comes once a planned restart would be over."""
+    cold = broken("engine")
+    lane(scenario, WELL, cold, cold)
+    causes(scenario, WELL, cold, cold, engine="restart")
+    scenario.counts("llm_engine_restarts_total", 0, 1, 0)
+    lane(scenario, WELL, WELL, WELL, pod="engine-1")
+
+    scenario.pages(12.5)
+    scenario.pages(14.75, "LLMPodBurn", phase="engine")

@@ -62,13 +62,13 @@ for name, promise, happens, pages in (
     ("roots that lead on a pod", "Six of ten are enough.", fleet((WELL, FIRST[0]), FINE), {8: "prefill"}),
     (
         "roots that are split",
-        "None leads: after a minute.",
+        "None leads: after three minutes.",
         fleet((WELL, FIRST[1]), FINE),
-        {7.25: "", 8.5: "unattributed"},
+        {9: "", 10.75: "unattributed"},
     ),
     ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 9.5: "decode"}),
-    ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {9: "unattributed"}),
-    ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {9: "unattributed"}),
+    ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {11: "unattributed"}),
+    ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {11: "unattributed"}),
 ):
 
     def page(scenario: Scenario, happens: Happens = happens, pages: dict[float, str] = pages) -> None:  # type: ignore[assignment]
@@ -78,27 +78,27 @@ for name, promise, happens, pages in (
         scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0))
 
     page.__name__, page.__doc__ = name, promise
-    SUITE.scenario(6, 4)(page)
+    SUITE.scenario(6, 6)(page)
 
 
-for since, told in ((4.0, ""), (3.5, UNNAMED)):
+for since, told in ((5.25, ""), (4.75, UNNAMED)):
 
     def young(scenario: Scenario, since: float = since, told: str = told) -> None:
         scenario.shows("process_start_time_seconds", since * 60, pod="engine-0")
         fleet((WELL, undecided()), FINE)(scenario)
-        scenario.alerts(9.75, *([told] if told else []))
+        scenario.alerts(13.0, *([told] if told else []))
 
     young.__name__ = f"a pod whose process began at minute {since:g}"
-    young.__doc__ = "Misses without a root tell nothing in its first five minutes; then the page waits for a minute."
-    SUITE.scenario(6, 4)(young)
+    young.__doc__ = "Misses without a root tell nothing in its first five minutes; then the page waits for three."
+    SUITE.scenario(6, 7.5)(young)
 
 
-@SUITE.scenario(6, 3, 8)
+@SUITE.scenario(6, 5, 8)
 def a_pod_that_decided_nothing_and_is_well_again(scenario: Scenario) -> None:
     """Its page ends with its misses, and not with the memory of them."""
     fleet((WELL, undecided(), WELL), (WELL,) * 3)(scenario)
-    scenario.pages(10, "LLMPodBurn", phase="unattributed")
-    scenario.pages(15.5, phase="unattributed")
+    scenario.pages(12, "LLMPodBurn", phase="unattributed")
+    scenario.pages(17.5, phase="unattributed")
 
 
 @SUITE.scenario(6, 6, 8)
@@ -176,12 +176,6 @@ SUITE.cases(
         {9: "LLMQueueBurn page"},
     ),
     (
-        "an odd pod with a starved sidecar",
-        "Its lanes are well: both of its pages, of which Alertmanager sends one.",
-        fleet((WELL, LATE), FINE, FINE),
-        {9: "LLMSidecarStarved page, LLMPodBurn page unattributed"},
-    ),
-    (
         "ten late misses",
         "They are enough.",
         fleet((WELL, late(10.2))),
@@ -189,6 +183,17 @@ SUITE.cases(
     ),
     ("nine late misses", "They are too few.", fleet((WELL, late(9.8))), {9: "LLMSidecarBurn page"}),
     ("late misses of a healthy pod", "They burn nothing.", fleet((WELL, broken("sidecar", 0.049))), {9: ""}),
+)
+
+
+SUITE.cases(
+    (6, 5),
+    (
+        "an odd pod with a starved sidecar",
+        "Its lanes are well: both of its pages, of which Alertmanager sends one.",
+        fleet((WELL, LATE), FINE, FINE),
+        {11: "LLMSidecarStarved page, LLMPodBurn page unattributed"},
+    ),
 )
 
 
